@@ -44,7 +44,23 @@ def _fill_or_complete(txn: Transaction) -> bool:
     if _is_filled(txn):
         _complete(txn)
         return False
-    _fill(txn)
+    txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
+    txn.put(keys.RELEASE, __version__.encode())
+    txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
+    for database in DATABASES:
+        meta.put_database(txn, database)
+    for info in SYSTEM.values():
+        meta.put_table(txn, info)
+    system_tables.fill(txn, FORMAT_VERSION)
+    variables.fill(txn)
+    meta.publish(
+        txn,
+        type=CREATE_SCHEMA,
+        schema_id=DATABASES[-1].id,
+        affected=[info.id for info in SYSTEM.values()],
+        bumps={info.id: meta.STEP for info in SYSTEM.values()},
+        database_bumps={database.id: meta.STEP for database in DATABASES},
+    )
     return True
 
 
@@ -77,24 +93,4 @@ def _complete(txn: Transaction) -> None:
         schema_id=DATABASES[-1].id,
         affected=[info.id for info in missing],
         bumps={info.id: meta.STEP for info in missing},
-    )
-
-
-def _fill(txn: Transaction) -> None:
-    txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
-    txn.put(keys.RELEASE, __version__.encode())
-    txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
-    for database in DATABASES:
-        meta.put_database(txn, database)
-    for info in SYSTEM.values():
-        meta.put_table(txn, info)
-    system_tables.fill(txn, FORMAT_VERSION)
-    variables.fill(txn)
-    meta.publish(
-        txn,
-        type=CREATE_SCHEMA,
-        schema_id=DATABASES[-1].id,
-        affected=[info.id for info in SYSTEM.values()],
-        bumps={info.id: meta.STEP for info in SYSTEM.values()},
-        database_bumps={database.id: meta.STEP for database in DATABASES},
     )

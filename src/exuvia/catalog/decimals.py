@@ -112,17 +112,13 @@ def key_of(value: Decimal) -> bytes:
     width = -(-places // GROUP_DIGITS)
     magnitude *= 10 ** (max(0, exponent) + width * GROUP_DIGITS - places)
     whole, fraction = divmod(magnitude, 10 ** (width * GROUP_DIGITS))
-    key = _magnitude_key(_groups(whole), _fraction_groups(fraction, width))
-    return key.translate(_INVERT) if sign and magnitude else key
-
-
-def _groups(whole: int) -> list[int]:
-    """Groups of nine digits, the most significant first; at least one."""
+    # Groups of nine digits, the most significant first; at least one
     groups = [whole % GROUP]
     while whole >= GROUP:
         whole //= GROUP
         groups.append(whole % GROUP)
-    return groups[::-1]
+    key = _magnitude_key(groups[::-1], _fraction_groups(fraction, width))
+    return key.translate(_INVERT) if sign and magnitude else key
 
 
 def _fraction_groups(fraction: int, width: int) -> list[int]:

@@ -276,16 +276,10 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     if not info.id or not info.exuvia_db:
         raise Broken(f"table {info.name.O} has no id or no database")
     before = get_table(txn, info.id)
-    if before is not None:
-        _let_own_name_go(txn, before, info)
+    if before is not None and find_table(txn, before.exuvia_db, before.name.L) == before.id:
+        let_name_go(txn, before, info)
     _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
-    _count_from(txn, before, info)
-    info = put(txn, before, info)
-    txn.put(keys.meta("table", info.id), to_json(info))
-
-
-def _count_from(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
-    """Where ids begin, in a new table, and where they go on under a new epoch of them."""
+    # Where ids begin, in a new table, and where they go on under a new epoch of them
     key = keys.meta(counter_of(info), info.id)
     held = txn.get(key)
     if before is None:
@@ -294,6 +288,8 @@ def _count_from(txn: Transaction, before: TableInfo | None, info: TableInfo) -> 
     elif before.exuvia_ids_epoch != info.exuvia_ids_epoch and info.auto_inc_id:
         least = 0 if info.exuvia_ids_forced else keys.read_number(held)
         txn.put(key, keys.number(max(least, info.auto_inc_id - 1)))
+    info = put(txn, before, info)
+    txn.put(keys.meta("table", info.id), to_json(info))
 
 
 def carry_counters(txn: Transaction, pairs: Iterable[tuple[int, int]]) -> None:
@@ -336,11 +332,6 @@ def forget_counters(txn: Transaction, table_id: int) -> None:
     for kind in ("auto", "rowid", "seq"):
         if txn.get(keys.meta(kind, table_id)) is not None:
             txn.delete(keys.meta(kind, table_id))
-
-
-def _let_own_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
-    if find_table(txn, before.exuvia_db, before.name.L) == before.id:
-        let_name_go(txn, before, after)
 
 
 def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:
@@ -399,7 +390,9 @@ def publish(
         affected=tuple(affected),
     )
     txn.put(keys.meta("diff", published), to_json(diff))
-    _forget_diff(txn, published - DIFFS_KEPT)
+    forgotten = published - DIFFS_KEPT
+    if forgotten > 0 and txn.get(keys.meta("diff", forgotten)) is not None:
+        txn.delete(keys.meta("diff", forgotten))
     for element, by in (bumps or {}).items():
         _move(txn, keys.revision(element), keys.meta("table", element), by, published)
     for element, by in (database_bumps or {}).items():
@@ -427,11 +420,6 @@ def _move(txn: Transaction, key: bytes, info_key: bytes, by: int, published: int
         txn.put(key, keys.number(2 * published))
     else:
         txn.put(key, keys.number(keys.read_number(held) + by))
-
-
-def _forget_diff(txn: Transaction, old: int) -> None:
-    if old > 0 and txn.get(keys.meta("diff", old)) is not None:
-        txn.delete(keys.meta("diff", old))
 
 
 def diffs(txn: Transaction, after: int, upto: int) -> list[SchemaDiff] | None:

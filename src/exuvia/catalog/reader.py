@@ -90,7 +90,23 @@ def entries(
     of the transaction's own, see the module. `table` is one partition."""
     if not txn.is_mixed:
         return txn.scan(span, reverse=reverse)
-    own = _own_entries(txn, table, form, span)
+    # Live entries of own rows: those written here, and those that follow from a row that was
+    # written over a later version
+    prefix = table.row_prefix
+    own = [
+        (key, payload)
+        for key, payload in txn.own_writes(span)
+        if payload is not None
+        and is_live(payload)
+        and txn.is_own(prefix + _handle_of(form, key, payload))
+    ]
+    left = _view(txn, table, form).entries
+    for at in range(bisect_left(left, (span.start,)), len(left)):
+        key, handle, unique = left[at]
+        if key >= span.end:
+            break
+        if not txn.is_own(key):
+            insort(own, (key, LIVE + handle if unique else LIVE))
     if reverse:
         own.reverse()
     return merge(
@@ -130,29 +146,6 @@ def _snapshot_entries(
             if not base or txn.is_later(row_key) or is_own(key):
                 continue
         yield key, payload
-
-
-def _own_entries(
-    txn: Transaction, table: Table, form: IndexForm, span: Span
-) -> list[tuple[bytes, bytes]]:
-    """Live entries of own rows: those written here, and those that follow from a row that was
-    written over a later version."""
-    prefix = table.row_prefix
-    found = [
-        (key, payload)
-        for key, payload in txn.own_writes(span)
-        if payload is not None
-        and is_live(payload)
-        and txn.is_own(prefix + _handle_of(form, key, payload))
-    ]
-    left = _view(txn, table, form).entries
-    for at in range(bisect_left(left, (span.start,)), len(left)):
-        key, handle, unique = left[at]
-        if key >= span.end:
-            break
-        if not txn.is_own(key):
-            insort(found, (key, LIVE + handle if unique else LIVE))
-    return found
 
 
 class _View:

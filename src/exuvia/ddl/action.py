@@ -135,39 +135,30 @@ def compatible(one: SchemaState, other: SchemaState) -> bool:
 
 def load(action: Action) -> Action:
     """The action itself, once its table is found sound. Raises Broken."""
-    _check_chain(action)
-    if action.element.follows_rows:
-        _check_neighbours(action)
-    if action.undo:
-        _check_undo(action, action.undo)
-    return action
-
-
-def _check_chain(action: Action) -> None:
     for step, following in pairwise(action.path):
         if step.target != following.source:
             raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
     ends = {action.path[0].source, action.path[-1].target}
     if action.element.follows_rows and ends != {SchemaState.ABSENT, SchemaState.PUBLIC}:
         raise Broken(f"{action.label}: a path leads between ABSENT and PUBLIC")
-
-
-def _check_neighbours(action: Action) -> None:
-    adding = 0
-    for step in action.path:
-        if not compatible(step.source, step.target):
-            raise Broken(f"{action.label}: {step.source.name} and {step.target.name} cannot meet")
-        if step.target == SchemaState.PUBLIC and adding < 2:
-            raise Broken(f"{action.label}: before PUBLIC a state must prove that all writers add")
-        adding = adding + 1 if DUTIES[step.target].adds else 0
-
-
-def _check_undo(action: Action, undo: Action) -> None:
-    if undo.element.noun != action.element.noun:
-        raise Broken(f"{action.label}: {undo.label} moves something else")
-    for step in action.path[:-1]:
-        back = undo.step_from(step.target)
-        if action.element.follows_rows and not compatible(step.target, back.target):
-            raise Broken(
-                f"{action.label}: {step.target.name} cannot turn back to {back.target.name}"
-            )
+    if action.element.follows_rows:
+        adding = 0  # states in a row in which all writers add entries
+        for step in action.path:
+            if not compatible(step.source, step.target):
+                met = f"{step.source.name} and {step.target.name}"
+                raise Broken(f"{action.label}: {met} cannot meet")
+            if step.target == SchemaState.PUBLIC and adding < 2:
+                raise Broken(
+                    f"{action.label}: before PUBLIC a state must prove that all writers add"
+                )
+            adding = adding + 1 if DUTIES[step.target].adds else 0
+    if action.undo:
+        if action.undo.element.noun != action.element.noun:
+            raise Broken(f"{action.label}: {action.undo.label} moves something else")
+        for step in action.path[:-1]:
+            back = action.undo.step_from(step.target)
+            if action.element.follows_rows and not compatible(step.target, back.target):
+                raise Broken(
+                    f"{action.label}: {step.target.name} cannot turn back to {back.target.name}"
+                )
+    return action

@@ -112,7 +112,8 @@ def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
         return changed
     if changed != job:
         queue.update(txn, changed)
-        _note_command(txn, job_id)
+        txn.put(keys.meta("admin", job_id), b"")
+        txn.notify("job")
     return None
 
 
@@ -134,11 +135,6 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
 
 
 # -- the owner's side ------------------------------------------------------------------------------
-
-
-def _note_command(txn: Transaction, job_id: int) -> None:
-    txn.put(keys.meta("admin", job_id), b"")
-    txn.notify("job")
 
 
 def jobs_commanded(txn: Transaction, most: int) -> list[int]:

@@ -129,7 +129,17 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     for sub_job, event in decision.sub_job_events:
         notifier.put(txn, job.id, sub_job, change_of(txn, event))
     if decision.archive:
-        _end(txn, job)
+        queue.remove(txn, job)
+        queue.forget(txn, job)
+        queue.archive(txn, job)
+        versions.finish(txn, job.id)
+        if job.reorg_meta:
+            txn.delete(keys.meta("dial", job.id))
+        if txn.get(keys.meta("reorg", job.id)) is not None:
+            checkpoint.forget(txn, job.id)
+            txn.delete(keys.meta("reorg", job.id))
+            forget_load(txn, job.id)
+        txn.notify("history")
     else:
         queue.update(txn, job)
     return job
@@ -148,7 +158,14 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     job = decision.job
     bumps = _bumps(decision)
     announced = _revisions_after(txn, decision, bumps)
-    _edit_catalog(txn, decision)
+    before, after = decision.before, decision.after
+    _edit_tables(txn, _infos(before), _infos(after))
+    if after.database is not None and after.database != before.database:
+        meta.put_database(txn, after.database)
+    elif after.database is None and before.database is not None:
+        for info in meta.referred_tables(txn, before.tables):
+            meta.orphan(txn, info, before.database.db_name.L)
+        meta.drop_database(txn, before.database)
     meta.carry_counters(txn, decision.after.carries)
     if decision.barrier:
         version = meta.publish_silently(txn, bumps)
@@ -207,17 +224,6 @@ def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]
     return {each: meta.revision(txn, each) + by for each, by in {**within, **moved}.items()}
 
 
-def _edit_catalog(txn: Transaction, decision: Decision) -> None:
-    before, after = decision.before, decision.after
-    _edit_tables(txn, _infos(before), _infos(after))
-    if after.database is not None and after.database != before.database:
-        meta.put_database(txn, after.database)
-    elif after.database is None and before.database is not None:
-        for info in meta.referred_tables(txn, before.tables):
-            meta.orphan(txn, info, before.database.db_name.L)
-        meta.drop_database(txn, before.database)
-
-
 def _edit_tables(
     txn: Transaction, before: dict[int, TableInfo], after: dict[int, TableInfo]
 ) -> None:
@@ -248,20 +254,6 @@ def take_epoch(txn: Transaction, job_id: int) -> int:
     epoch = keys.read_number(txn.get(key)) + 1
     txn.put(key, keys.number(epoch))
     return epoch
-
-
-def _end(txn: Transaction, job: Job) -> None:
-    queue.remove(txn, job)
-    queue.forget(txn, job)
-    queue.archive(txn, job)
-    versions.finish(txn, job.id)
-    if job.reorg_meta:
-        txn.delete(keys.meta("dial", job.id))
-    if txn.get(keys.meta("reorg", job.id)) is not None:
-        checkpoint.forget(txn, job.id)
-        txn.delete(keys.meta("reorg", job.id))
-        forget_load(txn, job.id)
-    txn.notify("history")
 
 
 # -- events ----------------------------------------------------------------------------------------
@@ -338,10 +330,6 @@ def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
         return schema_change.partitions(
             kind, table, _partitions(event.added), _partitions(event.removed)
         )
-    return _of_whole_tables(kind, table, event)
-
-
-def _of_whole_tables(kind: Kind, table: TableInfo, event: JobEvent) -> SchemaChange:
     if kind == Kind.CREATE_TABLE:
         return schema_change.create_table(table)
     if kind == Kind.TRUNCATE_TABLE:

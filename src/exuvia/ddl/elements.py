@@ -55,7 +55,12 @@ def move_indexes(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> Cat
     hidden = hidden_columns_of(table, job.exuvia_elements)
     table = indexes_in(table, job.exuvia_elements, state)
     if hidden:
-        table = _hidden_in(table, hidden, state)
+        kept = tuple(
+            evolve(column, state=state) if column.id in hidden else column
+            for column in table.cols
+            if column.id not in hidden or state != SchemaState.ABSENT
+        )
+        table = renumber(evolve(table, cols=kept))
     return evolve(snapshot, table=reflag(table))
 
 
@@ -85,15 +90,6 @@ def hidden_columns_of(table: TableInfo, indexes: tuple[int, ...]) -> tuple[int, 
     hidden = {column.id for column in table.cols if column.hidden and column.is_virtual}
     parts = (part for index in table.indexes if index.id in indexes for part in index.idx_cols)
     return tuple(part.exuvia_column for part in parts if part.exuvia_column in hidden)
-
-
-def _hidden_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
-    kept = tuple(
-        evolve(column, state=state) if column.id in ids else column
-        for column in table.cols
-        if column.id not in ids or state != SchemaState.ABSENT
-    )
-    return renumber(evolve(table, cols=kept))
 
 
 def renumber(table: TableInfo) -> TableInfo:

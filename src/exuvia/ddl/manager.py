@@ -111,17 +111,14 @@ class QueueStatusWriter:
         def note(txn: Transaction) -> None:
             self._campaign.guard(txn)
             for job_id in due:
-                self._note(txn, job_id)
+                job = queue.get(txn, job_id)
+                noted = self._reason(job_id)
+                if job is not None and noted != (job.exuvia_wait, job.dependency_id):
+                    reason, blocker = noted
+                    queue.update(txn, evolve(job, exuvia_wait=reason, dependency_id=blocker))
 
         with suppress(Conflict):  # a session changed one of them: they are due again soon
             self._store.transact(note, ONCE)
-
-    def _note(self, txn: Transaction, job_id: int) -> None:
-        job = queue.get(txn, job_id)
-        noted = self._reason(job_id)
-        if job is not None and noted != (job.exuvia_wait, job.dependency_id):
-            reason, blocker = noted
-            queue.update(txn, evolve(job, exuvia_wait=reason, dependency_id=blocker))
 
     def _reason(self, job_id: int) -> tuple[str, int]:
         """(what for, the older job or 0)."""

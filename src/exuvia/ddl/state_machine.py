@@ -123,7 +123,23 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     at = _next(job)
     if at is None:
         return _cross(job, snapshot)
-    return _walk(job, snapshot, at)
+    # One sub-job takes a step, or waits for its reorg, or is found ready for the point
+    sub = sub_job(job, at)
+    action = action_of(sub)
+    step = _step_of(sub, action)
+    sub = _begun(sub, action, snapshot.now)
+    verdict = step.after(sub, snapshot) if step.after else None
+    if isinstance(verdict, Refused):
+        return give_up(job, snapshot, verdict)
+    if isinstance(verdict, StepWait):
+        shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
+        noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
+        return _wait(noted, snapshot, verdict)
+    if is_several(job) and is_revertible(job) and step is _step_across(action):
+        return _note_filled(job, snapshot, at, sub)
+    taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
+    job = with_sub_job(job, at, taken.job)
+    return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
 
 def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -175,26 +191,6 @@ def _begun(sub: Job, action: Action, now: int) -> Job:
     if sub.begun:
         return sub
     return evolve(sub, schema_state=action.path[0].source, real_start_ts=now)
-
-
-def _walk(job: Job, snapshot: CatalogSnapshot, at: int) -> Decision:
-    """One sub-job takes a step, or waits for its reorg, or is found ready for the point."""
-    sub = sub_job(job, at)
-    action = action_of(sub)
-    step = _step_of(sub, action)
-    sub = _begun(sub, action, snapshot.now)
-    verdict = step.after(sub, snapshot) if step.after else None
-    if isinstance(verdict, Refused):
-        return give_up(job, snapshot, verdict)
-    if isinstance(verdict, StepWait):
-        shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
-        noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
-        return _wait(noted, snapshot, verdict)
-    if is_several(job) and is_revertible(job) and step is _step_across(action):
-        return _note_filled(job, snapshot, at, sub)
-    taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
-    job = with_sub_job(job, at, taken.job)
-    return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
 
 def _state_behind(action: Action, step: Step) -> JobState:

@@ -234,7 +234,16 @@ class JobWorker:
             self._conflicts += 1
             return min(0.001 * self._conflicts, LEAST_BACK_OFF_S)
         except (OutOfSpace, StorageFailed, OutcomeUnknown) as error:
-            return self._wait_for_store(error, now)
+            # No fault of the job: it goes on where it stands once the store can be written
+            # again. Its row, and so ADMIN SHOW DDL JOBS, says for what it waits if there is
+            # room to write that; a store that takes no commit at all is told of by the loops
+            # that log their wait
+            if not self._may_note(now):
+                return MOST_BACK_OFF_S
+            reason = f"waiting: {error}"[:MOST_REASON]
+            with suppress(Conflict, Unavailable):
+                self._context.store.transact(partial(self._note, reason=reason), ONCE)
+            return MOST_BACK_OFF_S
         except (Refused, Unavailable) as error:
             return self._count_error(error)
 
@@ -259,7 +268,13 @@ class JobWorker:
         decision = decide(job, self._snapshot(txn, job))
         if commits(decision):
             return self._write(txn, decision)
-        return self._wait(txn, job, decision, now)
+        # Nothing moves: a reorg may have to run, and people must be able to see what for
+        self.parked = self.rests = decision.parks
+        if decision.reorg == ReorgOrder.RUN and self.reorg is None:
+            self._open_reorg(txn, job, decision.to_run)
+        elif decision.job != job and (decision.parks or self._may_note(now)):
+            self._write(txn, decision)
+        return lambda: FILL_POLL_S
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
         """The step it can commit now, for a transaction of several (ddl/manager.py); None if
@@ -322,15 +337,6 @@ class JobWorker:
 
     # -- waiting -----------------------------------------------------------------------------------
 
-    def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> Then:
-        """Nothing moves: a reorg may have to run, and people must be able to see what for."""
-        self.parked = self.rests = decision.parks
-        if decision.reorg == ReorgOrder.RUN and self.reorg is None:
-            self._open_reorg(txn, job, decision.to_run)
-        elif decision.job != job and (decision.parks or self._may_note(now)):
-            self._write(txn, decision)
-        return lambda: FILL_POLL_S
-
     def _open_reorg(self, txn: Transaction, job: Job, work: Reorg | None) -> None:
         """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
         table = self._context.schemas.table_by_id(txn, job.table_id)
@@ -388,18 +394,6 @@ class JobWorker:
             return LEAST_BACK_OFF_S
         self._leave_reorg()
         self.parked = True
-        return MOST_BACK_OFF_S
-
-    def _wait_for_store(self, error: Unavailable, now: float) -> float:
-        """No fault of the job: it goes on where it stands once the store can be written again.
-
-        Its row, and so ADMIN SHOW DDL JOBS, says for what it waits if there is room to write that;
-        a store that takes no commit at all is told of by the loops that log their wait."""
-        if not self._may_note(now):
-            return MOST_BACK_OFF_S
-        reason = f"waiting: {error}"[:MOST_REASON]
-        with suppress(Conflict, Unavailable):
-            self._context.store.transact(partial(self._note, reason=reason), ONCE)
         return MOST_BACK_OFF_S
 
     def _count_error(self, error: Refused | Unavailable) -> float:

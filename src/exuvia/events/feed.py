@@ -170,17 +170,7 @@ class Webhook:
             self._again_at = now + pause_s
             return pause_s
         self.failures = 0
-        return self._move_on(entry)
 
-    def _next(self) -> tuple[str, Entry | None]:
-        with self._store.read() as txn:
-            url = variables.get_global(txn, URL_VARIABLE)
-            if not url:
-                return "", None
-            found = read(txn, self._bookmark.position(txn), 1)
-            return url, found[0] if found else None
-
-    def _move_on(self, entry: Entry) -> float:
         def move(txn: Transaction) -> None:
             self._campaign.guard(txn)
             self._bookmark.put(txn, entry.position)
@@ -192,6 +182,14 @@ class Webhook:
         except Deposed:
             self._campaign.deposed()
         return 0.0
+
+    def _next(self) -> tuple[str, Entry | None]:
+        with self._store.read() as txn:
+            url = variables.get_global(txn, URL_VARIABLE)
+            if not url:
+                return "", None
+            found = read(txn, self._bookmark.position(txn), 1)
+            return url, found[0] if found else None
 
 
 def body(entry: Entry) -> bytes:

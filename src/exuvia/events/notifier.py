@@ -206,7 +206,7 @@ def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: in
         raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
     pass_over(txn, event, handler)
     skipped = Skipped(trouble=trouble, by=by, at=at)
-    txn.put(_skipped_key(handler, place), msgspec.json.encode(skipped))
+    txn.put(keys.meta("skipped", handler, place[0], place[1] + 1), msgspec.json.encode(skipped))
     known = txn.scan(keys.span_of(keys.meta("skipped", handler)), reverse=True)
     for key, _ in list(islice(known, MOST_SKIPPED, None)):
         txn.delete(key)
@@ -218,10 +218,6 @@ def skipped(txn: Transaction, handler: int) -> list[Skipped]:
     """What operators let it pass over, by job."""
     pairs = txn.scan(keys.span_of(keys.meta("skipped", handler)))
     return [msgspec.json.decode(raw, type=Skipped) for _, raw in pairs]
-
-
-def _skipped_key(handler: int, place: tuple[int, int]) -> bytes:
-    return keys.meta("skipped", handler, place[0], place[1] + 1)
 
 
 # -- notifier --------------------------------------------------------------------------------------
@@ -309,7 +305,22 @@ class Notifier:
                     self._deliver(handler, run, now)
                     return 0.0
             self._at += 1
-        return self._turn_page(now)
+        # Read on, or from the beginning when something new may be there; seconds to wait
+        counter = self._store.counter(self.channel)
+        after = self._page[-1].place if len(self._page) == PAGE else None
+        due = [each.again_at for each in self.handlers.values() if each.held is not None]
+        news = counter != self._seen or now - self._looked_at >= POLL_S
+        if after is None and not news and not any(at <= now for at in due):
+            return max(0.0, min([POLL_S, *(at - now for at in due)]))
+        try:
+            with self._store.read() as txn:
+                self._page = list(islice(pending(txn, after), PAGE))
+                self._release(txn)
+        except ExuviaError:
+            self._page = []
+            raise
+        self._at, self._seen, self._looked_at = 0, counter, now
+        return 0.0 if self._has_work(now) else min([POLL_S, *(max(0.0, at - now) for at in due)])
 
     def _run(self, handler: _Registered, now: float) -> Iterator[int]:
         """Places on the page, the first one included, that the handler may take in one chain."""
@@ -339,7 +350,20 @@ class Notifier:
         try:
             error = self._take(chain, handler, run, flags)
             if error is not None and not isinstance(error, NotReady):
-                self._refused(chain, handler, self._page[run[len(flags)]], error)
+                # Show it, behind what the handler took before
+                event = self._page[run[len(flags)]]
+                attempts = handler.attempts + 1 if handler.held == event.place else 1
+                shown = Trouble(
+                    handler=handler.name,
+                    job_id=event.job_id,
+                    part=event.part,
+                    attempts=attempts,
+                    error=f"{type(error).__name__}: {error}",
+                )
+                txn = chain.begin()
+                self._campaign.guard(txn)
+                show(txn, handler.number, shown)
+                txn.commit()
             chain.flush()
         finally:
             chain.close()
@@ -379,21 +403,6 @@ class Notifier:
             flags[at] = _GONE if flag & self.mask == self.mask else flag
         return None
 
-    def _refused(self, chain: Chain, handler: _Registered, event: Event, error: Exception) -> None:
-        """Show it, behind what the handler took before."""
-        attempts = handler.attempts + 1 if handler.held == event.place else 1
-        shown = Trouble(
-            handler=handler.name,
-            job_id=event.job_id,
-            part=event.part,
-            attempts=attempts,
-            error=f"{type(error).__name__}: {error}",
-        )
-        txn = chain.begin()
-        self._campaign.guard(txn)
-        show(txn, handler.number, shown)
-        txn.commit()
-
     def _hold(self, handler: _Registered, event: Event, now: float, error: Exception) -> None:
         again = handler.held == event.place
         handler.held = event.place
@@ -414,28 +423,7 @@ class Notifier:
         self._store.transact(remove, ONCE)
         self._page[self._at] = event._replace(flag=_GONE)
 
-    def _let_go(self, handler: _Registered) -> None:
-        handler.held, handler.attempts = None, 0
-
     # -- pages -------------------------------------------------------------------------------------
-
-    def _turn_page(self, now: float) -> float:
-        """Read on, or from the beginning when something new may be there; seconds to wait."""
-        counter = self._store.counter(self.channel)
-        after = self._page[-1].place if len(self._page) == PAGE else None
-        due = [each.again_at for each in self.handlers.values() if each.held is not None]
-        news = counter != self._seen or now - self._looked_at >= POLL_S
-        if after is None and not news and not any(at <= now for at in due):
-            return max(0.0, min([POLL_S, *(at - now for at in due)]))
-        try:
-            with self._store.read() as txn:
-                self._page = list(islice(pending(txn, after), PAGE))
-                self._release(txn)
-        except ExuviaError:
-            self._page = []
-            raise
-        self._at, self._seen, self._looked_at = 0, counter, now
-        return 0.0 if self._has_work(now) else min([POLL_S, *(max(0.0, at - now) for at in due)])
 
     def _release(self, txn: Transaction) -> None:
         """Nobody waits for an event that an operator had passed over."""
@@ -443,7 +431,7 @@ class Notifier:
             if handler.held is not None:
                 event = get(txn, handler.held)
                 if event is None or event.flag & 1 << handler.number:
-                    self._let_go(handler)
+                    handler.held, handler.attempts = None, 0
 
     def _has_work(self, now: float) -> bool:
         return any(

@@ -587,7 +587,12 @@ class Transaction:
             while position >= until:
                 since = following
                 until, following = next(spans)
-            if position >= mark and write.kind in HOLDING and _is_lockable(write.key):
+            if (
+                position >= mark
+                and write.kind in HOLDING
+                and write.key[:1] == b"t"
+                and write.key[KIND_AT : KIND_AT + 1] in LOCKABLE
+            ):
                 yield since, write
 
     def _unlocked(self) -> list[Requirement]:
@@ -699,7 +704,3 @@ class TransactionalStore(ABC):
 
 _never = threading.Event()
 _chance = SystemRandom()  # without a state: processes that fork do not wait in step
-
-
-def _is_lockable(key: bytes) -> bool:
-    return key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE

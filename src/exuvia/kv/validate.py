@@ -198,7 +198,10 @@ def arrange(packet: Packet) -> Arranged:
     return Arranged(
         fences,
         [each.key for each in unchanged],
-        [_stamp(each.sequence) for each in unchanged],
+        [
+            (each.sequence.to_bytes(SEQUENCE_BYTES, "little") if each.sequence else b"")
+            for each in unchanged
+        ],
         unchanged,
         puts,
         cast(list[bytes], [plain[key] for key in puts]),
@@ -229,10 +232,6 @@ def _standing(key: bytes, payload: bytes | None) -> Write:
     return (
         Write(WriteKind.DELETE, key, b"") if payload is None else Write(WriteKind.PUT, key, payload)
     )
-
-
-def _stamp(sequence: int) -> bytes:
-    return sequence.to_bytes(SEQUENCE_BYTES, "little") if sequence else b""
 
 
 def validate(arranged: Arranged, read: Reader, read_many: ManyReader) -> None:

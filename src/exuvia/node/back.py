@@ -135,19 +135,15 @@ def _load_pipeline() -> None:
     import_module("exuvia.pipeline.phase_runner")
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def main(arguments: list[str] | None = None) -> int:
+    """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
     parser = argparse.ArgumentParser(prog="exuvia.node.back")
     parser.add_argument("store")
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--address", required=True)
     parser.add_argument("--lease", type=float, required=True)
     parser.add_argument("--spark-master", default="")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
-    asked = _options(arguments)
+    asked = parser.parse_args(arguments)
     log_to_stderr("back")
     ends: SimpleQueue[None] = SimpleQueue()  # an Event may deadlock with its waiter's own handler
 

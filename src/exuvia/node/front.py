@@ -33,7 +33,7 @@ from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
-from exuvia.node.assemble import Base, Loops, Options, assemble
+from exuvia.node.assemble import Loops, Options, assemble
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import connection
 from exuvia.server.connection import Pool
@@ -99,36 +99,20 @@ class Front:
         _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
         await self._stopping.wait()
         server.close()
-        await self._end(http)
+        # Stop in order, everything within STOP_S; what hangs is cut off
+        end_by_force(STOP_S, self.code)
+        self._supervisor.begin_stop()
+        for client in self.connections.all():
+            client.kill()
+        deadline = self._clock.monotonic() + STATEMENTS_STOP_S
+        while self.connections.all() and self._clock.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(self._end_threads, http)
+        told = {"threads": threading.active_count(), "exit_code": self.code}
+        _log.info("the front stopped", extra=told)
 
     async def _begin(self, http: Http, address: str) -> None:
         base = self._base = assemble(self._options, "front", address, self._clock)
-        self._services = self._wire(base)
-        self._loops = Loops(base.store, self._clock, self._broken)
-        handlers = (*answers(self.connections), writers(self._services.locks))
-        self._loops.start(
-            base.loader,
-            Acknowledger(base.store, base.member, self._services.locks),
-            Reaper(base.store, self.connections),
-            self._deltas,
-            FreshStatistics(base.store, self._services.plans.forget),
-            self._accounts,
-            Answering(base.store, base.member, handlers),
-        )
-        self._supervisor = Supervisor(self._back_command(address), self._clock)
-        self._supervisor.start()
-        status = Status(
-            base.store,
-            base.member,
-            base.loader,
-            self.connections,
-            self._clock,
-            lambda: self._supervisor.pid,
-            self._loops.broken,
-        )
-        http.start(application(status, self.metrics))
-
-    def _wire(self, base: Base) -> Services:
         submitter = Submitter(base.store, base.schemas, base.member, self._clock)
         table = base.store.lock_table()
         row_locks = RowLocks(table, lambda: base.member.fence)
@@ -137,7 +121,7 @@ class Front:
         named_locks = RowLocks(table, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         named_locks.unwaiting = row_locks.unwaiting
-        return Services(
+        self._services = Services(
             store=base.store,
             schemas=base.schemas,
             ids=IdAllocator(base.store),
@@ -152,13 +136,33 @@ class Front:
             accounts=self._accounts,
             secure_file_priv=self._options.secure_file_priv,
         )
-
-    def _back_command(self, address: str) -> list[str]:
+        self._loops = Loops(base.store, self._clock, self._broken)
+        handlers = (*answers(self.connections), writers(self._services.locks))
+        self._loops.start(
+            base.loader,
+            Acknowledger(base.store, base.member, self._services.locks),
+            Reaper(base.store, self.connections),
+            self._deltas,
+            FreshStatistics(base.store, self._services.plans.forget),
+            self._accounts,
+            Answering(base.store, base.member, handlers),
+        )
         options = self._options
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
-        return command
+        self._supervisor = Supervisor(command, self._clock)
+        self._supervisor.start()
+        status = Status(
+            base.store,
+            base.member,
+            base.loader,
+            self.connections,
+            self._clock,
+            lambda: self._supervisor.pid,
+            self._loops.broken,
+        )
+        http.start(application(status, self.metrics))
 
     def _open_session(self, connection_id: int, host: str, login: Login) -> Session:
         found_rows = bool(login.capabilities & FOUND_ROWS)
@@ -178,19 +182,6 @@ class Front:
         """A loop's thread has ended: what it did is done by nobody now."""
         self.code = CRASHED
         self._loop.call_soon_threadsafe(self._stopping.set)
-
-    async def _end(self, http: Http) -> None:
-        """Stop in order, everything within STOP_S; what hangs is cut off."""
-        end_by_force(STOP_S, self.code)
-        self._supervisor.begin_stop()
-        for client in self.connections.all():
-            client.kill()
-        deadline = self._clock.monotonic() + STATEMENTS_STOP_S
-        while self.connections.all() and self._clock.monotonic() < deadline:
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(self._end_threads, http)
-        told = {"threads": threading.active_count(), "exit_code": self.code}
-        _log.info("the front stopped", extra=told)
 
     def _end_threads(self, http: Http) -> None:
         self.pool.close()
@@ -220,13 +211,10 @@ def serve(options: Options, announce: Callable[[int, int], None]) -> int:
         await front.run()
         return front.code
 
-    _allow_files(FILES_PER_CONNECTION * options.most_connections)
-    return asyncio.run(run())
-
-
-def _allow_files(wanted: int) -> None:
-    """Raise the limit of open files towards what the connections need."""
+    # Raise the limit of open files towards what the connections need
+    wanted = FILES_PER_CONNECTION * options.most_connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return asyncio.run(run())

@@ -157,7 +157,10 @@ class PhaseRunner:
         try:
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
-            return self._pause(str(error))
+            self.stop()
+            self._check_epoch()  # what stopped it may be that it was left long ago
+            self._reason, self._again_at = str(error), self._now + _RETRY_S
+            return Waiting(self._reason, self._rows_done, _RETRY_S)
         except Refused as error:
             reached = Failed(error)
         if isinstance(reached, (Done, Duplicates, Failed)):
@@ -169,13 +172,6 @@ class PhaseRunner:
         self._executor.cancel()
         self._walk.close()
         self._walk = self._walked()
-
-    def _pause(self, reason: str) -> Waiting:
-        """What stopped it may be that it was left long ago. Raises Deposed."""
-        self.stop()
-        self._check_epoch()
-        self._reason, self._again_at = reason, self._now + _RETRY_S
-        return Waiting(reason, self._rows_done, _RETRY_S)
 
     def _check_epoch(self) -> None:
         """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""

@@ -194,7 +194,11 @@ class SparkTasks:
         try:
             self.outcomes = self._run(self)
         except Exception as error:  # whatever Spark raises becomes a reason to wait or to fail
-            self.error = _in_words(error)
+            # The line that says most: the last one of a Python worker's traceback, else the
+            # first
+            lines = (str(error).strip() or type(error).__name__).splitlines()
+            ends = [n for n, line in enumerate(lines) if line.startswith(" SQLSTATE")]
+            self.error = lines[ends[0] - 1] if ends and ends[0] else lines[0]
 
     def step(self) -> float:
         """Spark goes on by itself; returns when to look again. Unit: s."""
@@ -246,7 +250,16 @@ class Spark:
         """The pyspark.sql.SparkSession. The first call takes seconds."""
         with self._lock:
             if self._session is not None and _has_died(self._session):
-                _bury(self._session)
+                # Make pyspark forget a session whose JVM has ended, which it never does by
+                # itself
+                from pyspark import SparkContext
+                from pyspark.sql import SparkSession
+
+                context = self._session.sparkContext
+                context._jsc = None  # there is nobody to ask any more
+                context.stop()
+                SparkContext._gateway = SparkContext._jvm = None
+                SparkSession._instantiatedSession = SparkSession._activeSession = None
                 self._session = None
             if self._session is None:
                 self._session = _build(self.master, self._conf, self._cores)
@@ -317,18 +330,6 @@ def _has_died(session: "SparkSession") -> bool:
     return process is not None and process.poll() is not None
 
 
-def _bury(session: "SparkSession") -> None:
-    """Make pyspark forget a session whose JVM has ended, which it never does by itself."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    context = session.sparkContext
-    context._jsc = None  # there is nobody to ask any more
-    context.stop()
-    SparkContext._gateway = SparkContext._jvm = None
-    SparkSession._instantiatedSession = SparkSession._activeSession = None
-
-
 def _add_tag(session: "SparkSession", tag: str) -> None:
     context = _context(session)
     if context is None:
@@ -343,10 +344,3 @@ def _interrupt_tag(session: "SparkSession", tag: str) -> None:
         session.interruptTag(tag)
     else:
         context.cancelJobsWithTag(tag)
-
-
-def _in_words(error: Exception) -> str:
-    """The line that says most: the last one of a Python worker's traceback, else the first."""
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    ends = [n for n, line in enumerate(lines) if line.startswith(" SQLSTATE")]
-    return lines[ends[0] - 1] if ends and ends[0] else lines[0]

@@ -22,7 +22,6 @@ from exuvia.events.notifier import Notifier, NotReady
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.sim.laws import Broke
@@ -32,10 +31,6 @@ JOBS = 4
 PACE_S = 0.2
 NOT_READY_SHARE = 0.2
 _JOB_IDS = 1_000_000  # far from those of real jobs
-
-
-def _span(handler: int) -> Span:
-    return keys.span_of(b"zz/ledger/" + keys.u64(handler))
 
 
 class Ledger:
@@ -104,7 +99,7 @@ def owner(
 
 
 def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
-    span = _span(handler)
+    span = keys.span_of(b"zz/ledger/" + keys.u64(handler))
     return {
         (keys.read_i64(key[-16:-8]), keys.read_i64(key[-8:])): keys.read_number(payload)
         for key, payload in txn.scan(span)

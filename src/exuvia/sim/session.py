@@ -133,7 +133,10 @@ class SimulatedSession:
         old = reader.get(txn, table, handle)
         try:
             if old is None:
-                row = self._row(table, number)
+                row: list[object] = [None] * len(table.info.cols)
+                for column in table.columns:
+                    row[table.position(column.name.L)] = self._value(column)
+                row[table.position("id")] = number
                 writer.insert(txn, table, row)
                 current.changes.append(RowChange(number, self._shown(table, row)))
             elif self._random.random() < self._deletes:
@@ -149,13 +152,6 @@ class SimulatedSession:
             txn.back_to(mark)
             return
         self._seat.locks.hold(self, table.info.id, table.revision, self.name)
-
-    def _row(self, table: Table, number: int) -> list[object]:
-        row: list[object] = [None] * len(table.info.cols)
-        for column in table.columns:
-            row[table.position(column.name.L)] = self._value(column)
-        row[table.position("id")] = number
-        return row
 
     def _changed(self, table: Table, old: list[object]) -> list[object]:
         row = list(old)

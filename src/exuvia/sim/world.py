@@ -137,7 +137,11 @@ class World:
         self.left = 0  # steps of clients until the owners go on
         self.until_window = self.random.choice(TASK_STEPS)  # steps of tasks
         self._unquiet_at = -1
-        self._lock_metadata(self.random.random() < 0.5)
+        # With the lock, owners wait for old plans; without it, the fence refuses them (8028)
+        metadata_lock = "ON" if self.random.random() < 0.5 else "OFF"
+        self.shared.transact(
+            lambda txn: variables.set_global(txn, "tidb_enable_metadata_lock", metadata_lock)
+        )
         self.people = NodeStore(self.shared, lambda: "", self._committed, self._filled)
         self.processes: list[SimulatedProcess] = []
         self.askers = self._askers()
@@ -190,13 +194,6 @@ class World:
             thinking_s,
             (self.handles, self.values),
             lambda: self.versions,
-        )
-
-    def _lock_metadata(self, locks: bool) -> None:
-        """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
-        said = "ON" if locks else "OFF"
-        self.shared.transact(
-            lambda txn: variables.set_global(txn, "tidb_enable_metadata_lock", said)
         )
 
     def _teller(self, seed: int) -> news.Teller | None:
@@ -309,13 +306,6 @@ class World:
         between = self.random.choice(BETWEEN) if near == 0 or self.focus < 0 else 0.0
         self.window = ClientWindow(between, self.random.choice(FEW), held)
 
-    def _come_to_window(self) -> None:
-        """One more step of a task: it may be where a window opens."""
-        if self.focus == IN_TASK:
-            self.until_window -= 1
-            if not self.until_window:
-                self.left = max(self.left, self.random.choice(THERE))
-
     def _is_lost(self) -> bool:
         return self.faults and self.random.random() < LOST_WAKE_UPS
 
@@ -413,8 +403,10 @@ class World:
             actor.patience = min(2 * actor.patience, PATIENCE)
         if self.faults:
             wanted_s = max(wanted_s, self.random.random() * self.thought_s)
-            if actor.is_task:
-                self._come_to_window()
+            if actor.is_task and self.focus == IN_TASK:
+                self.until_window -= 1  # one more step of a task: it may be where a window opens
+                if not self.until_window:
+                    self.left = max(self.left, self.random.choice(THERE))
             if actor.is_task and self.random.random() < self.window.between:
                 self.left = max(self.left, self.random.randrange(self.window.few) + 1)
         actor.due = clock_s + wanted_s

@@ -218,7 +218,13 @@ def _body(values: pa.Array, found: Collation | None) -> pa.Array | None:
     if found.fold is not None:
         if len(data) and data.max() >= _DELETE:
             return None
-        data = _table_of(found)[data]
+        # What each ASCII byte that is no control character becomes under a folding collation
+        fold = found.fold
+        assert fold is not None
+        table = np.arange(256, dtype=np.uint8)
+        for code in range(_SPACE, _DELETE):
+            table[code] = ord(fold(chr(code)))
+        data = table[data]
     offsets_buffer = pa.py_buffer(offsets)
     body = pa.Array.from_buffers(
         pa.binary(), len(values), [values.buffers()[0], offsets_buffer, pa.py_buffer(data)]
@@ -238,16 +244,6 @@ def _buffers(values: pa.Array) -> tuple[Array, Array]:
         return offsets - offsets[0], np.zeros(0, dtype=np.uint8)
     data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], data
-
-
-def _table_of(found: Collation) -> Array:
-    """What each ASCII byte that is no control character becomes under a folding collation."""
-    fold = found.fold
-    assert fold is not None
-    table = np.arange(256, dtype=np.uint8)
-    for code in range(_SPACE, _DELETE):
-        table[code] = ord(fold(chr(code)))
-    return table
 
 
 # -- DECIMAL up to 18 digits -----------------------------------------------------------------------

@@ -369,7 +369,7 @@ def encode(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[byt
     texts = [_variable(taken[number]) for number, _ in shape.variable]
     ends: Array = np.zeros(rows, dtype=np.uint32)
     for place, text in enumerate(texts):
-        ends = ends + _lengths(text)
+        ends = ends + np.asarray(pc.binary_length(text)).astype(np.uint32)
         at = shape.ends_at + 4 * place
         head[:, at : at + 4] = ends.astype("<u4").view(np.uint8).reshape(rows, 4)
     return _payloads(head, texts)
@@ -413,10 +413,6 @@ def _variable(column: pa.Array) -> pa.Array:
     return column.cast(_BINARY).fill_null(b"")
 
 
-def _lengths(column: pa.Array) -> Array:
-    return np.asarray(pc.binary_length(column)).astype(np.uint32)
-
-
 def _fixed(column: pa.Array, field: FieldType, width: int) -> Array:
     """The bytes of a fixed-width column. Shape (rows, width), uint8; zeros where NULL."""
     storage = storage_of(field)
@@ -433,7 +429,14 @@ def _numbers(column: pa.Array, family: Family) -> Array:
     if family == Family.DATE and pa.types.is_date(kind):
         return _packed_dates(_plain(column.cast(pa.date32()).cast(pa.int32())))
     if family == Family.DATETIME and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        return _packed_times(_plain(column.cast(pa.timestamp("us")).cast(pa.int64())))
+        # Microseconds since 1970 as base/types.py packs date-times
+        micros = _plain(column.cast(pa.timestamp("us")).cast(pa.int64())).astype(np.int64)
+        day_us = 86_400_000_000
+        days, rest = micros // day_us, micros % day_us
+        seconds, micro = rest // 1_000_000, rest % 1_000_000
+        hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
+        packed: Array = _packed_dates(days) << 37 | hour << 32 | minute << 26 | second << 20 | micro
+        return packed
     if family == Family.TIME and not pa.types.is_integer(kind):
         unit = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
         column = column.cast(unit).cast(pa.int64())
@@ -454,17 +457,6 @@ def _packed_dates(days: Array) -> Array:
     month = (months - years).astype(np.int64) + 1
     day = (dates - months).astype(np.int64) + 1
     packed: Array = year << 9 | month << 5 | day
-    return packed
-
-
-def _packed_times(micros: Array) -> Array:
-    """Microseconds since 1970 as base/types.py packs date-times."""
-    micros = micros.astype(np.int64)
-    day_us = 86_400_000_000
-    days, rest = micros // day_us, micros % day_us
-    seconds, micro = rest // 1_000_000, rest % 1_000_000
-    hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
-    packed: Array = _packed_dates(days) << 37 | hour << 32 | minute << 26 | second << 20 | micro
     return packed
 
 

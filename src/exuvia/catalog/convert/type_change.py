@@ -336,7 +336,16 @@ def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name:
             return ErrWarnDataOutOfRange.with_text(said)
         return ErrTruncatedWrongValue("DOUBLE", text)
     if new.Tp in _MOMENTS:
-        return _as_moment(text, old, new)
+        kind = _MOMENTS[TypeCode(new.Tp)]
+        if old.family in _TEXTS and new.Tp != TypeCode.TIME:
+            return ErrTruncatedWrongValue.with_text(f"Incorrect datetime value: '{text}'")
+        if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
+            kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
+            return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
+        if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
+            kind = kind if text == "0" else "time"
+            return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
+        return ErrTruncatedWrongValue(kind, text)
     if (new.family in _TEXTS and error.code == ErrDataTooLong.code) or new.Tp in (
         TypeCode.ENUM,
         TypeCode.SET,
@@ -398,19 +407,6 @@ def _rounded(number: Value) -> str:
     return f"{mantissa}e{exponent[0]}{exponent[1:].rjust(2, '0')}"
 
 
-def _as_moment(text: str, old: FieldType, new: FieldType) -> Refused:
-    kind = _MOMENTS[TypeCode(new.Tp)]
-    if old.family in _TEXTS and new.Tp != TypeCode.TIME:
-        return ErrTruncatedWrongValue.with_text(f"Incorrect datetime value: '{text}'")
-    if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
-        kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
-        return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
-    if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
-        kind = kind if text == "0" else "time"
-        return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
-    return ErrTruncatedWrongValue(kind, text)
-
-
 # -- many values at once ---------------------------------------------------------------------------
 
 _DOUBLE_DIGITS = 1 << 53
@@ -461,41 +457,31 @@ def _refusal_of(change: ColumnChange, value: Value) -> Refused | None:
 def _converted_as_arrays(change: ColumnChange, vector: Vector, new: FieldType) -> Vector | None:
     old = vector.field
     if old.Tp in INTEGER_BITS:
-        return _integers_of_batch(vector, new)
+        live: Array = vector.values if vector.nulls is None else vector.values[~vector.nulls]
+        least, most = (int(live.min()), int(live.max())) if len(live) else (0, 0)
+        if new.Tp in INTEGER_BITS:
+            low, high = bounds_of(new)
+            if not low <= least <= most <= high:
+                return None
+            return Vector(new, vector.values.astype("<u8" if new.unsigned else "<i8"), vector.nulls)
+        if new.family == Family.DECIMAL:
+            unit, scale = 10 ** decimals.scale_of(new), decimals.scale_of(new)
+            bound = 10 ** (decimals.precision_of(new) - scale)
+            narrow = decimals.width_of(new) == 8
+            if not narrow or max(abs(least), most) >= bound or (new.unsigned and least < 0):
+                return None
+            return Vector(new, vector.values.astype("<i8") * np.int64(unit), vector.nulls)
+        if new.Tp == TypeCode.DOUBLE and new.Decimal < 0 and not (new.unsigned and least < 0):
+            wide = max(abs(least), most) > _DOUBLE_DIGITS
+            return None if wide else Vector(new, vector.values.astype("<f8"), vector.nulls)
+        if new.family == Family.STRING and new.Tp not in (TypeCode.ENUM, TypeCode.SET):
+            text = pa.array(vector.values, mask=vector.nulls).cast(pa.string())
+            return _texts_of_batch(Vector(new, text, vector.nulls), new)
+        return None
     same = old.family == new.family and old.family in (Family.STRING, Family.BYTES)
     texts = TypeCode.ENUM not in (old.Tp, new.Tp) and TypeCode.SET not in (old.Tp, new.Tp)
     padded = old.family == Family.BYTES and TypeCode.STRING in (old.Tp, new.Tp)
     return _texts_of_batch(vector, new) if same and texts and not padded else None
-
-
-def _live(vector: Vector) -> Array:
-    """The values that are not NULL."""
-    values: Array = vector.values
-    return values if vector.nulls is None else values[~vector.nulls]
-
-
-def _integers_of_batch(vector: Vector, new: FieldType) -> Vector | None:
-    live = _live(vector)
-    least, most = (int(live.min()), int(live.max())) if len(live) else (0, 0)
-    if new.Tp in INTEGER_BITS:
-        low, high = bounds_of(new)
-        if not low <= least <= most <= high:
-            return None
-        return Vector(new, vector.values.astype("<u8" if new.unsigned else "<i8"), vector.nulls)
-    if new.family == Family.DECIMAL:
-        unit, scale = 10 ** decimals.scale_of(new), decimals.scale_of(new)
-        bound = 10 ** (decimals.precision_of(new) - scale)
-        narrow = decimals.width_of(new) == 8
-        if not narrow or max(abs(least), most) >= bound or (new.unsigned and least < 0):
-            return None
-        return Vector(new, vector.values.astype("<i8") * np.int64(unit), vector.nulls)
-    if new.Tp == TypeCode.DOUBLE and new.Decimal < 0 and not (new.unsigned and least < 0):
-        wide = max(abs(least), most) > _DOUBLE_DIGITS
-        return None if wide else Vector(new, vector.values.astype("<f8"), vector.nulls)
-    if new.family == Family.STRING and new.Tp not in (TypeCode.ENUM, TypeCode.SET):
-        text = pa.array(vector.values, mask=vector.nulls).cast(pa.string())
-        return _texts_of_batch(Vector(new, text, vector.nulls), new)
-    return None
 
 
 def _texts_of_batch(vector: Vector, new: FieldType) -> Vector | None:

@@ -306,13 +306,6 @@ def _not_text(raw: bytes) -> NoReturn:
     raise ErrTruncatedWrongValueForField.with_text(message)
 
 
-def _checked(text: str, charset: str) -> str:
-    """The text, if its charset has all of its characters. Refused 1366."""
-    if charset == "ascii" and not text.isascii():
-        _not_text(next(each for each in text if not each.isascii()).encode())
-    return text
-
-
 def shown_bytes(raw: bytes) -> str:
     """Bytes in an error: what is printable as it is, all else in hexadecimal."""
     return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02X}" for b in raw)
@@ -321,8 +314,8 @@ def shown_bytes(raw: bytes) -> str:
 def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
     """CHAR, VARCHAR, TEXT. Refused 1366, 1406."""
     text = value if source.family == Family.STRING else text_of(value, source, mode)
-    if target.Charset == "ascii":
-        text = _checked(text, target.Charset)
+    if target.Charset == "ascii" and not text.isascii():
+        _not_text(next(character for character in text if not character.isascii()).encode())
     most = target.Flen
     if target.Tp in TEXT_BLOBS:
         most = _TEXT_BYTES[TypeCode(target.Tp)]
@@ -427,14 +420,29 @@ def to_text(value: Value, field: FieldType) -> str:
     as its characters."""
     family = field.family
     if family in (Family.INT, Family.UINT):
-        return _integer_text(value, field)
+        if field.Tp == TypeCode.ENUM:
+            elements = field.Elems or ()
+            return elements[value - 1] if 0 < value <= len(elements) else ""
+        if field.Tp == TypeCode.SET:
+            return ",".join(e for n, e in enumerate(field.Elems or ()) if value >> n & 1)
+        if field.Tp == TypeCode.BIT:
+            return to_bytes(value, field).decode("latin-1")
+        if field.Tp == TypeCode.YEAR:
+            return f"{value:04d}"
+        if field.Flag & Flag.ZEROFILL and field.Flen > 0:
+            return str(value).zfill(field.Flen)
+        return str(value)
     if family == Family.DECIMAL:
         scale = (
             decimals.scale_of(field) if field.Decimal >= 0 else max(0, -value.as_tuple().exponent)
         )
         return f"{decimals.rounded(value, scale):f}"
     if family == Family.FLOAT:
-        return _float_text(value, field)
+        if 0 <= field.Decimal < _NOT_FIXED:
+            return f"{value:.{field.Decimal}f}"
+        if field.Tp == TypeCode.FLOAT:
+            return jsontext.double_text(value, _float_digits(value))
+        return jsontext.double_text(value)
     if family == Family.DATE:
         return temporal.format_date(value)
     if family == Family.DATETIME:
@@ -444,29 +452,6 @@ def to_text(value: Value, field: FieldType) -> str:
     if family == Family.BYTES:
         return bytes(value).decode("utf-8", "backslashreplace")
     return str(value)
-
-
-def _integer_text(value: int, field: FieldType) -> str:
-    if field.Tp == TypeCode.ENUM:
-        elements = field.Elems or ()
-        return elements[value - 1] if 0 < value <= len(elements) else ""
-    if field.Tp == TypeCode.SET:
-        return ",".join(e for n, e in enumerate(field.Elems or ()) if value >> n & 1)
-    if field.Tp == TypeCode.BIT:
-        return to_bytes(value, field).decode("latin-1")
-    if field.Tp == TypeCode.YEAR:
-        return f"{value:04d}"
-    if field.Flag & Flag.ZEROFILL and field.Flen > 0:
-        return str(value).zfill(field.Flen)
-    return str(value)
-
-
-def _float_text(value: float, field: FieldType) -> str:
-    if 0 <= field.Decimal < _NOT_FIXED:
-        return f"{value:.{field.Decimal}f}"
-    if field.Tp == TypeCode.FLOAT:
-        return jsontext.double_text(value, _float_digits(value))
-    return jsontext.double_text(value)
 
 
 def _float_digits(value: float) -> int:
@@ -765,15 +750,11 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
         whole = to_text(value, source) if not isinstance(value, str | bytes) else value
         if isinstance(whole, bytes) and target.family is Family.STRING:
             whole = whole.decode("utf-8", "replace")
-        return _cut(whole, target)
+        # As much as a column holds: characters, or bytes of a TEXT; no character is halved
+        if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
+            return whole[: target.Flen]
+        return whole.encode()[: target.Flen].decode(errors="ignore")
     return zero_of(target)
-
-
-def _cut(whole: str | bytes, target: FieldType) -> str | bytes:
-    """As much as a column holds: characters, or bytes of a TEXT; no character is halved."""
-    if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
-        return whole[: target.Flen]
-    return whole.encode()[: target.Flen].decode(errors="ignore")
 
 
 def _number(value: Value, source: FieldType) -> Decimal:

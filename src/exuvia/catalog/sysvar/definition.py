@@ -146,7 +146,11 @@ def check(variable: SysVar, value: Setting) -> Checked:
         case VariableKind.DAYTIME:
             return Checked(_daytime(variable, str(value)))
         case VariableKind.NAME:
-            return _name(variable, str(value))
+            text = str(value)
+            kept = text[: int(variable.most)].rstrip()
+            return Checked(
+                kept, None if kept == text else ErrTruncatedWrongValue(variable.name, text)
+            )
         case VariableKind.TEXT:
             return Checked(str(value))
 
@@ -193,11 +197,6 @@ _ALWAYS_ON = frozenset(
         "tidb_enable_table_partition",
     }
 )
-
-
-def _name(variable: SysVar, text: str) -> Checked:
-    kept = text[: int(variable.most)].rstrip()
-    return Checked(kept, None if kept == text else ErrTruncatedWrongValue(variable.name, text))
 
 
 def _kept_on(variable: SysVar, text: str) -> Checked:

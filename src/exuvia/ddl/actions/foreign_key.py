@@ -122,14 +122,6 @@ def linked(key: FkInfo, child: TableInfo, parent: TableInfo | None) -> FkInfo:
     )
 
 
-def _known(table: TableInfo, link: int, state: SchemaState) -> TableInfo:
-    """The parent, knowing the key in that state."""
-    kept = tuple(
-        evolve(each, state=state) if each.link == link else each for each in table.exuvia_referred
-    )
-    return evolve(table, exuvia_referred=kept)
-
-
 def knows(table: TableInfo, link: int) -> bool:
     """Whether the table is the key's parent."""
     return any(each.link == link for each in table.exuvia_referred)
@@ -154,7 +146,12 @@ def move_in_parents(
     def moved(table: TableInfo) -> TableInfo:
         for link in links:
             if knows(table, link):
-                table = _known(table, link, state)
+                # The parent, knowing the key in that state
+                kept = tuple(
+                    evolve(each, state=state) if each.link == link else each
+                    for each in table.exuvia_referred
+                )
+                table = evolve(table, exuvia_referred=kept)
         return table
 
     table = moved(snapshot.table) if snapshot.table is not None else None

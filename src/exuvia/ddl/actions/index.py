@@ -42,7 +42,6 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
-    Name,
     SchemaState,
     TableInfo,
     evolve,
@@ -474,7 +473,11 @@ def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
         return job, snapshot
     renamed = evolve(found, idx_name=name(asked.new_name))
     hidden = set(hidden_columns_of(table, (found.id,)))
-    names = {each.id: _new_name(each, found, renamed) for each in table.cols if each.id in hidden}
+    names = {
+        each.id: name(each.name.O.replace(f"_{found.idx_name.O}_", f"_{renamed.idx_name.O}_", 1))
+        for each in table.cols
+        if each.id in hidden
+    }
     columns = tuple(
         evolve(each, name=names[each.id]) if each.id in names else each for each in table.cols
     )
@@ -483,10 +486,6 @@ def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
     )
     table = evolve(_with_index(table, evolve(renamed, idx_cols=parts)), cols=columns)
     return job, evolve(snapshot, table=table)
-
-
-def _new_name(column: ColumnInfo, old: IndexInfo, new: IndexInfo) -> Name:
-    return name(column.name.O.replace(f"_{old.idx_name.O}_", f"_{new.idx_name.O}_", 1))
 
 
 def change_visibility(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:

@@ -247,7 +247,19 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     assert old is not None, found.column.id
     new = old
     if found.kind == ChangeKind.ROWS:
-        new = _hidden_column(table, found, old)
+        said = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
+        if found.null_value is not None:
+            said[NULL_VALUE] = found.null_value
+        if not found.strict:
+            said[LENIENT] = 1
+        new = evolve(
+            found.column,
+            id=table.max_col_id + 1,
+            name=name(f"_Col$_{old.name.O}_0"),
+            offset=len(table.cols),
+            state=ABSENT,
+            change_state_info=said,
+        )
         table = evolve(table, cols=(*table.cols, new), max_col_id=new.id)
     else:
         table = with_announced_type(table, found)
@@ -261,22 +273,6 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     )
     pairs = tuple((a.id, b.id) for a, b in zip(replaced, copies, strict=True))
     return table, evolve(found, changing_column_id=new.id, changing_idxs=pairs)
-
-
-def _hidden_column(table: TableInfo, found: Modification, old: ColumnInfo) -> ColumnInfo:
-    said = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
-    if found.null_value is not None:
-        said[NULL_VALUE] = found.null_value
-    if not found.strict:
-        said[LENIENT] = 1
-    return evolve(
-        found.column,
-        id=table.max_col_id + 1,
-        name=name(f"_Col$_{old.name.O}_0"),
-        offset=len(table.cols),
-        state=ABSENT,
-        change_state_info=said,
-    )
 
 
 def _copy(index: IndexInfo, index_id: int, old: ColumnInfo, new: ColumnInfo) -> IndexInfo:
@@ -639,19 +635,18 @@ def put_default(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
     """The column's default, and the flag that says it has none."""
     wanted, table = column_with_default(job), the_table(snapshot)
     cols = tuple(
-        _with_default(each, wanted) if each.id == wanted.id else each for each in table.cols
+        evolve(
+            each,
+            default=wanted.default,
+            default_bit=wanted.default_bit,
+            default_is_expr=wanted.default_is_expr,
+            type=evolve(each.type, Flag=wanted.type.Flag),
+        )
+        if each.id == wanted.id
+        else each
+        for each in table.cols
     )
     return job, evolve(snapshot, table=evolve(table, cols=cols))
-
-
-def _with_default(column: ColumnInfo, wanted: ColumnInfo) -> ColumnInfo:
-    return evolve(
-        column,
-        default=wanted.default,
-        default_bit=wanted.default_bit,
-        default_is_expr=wanted.default_is_expr,
-        type=evolve(column.type, Flag=wanted.type.Flag),
-    )
 
 
 SET_DEFAULT = load(

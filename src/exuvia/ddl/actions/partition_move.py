@@ -228,19 +228,6 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
     )
 
 
-def _undo(code: ActionCode) -> Action:
-    return Action(
-        "keep partitions",
-        code,
-        PARTITION,
-        path=(
-            Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
-        ),
-    )
-
-
 def _move(label: str, code: ActionCode) -> Action:
     return load(
         Action(
@@ -258,7 +245,16 @@ def _move(label: str, code: ActionCode) -> Action:
             post_commit=(
                 Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=partitions_moved),
             ),
-            undo=_undo(code),
+            undo=Action(
+                "keep partitions",
+                code,
+                PARTITION,
+                path=(
+                    Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
+                    Step(WRITE_ONLY, DELETE_ONLY),
+                    Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
+                ),
+            ),
             reorg=True,
             alterable=True,
         )

@@ -225,7 +225,10 @@ class Caretaker:
             self._environment.keep_room()
             most = self.idle_s + self.query_s, self.growth, self._environment.settings.kept_bytes
             self.overdue.step(elapsed_s, *most)
-            self._note_readers(now, 3 * every_s)
+            if self._since_s is None:
+                self._since_s = now
+            seen = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
+            note_seen(self._environment.file(READERS), seen, 3 * every_s)  # for `exuvia store stat`
         return self._tick_s
 
     def _look_at_pages(self) -> None:
@@ -247,13 +250,6 @@ class Caretaker:
         )
         log.warning("ended a snapshot that kept much", extra={"kept_bytes": kept})
         return True
-
-    def _note_readers(self, now: float, stale_s: float) -> None:
-        """For `exuvia store stat`."""
-        if self._since_s is None:
-            self._since_s = now
-        seen = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
-        note_seen(self._environment.file(READERS), seen, stale_s)
 
     def measures(self) -> dict[str, float]:
         pages = pages_of(self._environment.lmdb)

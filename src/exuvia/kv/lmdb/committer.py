@@ -313,20 +313,6 @@ class GroupCommitter:
             self._follow(ticket, ticket.gate)
             if not ticket.leads:
                 return ticket.outcome()
-        return self._lead(ticket)
-
-    def _follow(self, ticket: _Ticket, gate: threading.Lock) -> None:
-        try:
-            gate.acquire()
-        except BaseException:  # an interrupt must not leave a lead that nobody takes
-            with self._mutex:
-                if ticket in self._queue:
-                    self._queue.remove(ticket)
-            if ticket.leads:
-                self._hand_over([ticket])
-            raise
-
-    def _lead(self, ticket: _Ticket) -> Any:
         batch = self._under_way = [ticket]
         self._committing = False
         try:
@@ -344,6 +330,17 @@ class GroupCommitter:
         finally:
             self._hand_over(batch)
         return ticket.outcome()
+
+    def _follow(self, ticket: _Ticket, gate: threading.Lock) -> None:
+        try:
+            gate.acquire()
+        except BaseException:  # an interrupt must not leave a lead that nobody takes
+            with self._mutex:
+                if ticket in self._queue:
+                    self._queue.remove(ticket)
+            if ticket.leads:
+                self._hand_over([ticket])
+            raise
 
     def _together(self, batch: list[_Ticket], joins: bool) -> None:
         """One transaction for these tickets and, if it `joins`, all that queued up."""

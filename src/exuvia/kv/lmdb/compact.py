@@ -131,7 +131,15 @@ class Swap:
         environment.lmdb.begin(write=True).abort()
         environment.gate.begun()
         _write_copy(environment.lmdb, self._draft)
-        self._compare()
+        # The copy opens, and has as many entries and the same sequence
+        copied = lmdb.open(self._draft, subdir=False, readonly=True, lock=False)
+        try:
+            with copied.begin() as new, environment.lmdb.begin() as old:
+                same = new.stat()["entries"] == old.stat()["entries"]
+                if not same or new.get(SEQUENCE_KEY) != old.get(SEQUENCE_KEY):
+                    raise Broken("the copy is not the store: nothing was changed")
+        finally:
+            copied.close()
         self._at("copied")
         before = os.path.getsize(environment.data_path)
         if not self._take_door():
@@ -141,17 +149,6 @@ class Swap:
         finally:
             environment.locks.release(DOOR)
         return before, os.path.getsize(environment.data_path)
-
-    def _compare(self) -> None:
-        """The copy opens, and has as many entries and the same sequence."""
-        copied = lmdb.open(self._draft, subdir=False, readonly=True, lock=False)
-        try:
-            with copied.begin() as new, self._environment.lmdb.begin() as old:
-                same = new.stat()["entries"] == old.stat()["entries"]
-                if not same or new.get(SEQUENCE_KEY) != old.get(SEQUENCE_KEY):
-                    raise Broken("the copy is not the store: nothing was changed")
-        finally:
-            copied.close()
 
     def _take_door(self) -> bool:
         deadline = time.monotonic() + CLOSE_WAIT_S
@@ -167,7 +164,18 @@ class Swap:
         self._at("all were asked to close")
         environment.shut()
         try:
-            self._wait_until_closed()
+            lock_file = LockFile(environment.file("lock.mdb"))
+            try:
+                deadline = time.monotonic() + CLOSE_WAIT_S
+                while (held := lock_file.holder(0, 0)) is not None:
+                    if time.monotonic() > deadline:
+                        raise Unavailable(
+                            f"process {held[0]} does not let the store's file go (is it stopped?): "
+                            "nothing was changed"
+                        )
+                    self._pause.wait(PAUSE_S)
+            finally:
+                lock_file.close()
             self._at("all have closed")
             os.replace(self._draft, environment.data_path)
             self._at("renamed")
@@ -175,17 +183,3 @@ class Swap:
         finally:
             environment.swap.end()
         self._at("over")
-
-    def _wait_until_closed(self) -> None:
-        lock_file = LockFile(self._environment.file("lock.mdb"))
-        try:
-            deadline = time.monotonic() + CLOSE_WAIT_S
-            while (held := lock_file.holder(0, 0)) is not None:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"process {held[0]} does not let the store's file go (is it stopped?): "
-                        "nothing was changed"
-                    )
-                self._pause.wait(PAUSE_S)
-        finally:
-            lock_file.close()

@@ -287,13 +287,8 @@ class Environment:
             return recorded.map_bytes
         if recorded != ours:
             process.record_place(record, ours)
-        self._reserve_readers()
-        return ours.map_bytes
-
-    def _reserve_readers(self) -> None:
-        """Give the reader table real blocks:
-
-        a full disk must not become a bus error when it is touched."""
+        # Give the reader table real blocks: a full disk must not become a bus error when it is
+        # touched
         file = os.open(self.file("lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.posix_fallocate(file, 0, (self.settings.readers + 8) * READER_BYTES)
@@ -301,6 +296,7 @@ class Environment:
             raise Unavailable(f"no room to open the store {self.path}: {error}") from error
         finally:
             os.close(file)
+        return ours.map_bytes
 
     def _open(self, may_make: bool = False) -> lmdb.Environment:
         data = self.data_path

@@ -286,17 +286,14 @@ class LmdbStore(TransactionalStore):
         self._closed = True
         self.caretaker_thread.close()
         self._wake.close(CLOSED)
-        self._close_table()
-        self._end_views(CLOSED)
-        self._presences.close()
-        self.environment.close()
-        _stores.discard(self)
-
-    def _close_table(self) -> None:
         if self._table is not None and self._inbox is not None and self._guard is not None:
             self._table.close()
             self._inbox.close()
             self._guard.close(self._inbox.name)
+        self._end_views(CLOSED)
+        self._presences.close()
+        self.environment.close()
+        _stores.discard(self)
 
     def _end_views(self, why: str) -> None:
         for view in self.caretaker.views():

@@ -85,19 +85,16 @@ class Wake:
                 if self._why:
                     raise Unavailable(self._why)
         finally:
-            self._leave(channel, waiter)
+            with self._mutex:
+                waiting = self._waiters[channel]
+                waiting.discard(waiter)
+                if not waiting:
+                    del self._waiters[channel]
 
     def _enter(self, channel: str, waiter: _Waiter) -> None:
         with self._mutex:
             self._listen()
             self._waiters.setdefault(channel, set()).add(waiter)
-
-    def _leave(self, channel: str, waiter: _Waiter) -> None:
-        with self._mutex:
-            waiting = self._waiters[channel]
-            waiting.discard(waiter)
-            if not waiting:
-                del self._waiters[channel]
 
     def _listen(self) -> None:
         if self._inbox is not None or self._why:
