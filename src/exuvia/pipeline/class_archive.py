@@ -6,6 +6,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from exuvia.base.errors import ExuviaError
 from exuvia.pipeline.spark import FRUGAL, SILENT, Spark, archive
@@ -23,15 +24,18 @@ def make_archive(target: Path) -> None:
     spark = Spark("memory:", "local[1]", {"spark.driver.extraJavaOptions": keep})
     wave = spark.warm(1)
     wave.wait()
-    session = spark.session()
+    _end(spark.session())
+    if wave.error is not None or not made.exists():
+        raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
+    made.rename(target)
+
+
+def _end(session: Any) -> None:
     gateway = session.sparkContext._gateway
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it, and writes the archive then
     gateway.proc.wait(_EXIT_S)
-    if wave.error is not None or not made.exists():
-        raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
-    made.rename(target)
 
 
 if __name__ == "__main__":
