@@ -112,30 +112,21 @@ def key_of(value: Decimal) -> bytes:
     width = -(-places // GROUP_DIGITS)
     magnitude *= 10 ** (max(0, exponent) + width * GROUP_DIGITS - places)
     whole, fraction = divmod(magnitude, 10 ** (width * GROUP_DIGITS))
-    # Groups of nine digits, the most significant first; at least one
-    groups = [whole % GROUP]
+    groups: list[int] = []  # of nine digits, the least significant first
+    for _ in range(width):
+        fraction, group = divmod(fraction, GROUP)
+        if group or groups:  # the zero groups at the end are left out
+            groups.append(group)
+    integer_groups = 1
+    groups.append(whole % GROUP)
     while whole >= GROUP:
         whole //= GROUP
         groups.append(whole % GROUP)
-    key = _magnitude_key(groups[::-1], _fraction_groups(fraction, width))
+        integer_groups += 1
+    key = bytes([0x80 + integer_groups]) + b"".join(
+        [_U32.pack(group << 1 | (n > 0)) for n, group in reversed(list(enumerate(groups)))]
+    )
     return key.translate(_INVERT) if sign and magnitude else key
-
-
-def _fraction_groups(fraction: int, width: int) -> list[int]:
-    """`width` groups of nine digits without the zero groups at the end."""
-    groups: list[int] = []
-    for _ in range(width):
-        fraction, group = divmod(fraction, GROUP)
-        if group or groups:
-            groups.append(group)
-    return groups[::-1]
-
-
-def _magnitude_key(whole: list[int], fraction: list[int]) -> bytes:
-    groups = whole + fraction
-    last = len(groups) - 1
-    key = b"".join([_U32.pack(group << 1 | (n < last)) for n, group in enumerate(groups)])
-    return bytes([0x80 + len(whole)]) + key
 
 
 def read_key(encoded: bytes, start: int) -> tuple[Decimal, int]:

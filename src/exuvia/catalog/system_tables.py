@@ -90,7 +90,8 @@ def table(
         columns = _with_key_flags(columns, _names(parts)[:1], flag)
     for parts in (plain or {}).values():
         columns = _with_key_flags(columns, _names(parts)[:1], Flag.MULTIPLE_KEY)
-    single = _is_integer_handle(columns, _names(primary))
+    kinds = [column.type.Tp for column in columns if column.name.L in _names(primary)]
+    single = len(kinds) == 1 and kinds[0] in {code for code, _ in _NUMBERS.values()}
     indexes = tuple(_indexes(name(table_name), columns, primary, unique or {}, plain or {}))
     layout = Layout(id=1, columns=tuple(LayoutColumn(c.id, c.type) for c in columns))
     return TableInfo(
@@ -173,12 +174,6 @@ def _with_key_flags(
         evolve(c, type=evolve(c.type, Flag=c.type.Flag | flag)) if c.name.L in names else c
         for c in columns
     )
-
-
-def _is_integer_handle(columns: tuple[ColumnInfo, ...], primary: list[str]) -> bool:
-    integers = {code for code, _ in _NUMBERS.values()}
-    kinds = [c.type.Tp for c in columns if c.name.L in primary]
-    return len(kinds) == 1 and kinds[0] in integers
 
 
 def _indexes(

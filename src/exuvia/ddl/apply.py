@@ -125,7 +125,11 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         gc_worker.add_range(txn, job.id, ordinal, each, decision.before.now)
     if decision.restores_ranges_of:
         gc_worker.restore_ranges(txn, decision.restores_ranges_of)
-    _tell(txn, job, decision.events)
+    # one event bears the job's number alone; several are numbered, as sub-jobs' are
+    changes = [change for event in decision.events for change in changes_of(txn, event)]
+    for number, change in enumerate(changes):
+        part = number if len(changes) > 1 else notifier.WHOLE_JOB
+        notifier.put(txn, job.id, part, change)
     for sub_job, event in decision.sub_job_events:
         notifier.put(txn, job.id, sub_job, change_of(txn, event))
     if decision.archive:
@@ -145,14 +149,6 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     return job
 
 
-def _tell(txn: Transaction, job: Job, events: tuple[JobEvent, ...]) -> None:
-    """One event bears the job's number alone; several are numbered, as sub-jobs' are."""
-    changes = [change for each in events for change in changes_of(txn, each)]
-    for part, change in enumerate(changes):
-        numbered = part if len(changes) > 1 else notifier.WHOLE_JOB
-        notifier.put(txn, job.id, numbered, change)
-
-
 def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Catalog, version, revisions, and the request to acknowledge them."""
     job = decision.job
@@ -167,6 +163,9 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
             meta.orphan(txn, info, before.database.db_name.L)
         meta.drop_database(txn, before.database)
     meta.carry_counters(txn, decision.after.carries)
+    # The revision of a database, part of the fence of all its tables, moves with its state only:
+    # another charset of it is no concern of those who write its tables.
+    states = [None if info is None else info.state for info in (before.database, after.database)]
     if decision.barrier:
         version = meta.publish_silently(txn, bumps)
     else:
@@ -177,7 +176,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
             table_id=job.table_id,
             affected=[each for each in bumps if each != job.table_id],
             bumps=bumps,
-            database_bumps=_database_bumps(decision),
+            database_bumps={job.schema_id: meta.STEP} if states[0] != states[1] else {},
         )
     job = evolve(job, last_schema_version=version)
     if job.state in FINISHED:
@@ -200,14 +199,6 @@ def _bumps(decision: Decision) -> dict[int, int]:
     own = [decision.job.table_id] if decision.job.table_id else []
     bumps = dict.fromkeys([*own, *changed], meta.STEP)
     return {**bumps, **dict.fromkeys(decision.fences_tables, meta.TAKEN)}
-
-
-def _database_bumps(decision: Decision) -> dict[int, int]:
-    """The revision of a database, part of the fence of all its tables, moves with its state only:
-    another charset of it is no concern of those who write its tables."""
-    before, after = decision.before.database, decision.after.database
-    states = [None if each is None else each.state for each in (before, after)]
-    return {decision.job.schema_id: meta.STEP} if states[0] != states[1] else {}
 
 
 def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]) -> dict[int, int]:

@@ -19,7 +19,7 @@ from exuvia import __version__
 from exuvia.base.clock import Then
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import bootstrap, meta
-from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import DATABASES, SYSTEM
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests, two_queues
@@ -101,10 +101,9 @@ def lacking(txn: Transaction) -> Iterator[Job]:
         stored = meta.get_table(txn, wanted.id)
         if stored is not None:
             names = {column.name.L for column in stored.cols}
-            yield from (_add(stored, c) for c in wanted.cols if c.name.L not in names)
-
-
-def _add(table: TableInfo, column: ColumnInfo) -> Job:
-    query = f"ALTER TABLE mysql.{table.name.O} ADD COLUMN {column.name.O}"
-    column = evolve(column, origin_default=column.default)  # what rows written before it show
-    return requests.add_column(DATABASES[-1], table, column, query=query)
+            for column in wanted.cols:
+                if column.name.L not in names:
+                    query = f"ALTER TABLE mysql.{stored.name.O} ADD COLUMN {column.name.O}"
+                    # what rows written before it show
+                    added = evolve(column, origin_default=column.default)
+                    yield requests.add_column(DATABASES[-1], stored, added, query=query)

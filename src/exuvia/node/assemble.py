@@ -218,17 +218,14 @@ class Loops:
         """End them all; False if one did not end in time."""
         for each in self._threads:
             each.stop()
-        self._wake()
+        # a notice on every channel: who sleeps sees at once that it is to end
+        with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
+            channels = {each.channel for each in self._threads if each.channel}
+            self._store.transact(partial(notify_all, channels=channels))
         deadline = self._clock.monotonic() + timeout_s
         for each in self._threads:
             each.thread.join(max(0.0, deadline - self._clock.monotonic()))
         return not any(each.thread.is_alive() for each in self._threads)
-
-    def _wake(self) -> None:
-        """A notice on every channel: who sleeps sees at once that it is to end."""
-        with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
-            channels = {each.channel for each in self._threads if each.channel}
-            self._store.transact(partial(notify_all, channels=channels))
 
 
 def notify_all(txn: Transaction, channels: Iterable[str]) -> None:

@@ -319,7 +319,11 @@ def check_end(store: MemoryStore, table_id: int) -> None:
             index_id = int.from_bytes(key[len(prefix) : len(prefix) + 4], "big")
             if index_id not in known:
                 raise Broke("end", f"an entry of index {index_id}, which is gone, is left")
-        _settled(table.info)
+        info = table.info
+        states = [c.state for c in info.cols] + [index.state for index in info.indexes]
+        states += [key.state for key in info.foreign_keys]
+        if any(state != SchemaState.PUBLIC for state in states):
+            raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")
 
 
 def check_job(job: Job | None) -> None:
@@ -333,10 +337,3 @@ def check_job(job: Job | None) -> None:
         ErrCancelledDDLJob.code,
     ):
         raise Broke("law 9", f"verification kept it from becoming public: {error.message}")
-
-
-def _settled(info: TableInfo) -> None:
-    states = [c.state for c in info.cols] + [index.state for index in info.indexes]
-    states += [key.state for key in info.foreign_keys]
-    if any(state != SchemaState.PUBLIC for state in states):
-        raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")

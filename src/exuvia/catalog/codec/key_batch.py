@@ -55,7 +55,10 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
     parts = [columns.column(position) for position in form.positions]
     if form.wraps:
         parts = [_wrapped(part, kind) for part, kind in zip(parts, form.types, strict=True)]
-    nulls = _any_null(parts)
+    nulls: Array | None = None
+    for part in parts:
+        if part.nulls is not None:
+            nulls = part.nulls if nulls is None else nulls | part.nulls
     ends_in_handle = not form.unique
     if all(part.field.family in NUMBERS for part in parts):
         keys = _number_keys(form, parts, columns.handles, ends_in_handle)
@@ -75,14 +78,6 @@ def _wrapped(part: Vector, kind: FieldType) -> Vector:
         return part
     bits = part.values.view("<u8" if kind.family == Family.UINT else "<i8")
     return Vector(kind, bits, part.nulls)
-
-
-def _any_null(parts: list[Vector]) -> Array | None:
-    found: Array | None = None
-    for part in parts:
-        if part.nulls is not None:
-            found = part.nulls if found is None else found | part.nulls
-    return found
 
 
 def _with_handles(keys: Keys, columns: Columns, nulls: Array) -> list[bytes]:

@@ -462,31 +462,21 @@ def _packed_dates(days: Array) -> Array:
 
 def _decimals(column: pa.Array, scale: int, width: int) -> Array:
     """Scaled little-endian integers. Shape (rows, width), uint8."""
-    rows = len(column)
-    if pa.types.is_null(column.type):
+    rows, kind = len(column), column.type
+    if pa.types.is_null(kind):
         return np.zeros((rows, width), dtype=np.uint8)
-    if width > 16 or not _fits_decimal128(column):
-        return _decimals_one_by_one(column, scale, width)
-    if pa.types.is_floating(column.type):
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if width > 16 or not (is_number or pa.types.is_decimal128(kind)):
+        scaled = (
+            0 if value is None else decimals.scaled(Decimal(value), scale)
+            for value in column.to_pylist()
+        )
+        stored = b"".join(number.to_bytes(width, "little", signed=True) for number in scaled)
+        return np.frombuffer(stored, np.uint8).reshape(rows, width)
+    if pa.types.is_floating(kind):
         column = column.cast(pa.decimal128(38, scale), safe=False)
     whole = column.cast(pa.decimal128(38, scale)).fill_null(Decimal(0))
     raw = np.frombuffer(whole.buffers()[1], np.uint8)[
         whole.offset * 16 : (whole.offset + rows) * 16
     ]
     return raw.reshape(rows, 16)[:, :width]
-
-
-def _fits_decimal128(column: pa.Array) -> bool:
-    kind = column.type
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)
-    )
-
-
-def _decimals_one_by_one(column: pa.Array, scale: int, width: int) -> Array:
-    scaled = (
-        0 if value is None else decimals.scaled(Decimal(value), scale)
-        for value in column.to_pylist()
-    )
-    raw = b"".join(number.to_bytes(width, "little", signed=True) for number in scaled)
-    return np.frombuffer(raw, np.uint8).reshape(len(column), width)

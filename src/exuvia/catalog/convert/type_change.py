@@ -418,9 +418,16 @@ def converted_batch(change: ColumnChange, vector: Vector) -> Vector:
     assert new is not None, change.name
     if change.not_null and change.null is None and vector.nulls is not None:
         raise null_refused(change.name)
-    fast = _converted_as_arrays(change, vector, new)
-    found = fast if fast is not None else _converted_value_by_value(change, vector, new)
-    return found if change.null is None else _without_nulls(found, change.null)
+    converted = _converted_as_arrays(change, vector, new)
+    if converted is None:
+        known: dict[Value, Value] = {None: None}
+        values = []
+        for value in vector.to_list():
+            if value not in known:
+                known[value] = change.convert(value)
+            values.append(known[value])
+        converted = vector_of(values, new)
+    return converted if change.null is None else _without_nulls(converted, change.null)
 
 
 def null_refused(name: str) -> Refused:
@@ -494,16 +501,6 @@ def _texts_of_batch(vector: Vector, new: FieldType) -> Vector | None:
     if longest is not None and 0 <= new.Flen < longest:
         return None
     return Vector(new, values, vector.nulls)
-
-
-def _converted_value_by_value(change: ColumnChange, vector: Vector, new: FieldType) -> Vector:
-    known: dict[Value, Value] = {None: None}
-    found = []
-    for value in vector.to_list():
-        if value not in known:
-            known[value] = change.convert(value)
-        found.append(known[value])
-    return vector_of(found, new)
 
 
 def _without_nulls(vector: Vector, null: Value) -> Vector:

@@ -245,7 +245,12 @@ def primary_key_is_named(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The indexes get ids and stand in the table, absent yet, as do their hidden columns."""
-    table = _with_hidden(the_table(snapshot), hidden_columns_wanted(job))
+    table = the_table(snapshot)
+    hidden = tuple(
+        evolve(column, id=table.max_col_id + 1 + n, offset=len(table.cols) + n, state=ABSENT)
+        for n, column in enumerate(hidden_columns_wanted(job))
+    )
+    table = evolve(table, cols=(*table.cols, *hidden), max_col_id=table.max_col_id + len(hidden))
     placed = tuple(
         _placed(table, index, table.max_idx_id + 1 + n) for n, index in enumerate(indexes_of(job))
     )
@@ -263,14 +268,6 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
         exuvia_elements=tuple(index.id for index in placed),
     )
     return job, evolve(snapshot, table=table)
-
-
-def _with_hidden(table: TableInfo, hidden: tuple[ColumnInfo, ...]) -> TableInfo:
-    placed = tuple(
-        evolve(column, id=table.max_col_id + 1 + n, offset=len(table.cols) + n, state=ABSENT)
-        for n, column in enumerate(hidden)
-    )
-    return evolve(table, cols=(*table.cols, *placed), max_col_id=table.max_col_id + len(placed))
 
 
 def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:

@@ -358,7 +358,10 @@ def replaced_in_state(table: TableInfo, found: Modification, state: SchemaState)
     column = found.column.id if found.kind == ChangeKind.ROWS else 0
     index_state = ABSENT if state == ABSENT else DELETE_ONLY
     if found.kind == ChangeKind.INDEXES and state == ABSENT:
-        table = _cleared(table, found.column.id)
+        changed = table.column_by_id(found.column.id)
+        assert changed is not None, found.column.id
+        cleared = evolve(changed, exuvia_changing_type=None, change_state_info=None)
+        table = _with_column(table, changed.id, cleared)
     return _in_state(table, column, ids, state, index_state)
 
 
@@ -367,14 +370,6 @@ def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
     if found.kind == ChangeKind.ROWS:
         return {index.id for index in indexes_with(table, found.column.id)}
     return {original for original, _ in found.changing_idxs}
-
-
-def _cleared(table: TableInfo, column_id: int) -> TableInfo:
-    column = table.column_by_id(column_id)
-    assert column is not None, column_id
-    return _with_column(
-        table, column_id, evolve(column, exuvia_changing_type=None, change_state_info=None)
-    )
 
 
 def _in_state(

@@ -212,7 +212,9 @@ class Caretaker:
             return self._tick_s
         self._environment.follow_swap()
         self._environment.look()
-        self._look_at_pages()
+        opened = self._environment.lmdb
+        readers = [int(transaction) for _, _, transaction in readers_of(opened.readers())]
+        self.growth.look(pages_of(opened), min(readers, default=None))
         for number, known in list(self._views.items()):
             view = known()
             if view is None or view.age(now, self.idle_s, self.query_s) or self._keeps_much(view):
@@ -230,11 +232,6 @@ class Caretaker:
             seen = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
             note_seen(self._environment.file(READERS), seen, 3 * every_s)  # for `exuvia store stat`
         return self._tick_s
-
-    def _look_at_pages(self) -> None:
-        opened = self._environment.lmdb
-        oldest = min((int(number) for _, _, number in readers_of(opened.readers())), default=None)
-        self.growth.look(pages_of(opened), oldest)
 
     def _keeps_much(self, view: LmdbSnapshot) -> bool:
         """End it if it keeps too much. True if it has ended."""

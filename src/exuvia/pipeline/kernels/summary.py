@@ -406,7 +406,10 @@ def _one(values: Vector, length: int) -> Array:
         for n in range(1, stored.shape[1]):
             words = _mixed(words + stored[:, n])
         return words
-    return _texts(_compared(values, field, length))
+    # DuckDB's hash of each text: it is the same in every process
+    texts = pa.table({"c": _compared(values, field, length)})
+    hashes = _duck().from_arrow(texts).project("hash(c) AS h").fetchnumpy()["h"]
+    return _mixed(np.asarray(hashes, dtype=np.uint64))
 
 
 def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
@@ -418,14 +421,6 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
         texts = values.values
         return pc.utf8_rtrim(texts, " ") if rules is not None and rules.pads else texts
     return part_bytes(values, length)
-
-
-def _texts(texts: pa.Array) -> Array:
-    """DuckDB's hash of each text: it is the same in every process."""
-    words: Array = (
-        _duck().from_arrow(pa.table({"c": texts})).project("hash(c) AS h").fetchnumpy()["h"]
-    )
-    return _mixed(np.asarray(words, dtype=np.uint64))
 
 
 def _duck() -> "duckdb.DuckDBPyConnection":
