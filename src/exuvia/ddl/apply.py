@@ -115,7 +115,9 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Put the decision into the transaction; the job as it will stand once that commits."""
     job = decision.job
-    _move_epoch(txn, job.id, decision.reorg)
+    # A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)
+    if decision.reorg in (ReorgOrder.START, ReorgOrder.LEAVE):
+        take_epoch(txn, job.id)
     if decision.reorg == ReorgOrder.START:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
@@ -228,12 +230,6 @@ def _edit_tables(
         if info != before.get(table_id):
             txn.require(keys.meta("db", info.exuvia_db))
             meta.put_table(txn, info)
-
-
-def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
-    """A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)."""
-    if order in (ReorgOrder.START, ReorgOrder.LEAVE):
-        take_epoch(txn, job_id)
 
 
 def take_epoch(txn: Transaction, job_id: int) -> int:

@@ -334,7 +334,16 @@ class GcWorker:
             return lambda: IDLE_S
         self._campaign.guard(txn)
         began, rows = self._clock.monotonic(), self.pace.rows
-        self._take(txn, left, rows)
+        if left.holds_names:
+            start = expand_names(txn, left, BATCH_TABLES)
+        elif left.tombstones_only:
+            start = purge_tombstones(txn, left.span, rows)
+        else:
+            start = empty_range(txn, left.span, rows)
+        if start is None:
+            range_done(txn, left)
+        else:
+            range_reached(txn, left, start)
         return partial(self._taken, rows, began)
 
     def _taken(self, rows: int, began: float) -> float:
@@ -359,15 +368,3 @@ class GcWorker:
                 return left
         self._quiet, self._due_ms = seen, due_ms
         return None
-
-    def _take(self, txn: Transaction, left: PendingRange, most: int) -> None:
-        if left.holds_names:
-            start = expand_names(txn, left, BATCH_TABLES)
-        elif left.tombstones_only:
-            start = purge_tombstones(txn, left.span, most)
-        else:
-            start = empty_range(txn, left.span, most)
-        if start is None:
-            range_done(txn, left)
-        else:
-            range_reached(txn, left, start)

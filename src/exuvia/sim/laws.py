@@ -140,14 +140,11 @@ class History:
         if not revision_now or revision_now > attempt.revision + 1:
             raise Broke("law 1", f"planned at {attempt.revision}, committed at {revision_now}")
         for change in attempt.changes:
-            self._apply(change)
+            if change.shown is None:
+                self.rows.pop(change.number, None)
+            else:
+                self.rows[change.number] = {**self.rows.get(change.number, {}), **change.shown}
         return revision_now - attempt.revision
-
-    def _apply(self, change: RowChange) -> None:
-        if change.shown is None:
-            self.rows.pop(change.number, None)
-        else:
-            self.rows[change.number] = {**self.rows.get(change.number, {}), **change.shown}
 
 
 def _told(changes: list[RowChange]) -> str:

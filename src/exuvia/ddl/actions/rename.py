@@ -72,7 +72,10 @@ def looks_at_all_places(job: Job) -> ReadSet:
 def table_to_rename_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1146: it is not, or no longer, where the statement found it."""
     for each in renamings_of(job):
-        table = _table(snapshot, each.table_id)
+        own = snapshot.table
+        table = (
+            own if own is not None and own.id == each.table_id else snapshot.other(each.table_id)
+        )
         place = None if table is None else (table.exuvia_db, table.name.L, table.state)
         if place != (each.old_schema_id, each.old_name.lower(), PUBLIC):
             return ErrNoSuchTable(each.old_schema, each.old_name)
@@ -103,11 +106,6 @@ def rename_all(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
     own = None if snapshot.table is None else _renamed(snapshot.table, wanted)
     others = tuple(_renamed(each, wanted) for each in snapshot.others)
     return job, evolve(snapshot, table=own, others=others)
-
-
-def _table(snapshot: CatalogSnapshot, table_id: int) -> TableInfo | None:
-    own = snapshot.table
-    return own if own is not None and own.id == table_id else snapshot.other(table_id)
 
 
 def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:

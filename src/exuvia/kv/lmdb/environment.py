@@ -231,7 +231,19 @@ class Environment:
         process.require_local(self.path)
         self.locks = LockFile(self.file("locks"))
         try:
-            self._enter(clock)
+            with self._door():
+                self.alone = self.locks.holder(MEMBERS, 1 << 32) is None
+                map_bytes = self._agree()
+                if not self.locks.try_take(MEMBERS + os.getpid()):
+                    raise Unavailable(
+                        f"the store {self.path} is open in another pid namespace (container)"
+                    )
+                self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
+                process.require_same_file(self.path, self._file())
+                self._map_bytes = map_bytes
+                self.swap = SwapNumber(self.file("swap"))
+                self._swap_seen = self.swap.read()
+                self.lmdb = self._open(may_make=True)
         except BaseException:
             self.locks.close()
             raise
@@ -254,21 +266,6 @@ class Environment:
             yield
         finally:
             self.locks.release(DOOR)
-
-    def _enter(self, clock: Clock) -> None:
-        with self._door():
-            self.alone = self.locks.holder(MEMBERS, 1 << 32) is None
-            map_bytes = self._agree()
-            if not self.locks.try_take(MEMBERS + os.getpid()):
-                raise Unavailable(
-                    f"the store {self.path} is open in another pid namespace (container)"
-                )
-            self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
-            process.require_same_file(self.path, self._file())
-            self._map_bytes = map_bytes
-            self.swap = SwapNumber(self.file("swap"))
-            self._swap_seen = self.swap.read()
-            self.lmdb = self._open(may_make=True)
 
     def _agree(self) -> int:
         """Record or compare where we are; the size of the map."""

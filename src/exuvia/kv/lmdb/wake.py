@@ -72,7 +72,9 @@ class Wake:
             return value
         deadline = self._clock.monotonic() + timeout_s
         waiter = _Waiter(after)
-        self._enter(channel, waiter)
+        with self._mutex:
+            self._listen()
+            self._waiters.setdefault(channel, set()).add(waiter)
         try:
             while True:
                 (value,) = self._read([channel])
@@ -90,11 +92,6 @@ class Wake:
                 waiting.discard(waiter)
                 if not waiting:
                     del self._waiters[channel]
-
-    def _enter(self, channel: str, waiter: _Waiter) -> None:
-        with self._mutex:
-            self._listen()
-            self._waiters.setdefault(channel, set()).add(waiter)
 
     def _listen(self) -> None:
         if self._inbox is not None or self._why:
