@@ -115,9 +115,7 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Put the decision into the transaction; the job as it will stand once that commits."""
     job = decision.job
-    # A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)
-    if decision.reorg in (ReorgOrder.START, ReorgOrder.LEAVE):
-        take_epoch(txn, job.id)
+    _move_epoch(txn, job.id, decision.reorg)
     if decision.reorg == ReorgOrder.START:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
@@ -230,6 +228,12 @@ def _edit_tables(
         if info != before.get(table_id):
             txn.require(keys.meta("db", info.exuvia_db))
             meta.put_table(txn, info)
+
+
+def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
+    """A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)."""
+    if order in (ReorgOrder.START, ReorgOrder.LEAVE):
+        take_epoch(txn, job_id)
 
 
 def take_epoch(txn: Transaction, job_id: int) -> int:
