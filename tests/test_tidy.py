@@ -413,6 +413,20 @@ def test_transactions_are_read_or_transact() -> None:
     assert held == set(HOLDS)
 
 
+def test_only_kv_knows_what_precedes_a_payload() -> None:
+    """Readers step over as many bytes as the snapshot says, so another engine may lay values out in
+    its own way."""
+    of_kv = {"SEQUENCE_BYTES", "sequence_of", "StampedValues"}
+    found = [
+        f"{relative(path)}: {node.id}"
+        for path in SOURCE
+        if "src/exuvia/kv/" not in relative(path)
+        for node in nodes_of(path)
+        if isinstance(node, ast.Name) and node.id in of_kv
+    ]
+    assert found == ["src/exuvia/pipeline/checkpoint.py: StampedValues"], "an empty store's"
+
+
 def is_number(node: ast.expr) -> bool:
     """An error's number, or a tuple or set that has one. Numbers below 1000 are counts."""
     if isinstance(node, ast.Tuple | ast.Set):

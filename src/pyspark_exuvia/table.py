@@ -190,7 +190,7 @@ class TableReader(DataSourceReader):
         view = store.snapshot()
         try:
             for keys, raws in view.chunks(Span(*partition.value), rows):
-                decoded = row_batch.decode(choice.table, keys, raws, choice.positions)
+                decoded = row_batch.decode(choice.table, keys, raws, view.skip, choice.positions)
                 arrays = [spark_array(decoded.column(each)) for each in choice.positions]
                 fields = [
                     pa.field(column.name.O, array.type, not column.not_null)

@@ -14,6 +14,7 @@ from exuvia.catalog.codec import row_batch
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
+from exuvia.kv.packet import SEQUENCE_BYTES
 from support.tables import (
     BIGINT,
     DECIMAL,
@@ -52,7 +53,7 @@ def test_a_row_comes_back_as_it_was_written(row: list[Any]) -> None:
 @settings(max_examples=40, deadline=None)
 def test_many_rows_decode_as_each_does(rows: list[list[Any]]) -> None:
     table = table_of(FIELDS)
-    columns = row_batch.decode(table, *encoded(table, rows))
+    columns = row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES)
     assert columns.to_rows() == rows
     assert columns.handle_list() == [keys.i64(n) for n in range(len(rows))]
 
@@ -64,7 +65,9 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     field, values = VALUES[named]
     table = table_of([INT, field])
     rows = [[n, v] for n, v in enumerate(data.draw(st.lists(st.none() | values, max_size=20)))]
-    assert row_batch.decode(table, *encoded(table, rows), [1]).to_rows() == [[v] for _, v in rows]
+    assert row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES, [1]).to_rows() == [
+        [v] for _, v in rows
+    ]
 
 
 @pytest.mark.parametrize("lengths", [[5], [5, 5, 5], [5, 6, 5], [2000, 2000], [5, 3000]])
@@ -74,7 +77,7 @@ def test_rows_of_one_length_decode_as_others_do(lengths: list[int]) -> None:
     swapped = [[n, "x" * (n + 1), "y" * (9 - n), 4] for n in range(len(lengths))]
     for some in (rows, swapped):  # of one length together, not each value
         _, raws = encoded(table, some)
-        assert row_batch.decode(table, [], raws).to_rows() == some
+        assert row_batch.decode(table, [], raws, SEQUENCE_BYTES).to_rows() == some
 
 
 def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
@@ -105,7 +108,9 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
         payloads.append(second.encoder.encode([n, None, Decimal(n), n % 3 or None]))
         payloads.append(third.encoder.encode([n, Decimal(n), None]))
     places = [third.row_prefix + keys.i64(n) for n in range(len(payloads))]
-    columns = row_batch.decode(third, places, [SEQUENCE + each for each in payloads])
+    columns = row_batch.decode(
+        third, places, [SEQUENCE + each for each in payloads], SEQUENCE_BYTES
+    )
     assert columns.to_rows() == [third.decode(each) for each in payloads]
 
 
@@ -115,7 +120,7 @@ def test_a_later_revisions_layout_is_a_schema_change() -> None:
     with pytest.raises(SchemaChanged):
         first.decode(new)
     with pytest.raises(SchemaChanged):
-        row_batch.decode(first, [first.row_prefix + keys.i64(1)], [SEQUENCE + new])
+        row_batch.decode(first, [first.row_prefix + keys.i64(1)], [SEQUENCE + new], SEQUENCE_BYTES)
 
 
 def test_the_layout_holds_the_columns_whose_state_adds() -> None:
@@ -165,7 +170,7 @@ def test_arrow_has_the_same_values(named: str, data: st.DataObject) -> None:
     field, values = VALUES[named]
     table = table_of([field])
     rows = [[v] for v in data.draw(st.lists(st.none() | values, max_size=12))]
-    batch = row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows)))
+    batch = row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES))
     batch.validate(full=True)
     found = batch.column(0)
     assert found.type == arrow_kinds()[named]
@@ -181,6 +186,8 @@ def test_duckdb_reads_a_batch_as_it_is() -> None:
     table = table_of(picked)
     rows = [[None] * len(picked)]
     connection = duckdb.connect()
-    connection.register("batch", row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows))))
+    connection.register(
+        "batch", row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES))
+    )
     assert connection.execute("SELECT * FROM batch").fetchall() == [(None,) * len(picked)]
     connection.close()

@@ -67,11 +67,11 @@ def test_many_rows_go_where_each_goes(session, world, cut):
     route = route_of(table)
     ids = [each.id for each in route.cut.definitions]
     way = RouteWay(route, ids, len(table.info.cols))
-    found = way.places(row_batch.decode(table, keys, raws, way.positions)).tolist()
+    found = way.places(row_batch.decode(table, keys, raws, SEQUENCE_BYTES, way.positions)).tolist()
     alone = [route.place(row) for row in rows]
     assert found == [0 if place == NOWHERE else ids[place] for place in alone]
     assert len(set(found)) > 1
     if 0 in found:
         n = found.index(0)
-        lost = way.refusal(row_batch.decode(table, keys, raws, way.positions), n)
+        lost = way.refusal(row_batch.decode(table, keys, raws, SEQUENCE_BYTES, way.positions), n)
         assert lost.message == route.refusal(rows[n]).message

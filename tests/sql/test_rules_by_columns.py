@@ -65,7 +65,7 @@ def table_of(session, world, name) -> Table:
 def columns_of(table, rows, positions):
     raws = [bytes(SEQUENCE_BYTES) + table.encoder.encode(row) for row in rows]
     keys = [table.row_prefix + n.to_bytes(8, "big") for n in range(len(rows))]
-    return row_batch.decode(table, keys, raws, positions)
+    return row_batch.decode(table, keys, raws, SEQUENCE_BYTES, positions)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -120,7 +120,7 @@ def test_the_same_rows_have_no_parent(session, world, kind):
     txn = world.store.begin()
     try:
         keys, raws = next(iter(txn.snapshot.chunks(child.row_span())))
-        own = [row_batch.decode(child, keys, raws, [0]).column(0)]
+        own = [row_batch.decode(child, keys, raws, SEQUENCE_BYTES, [0]).column(0)]
         finder = Finder(parent, [parent.info.cols[0].id])
         parents = Parents(finder)
         missing = parents.missing(txn, own)

@@ -29,7 +29,7 @@ from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv.keys import HANDLE_AT, VALUES_AT
-from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, Span, is_live
+from exuvia.kv.packet import LIVE, Span, is_live
 from exuvia.kv.transaction import Transaction
 
 
@@ -135,9 +135,9 @@ def _snapshot_entries(
     txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Live entries of the snapshot that are still true."""
-    prefix, is_own = table.row_prefix, txn.is_own
+    prefix, is_own, skip = table.row_prefix, txn.is_own, txn.snapshot.skip
     for key, raw in txn.snapshot.scan(span, reverse):
-        payload = raw[SEQUENCE_BYTES:]
+        payload = raw[skip:]
         if not is_live(payload):
             continue
         row_key = prefix + _handle_of(form, key, payload)

@@ -44,7 +44,7 @@ from exuvia.ddl.decision import DeleteRange
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
 from exuvia.kv import keys
-from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE, Snapshot, Span, WriteKind, sequence_of
+from exuvia.kv.packet import TOMBSTONE, Snapshot, Span, WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.throttle import BatchSize, Besides
@@ -207,7 +207,7 @@ def purge_tombstones(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> by
     removed = seen = 0
     for found, raws in txn.snapshot.chunks(span, most):
         for key, raw in zip(found, raws, strict=True):
-            if raw[SEQUENCE_BYTES:] == TOMBSTONE:
+            if raw[txn.snapshot.skip :] == TOMBSTONE:
                 txn.delete(key)
                 removed += 1
         seen += len(found)
@@ -277,7 +277,7 @@ def _marks(snapshot: Snapshot, start: bytes, floor: int) -> Iterator[bytes]:
         header = keys.lock_header(first[0])
         begin = max(start, header + b"\0")
         for key, raw in snapshot.scan(Span(begin, keys.after(header))):
-            if sequence_of(raw) <= floor:
+            if snapshot.sequences([raw])[0] <= floor:
                 yield key
                 left -= 1
                 if not left:

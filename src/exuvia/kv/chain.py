@@ -98,6 +98,7 @@ class _View:
         self._known: dict[bytes, bytes | None] = {}
         self._written: dict[bytes, bytes | None] = {}
         self.sequence = base.sequence
+        self.skip, self.sequences = base.skip, base.sequences
 
     def write(self, after: dict[bytes, bytes | None], stamp: int) -> None:
         """What a transaction leaves behind."""

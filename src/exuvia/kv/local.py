@@ -33,6 +33,8 @@ class LocalSnapshot:
 
     def __init__(self, shared: Snapshot, local: Snapshot) -> None:
         self.sequence = shared.sequence
+        self.skip, self.sequences = shared.skip, shared.sequences
+        assert self.skip == local.skip, "both lay their values out alike"
         self._shared = shared
         self._local = local
 

@@ -15,14 +15,14 @@ from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
-from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
+from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span, StampedValues
 from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import check, require_short, settle
 
 Versions = tuple[tuple[int, bytes | None], ...]
 
 
-class MemorySnapshot:
+class MemorySnapshot(StampedValues):
     """A view at one sequence."""
 
     def __init__(self, store: "MemoryStore", sequence: int) -> None:

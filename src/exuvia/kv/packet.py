@@ -18,6 +18,9 @@ in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exuvia.base.errors import Duplicate
 
 LIVE = b"\x00"
@@ -192,8 +195,12 @@ class Snapshot(Protocol):
 
     sequence: int
 
+    @property
+    def skip(self) -> int:
+        """Bytes before the payload in each raw value: the engine's, which only kv interprets."""
+
     def get(self, key: bytes) -> bytes | None:
-        """Raw committed value (with its sequence) or None."""
+        """Raw committed value or None."""
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw committed values of those of the keys that are there."""
@@ -202,13 +209,28 @@ class Snapshot(Protocol):
         """Raw (key, value) pairs in key order. Safe to abandon half way."""
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The same as lists of at most `rows` keys and values: the fast way to read much."""
+        """The same as lists of at most `rows` keys and values: the fast way to read much. Readers
+        step over `skip` bytes of each value by stride."""
+
+    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+        """The sequences of the commits that raw values are of."""
 
     def in_use(self, running: bool) -> None:
         """A statement runs on it, or no longer: what a statement runs on is not idle."""
 
     def close(self) -> None:
         """Give the snapshot back. Twice is harmless."""
+
+
+class StampedValues:
+    """How the engines here lay a raw value out: the sequence of its commit (u64, little-endian),
+    then the payload. Part of their snapshots."""
+
+    __slots__ = ()
+    skip = SEQUENCE_BYTES
+
+    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+        return np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
 
 
 class Committer(Protocol):

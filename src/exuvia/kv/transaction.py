@@ -53,6 +53,9 @@ from itertools import islice
 from random import SystemRandom
 from typing import NamedTuple, NoReturn, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exuvia.base.errors import Broken, Conflict, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
@@ -148,6 +151,13 @@ class Unread:
                 self.owner.taken(self, taken)
             return taken
         return self._taken
+
+    @property
+    def skip(self) -> int:
+        return self.take().skip
+
+    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+        return self.take().sequences(raws)
 
     def get(self, key: bytes) -> bytes | None:
         return self.take().get(key)

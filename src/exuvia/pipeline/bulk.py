@@ -25,7 +25,6 @@ from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.table import Table
 from exuvia.catalog.writer import explain_duplicate
-from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import InlineTasks
@@ -81,9 +80,8 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
 
 def _handles(table: Table, values: list[bytes]) -> Keys:
     """Handles that follow from rows' primary keys."""
-    blank, unstamped = [table.row_prefix + bytes(8)] * len(values), bytes(SEQUENCE_BYTES)
-    raws = [unstamped + value for value in values]
-    columns = row_batch.decode(table, blank, raws, table.handle_positions)
+    blank = [table.row_prefix + bytes(8)] * len(values)
+    columns = row_batch.decode(table, blank, values, 0, table.handle_positions)
     parts = [columns.column(position) for position in table.handle_positions]
     form = table.handle_form
     if form is None:

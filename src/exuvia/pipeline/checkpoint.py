@@ -35,7 +35,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import Span, judge
+from exuvia.kv.packet import Span, StampedValues, judge
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.reorg import Done
@@ -176,7 +176,7 @@ class SpanRow(msgspec.Struct, frozen=True):
     reorg_meta: bytes
 
 
-class _Nothing:
+class _Nothing(StampedValues):
     """A snapshot of an empty store, to encode rows against."""
 
     sequence = 0

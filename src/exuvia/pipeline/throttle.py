@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
-from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
+from exuvia.kv.packet import BulkResult, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.settings import PipelineSettings
@@ -250,7 +250,7 @@ class Slot:
         with closing(self._store.snapshot()) as snapshot:
             for fence in self._order.fences:
                 raw = snapshot.get(fence.key)
-                if raw is None or raw[SEQUENCE_BYTES:] != fence.payload:
+                if raw is None or raw[snapshot.skip :] != fence.payload:
                     raise Deposed("the reorg was left while a task waited for a worker slot")
         return False
 

@@ -246,7 +246,7 @@ def read_columns(store: Store) -> tuple[RowCountColumns, int]:
     view = store.snapshot()
     try:
         for row_keys, raws in view.chunks(table.row_span()):
-            rows = row_batch.decode(table, row_keys, raws, [*positions, texts])
+            rows = row_batch.decode(table, row_keys, raws, view.skip, [*positions, texts])
             start, end = end, end + len(raws)
             if end > len(columns["text"]):
                 _resize(columns, 2 * end)

@@ -47,7 +47,7 @@ from exuvia.base.types import TypeCode
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID, MYSQL_ID
 from exuvia.kv import keys
-from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats.cache import RowCounts, StatsCache
@@ -141,7 +141,7 @@ def all_facts(store: Store) -> Iterator[list[Facts]]:
         databases = view.scan(keys.span_of(prefix))
         there = {keys.read_number(key[len(prefix) :]) for key, _ in databases}
         for _, raws in view.chunks(users, AT_ONCE):
-            found = (_facts(_decoder.decode(raw[SEQUENCE_BYTES:]), there) for raw in raws)
+            found = (_facts(_decoder.decode(raw[view.skip :]), there) for raw in raws)
             yield [facts for facts in found if facts is not None]
     finally:
         view.close()

@@ -45,7 +45,6 @@ from exuvia.catalog.convert.values import default_of, origin_default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table, VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import SEQUENCE_BYTES
 
 __all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow"]
 
@@ -58,13 +57,15 @@ def decode(
     table: Table,
     keys: list[bytes],
     raws: list[bytes],
+    skip: int,
     positions: Sequence[int] | None = None,
 ) -> Columns:
     """Rows as the store's chunks give them, as columns at `positions` (all by default).
 
-    No `keys`: without handles.     Raises SchemaChanged for a row of a later revision's layout."""
+    No `keys`: without handles. `skip`: bytes before each payload (kv/packet.py). Raises
+    SchemaChanged for a row of a later revision's layout."""
     wanted = range(len(table.info.cols)) if positions is None else positions
-    groups = _groups(table, raws)
+    groups = _groups(table, raws, skip)
     virtual = table.virtual
 
     def make(columns: Columns, position: int) -> Vector:
@@ -93,18 +94,17 @@ def handles_of(table: Table, keys: list[bytes]) -> Keys:
     return found
 
 
-def _groups(table: Table, raws: list[bytes]) -> list["_Group"]:
+def _groups(table: Table, raws: list[bytes], skip: int) -> list["_Group"]:
     if not raws:
         return []
-    first = _layout_id(raws[0])
-    single = _Group.of(table, first, raws)
+    single = _Group.of(table, layout_id_of(raws[0], skip), raws, skip)
     if single is not None:
         return [single]
-    ids = np.frombuffer(b"".join([raw[8:10] for raw in raws]), dtype="<u2")
+    ids = np.frombuffer(b"".join([raw[skip : skip + 2] for raw in raws]), dtype="<u2")
     groups = []
     for layout_id in np.unique(ids).tolist():
         at = np.flatnonzero(ids == layout_id)
-        group = _Group.of(table, layout_id, [raws[n] for n in at.tolist()])
+        group = _Group.of(table, layout_id, [raws[n] for n in at.tolist()], skip)
         if group is None:
             raise AssertionError("rows of one layout id have heads of one layout")
         group.at = at
@@ -112,8 +112,9 @@ def _groups(table: Table, raws: list[bytes]) -> list["_Group"]:
     return groups
 
 
-def _layout_id(raw: bytes) -> int:
-    return raw[SEQUENCE_BYTES] | raw[SEQUENCE_BYTES + 1] << 8
+def layout_id_of(raw: bytes, skip: int) -> int:
+    """The layout a stored row names."""
+    return raw[skip] | raw[skip + 1] << 8
 
 
 class _Plan:
@@ -147,7 +148,8 @@ class _Plan:
 class _Joined:
     """Rows put together: `data`, and where each begins in it. `width`: of each, if all have one."""
 
-    def __init__(self, raws: list[bytes]) -> None:
+    def __init__(self, raws: list[bytes], skip: int) -> None:
+        self.skip = skip
         lengths = np.fromiter(map(len, raws), dtype=np.int64, count=len(raws))
         self.shortest = int(lengths.min())
         self.width = self.shortest if self.shortest == int(lengths.max()) else 0
@@ -160,51 +162,58 @@ class _Joined:
         return np.frombuffer(self.data, np.uint8).reshape(-1, self.width)
 
     def heads(self, size: int) -> Array:
-        """The `size` bytes behind each row's sequence. Shape (n * size,), uint8."""
+        """The first `size` bytes of each payload. Shape (n * size,), uint8."""
         if self.width:
-            return np.ascontiguousarray(self.matrix[:, SEQUENCE_BYTES : SEQUENCE_BYTES + size])
+            return np.ascontiguousarray(self.matrix[:, self.skip : self.skip + size])
         places = len(self.data) - size + 1
         windows: Array = np.ndarray((places,), f"V{size}", self.data, strides=(1,))
-        found: Array = windows[self.starts + SEQUENCE_BYTES]
+        found: Array = windows[self.starts + self.skip]
         return found
 
 
-def _heads(raws: list[bytes], size: int) -> tuple[memoryview | bytes, _Joined | None]:
+def _heads(raws: list[bytes], size: int, skip: int) -> tuple[memoryview | bytes, _Joined | None]:
     """The heads of rows, and the rows joined where that was the cheapest way to get them."""
-    end = SEQUENCE_BYTES + size
+    end = skip + size
     if len(raws[0]) <= _SHORT:
-        joined = _Joined(raws)
+        joined = _Joined(raws, skip)
         if joined.shortest >= end:
             return joined.heads(size).data, joined
-    return b"".join([raw[SEQUENCE_BYTES:end] for raw in raws]), None
+    return b"".join([raw[skip:end] for raw in raws]), None
 
 
 class _Group:
     """Rows of one layout. `at` says where they belong among all rows."""
 
     def __init__(
-        self, table: Table, plan: _Plan, raws: list[bytes], heads: Array, joined: _Joined | None
+        self,
+        table: Table,
+        plan: _Plan,
+        raws: list[bytes],
+        skip: int,
+        heads: Array,
+        joined: _Joined | None,
     ) -> None:
         self.at: Array = np.arange(0)
         self._table = table
         self._plan = plan
         self._raws = raws
+        self._skip = skip
         self._heads = heads
         self._joined = joined
         self._has_nulls = bool(heads["nulls"].any())
 
     @classmethod
-    def of(cls, table: Table, layout_id: int, raws: list[bytes]) -> "_Group | None":
+    def of(cls, table: Table, layout_id: int, raws: list[bytes], skip: int) -> "_Group | None":
         """The rows as a group, None if not all of them have that layout."""
         plan = plan_of(table, layout_id)
-        cut, joined = _heads(raws, plan.head_bytes)
+        cut, joined = _heads(raws, plan.head_bytes, skip)
         size = cut.nbytes if isinstance(cut, memoryview) else len(cut)
         if size != len(raws) * plan.head_bytes:
             return None
         heads = np.frombuffer(cut, dtype=plan.dtype)
         if not (heads["layout"] == layout_id).all():
             return None
-        return cls(table, plan, raws, heads, joined)
+        return cls(table, plan, raws, skip, heads, joined)
 
     def column(self, position: int) -> Vector:
         """One column of these rows, as the table's type now is."""
@@ -232,12 +241,12 @@ class _Group:
 
     def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
         if self._joined is None:
-            self._joined = _Joined(self._raws)
+            self._joined = _Joined(self._raws, self._skip)
         joined = self._joined
         ends = self._heads["ends"]
         begin = ends[:, variable - 1].astype(np.int64) if variable else np.zeros(len(ends), "i8")
         lengths = ends[:, variable].astype(np.int64) - begin
-        at = SEQUENCE_BYTES + self._plan.head_bytes
+        at = self._skip + self._plan.head_bytes
         starts = joined.starts + at + begin
         if len(joined.data) >= _MOST_BYTES:
             pairs = zip(starts.tolist(), lengths.tolist(), strict=True)

@@ -18,7 +18,7 @@ import lmdb
 
 from exuvia.base.errors import Broken, Unavailable
 from exuvia.kv.lmdb.native import Reading, translate
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Span, StampedValues
 
 FIRST_KEY = b"\x01"
 FIRST_ROWS, MOST_ROWS = 8, 2048
@@ -40,7 +40,7 @@ def _reading(method: _Method) -> _Method:
     return cast(_Method, read)
 
 
-class LmdbSnapshot:
+class LmdbSnapshot(StampedValues):
     """See kv/packet.py's Snapshot."""
 
     __slots__ = (

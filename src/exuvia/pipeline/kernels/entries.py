@@ -21,7 +21,7 @@ from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, Snapshot, Span
+from exuvia.kv.packet import LIVE, Snapshot, Span
 from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
@@ -167,7 +167,6 @@ _NARROW = 4
 """How many times the rows a span may have where an entry is a few numbers, not a text: the fewer
 runs there are, the fewer pages of the index each of them has to write anew."""
 NEAR_ROWS = 2_000  # read, join and cut out within the processor's cache: a fifth less time
-_PLAIN = SEQUENCE_BYTES + len(LIVE)
 Look = Callable[[row_batch.Columns], None]
 
 
@@ -185,7 +184,7 @@ def fresh_snapshot(store: Store, table: Table) -> Snapshot:
     Raises Unavailable if it does not."""
     snapshot = store.snapshot()
     raw = snapshot.get(k.revision(table.info.id))
-    seen = 0 if raw is None else k.read_number(raw[SEQUENCE_BYTES:])
+    seen = 0 if raw is None else k.read_number(raw[snapshot.skip :])
     if seen >= table.revision:
         return snapshot
     snapshot.close()
@@ -229,7 +228,7 @@ def of_rows(
     `look` is shown the indexes' columns."""
     wanted = positions_of(table, indexes)
     for keys, raws in snapshot.chunks(span, NEAR_ROWS):
-        columns = row_batch.decode(table, keys, raws, wanted)
+        columns = row_batch.decode(table, keys, raws, snapshot.skip, wanted)
         if look is not None:
             look(columns)
         yield [of_columns(table, index, columns) for index in indexes]
@@ -254,22 +253,24 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
 def of_index(snapshot: Snapshot, span: Span) -> Iterator[Entries]:
     """The live entries of a span of an index, chunk by chunk."""
     for keys, raws in snapshot.chunks(span, NEAR_ROWS):
-        yield _live_plain(keys, raws) or _live(keys, raws)
+        yield _live_plain(keys, raws, snapshot.skip) or _live(keys, raws, snapshot.skip)
 
 
-def _live_plain(keys: list[bytes], raws: list[bytes]) -> Entries | None:
-    """The fast way, for values that are no longer than a sequence and LIVE; None where some are."""
-    if set(map(len, raws)) != {_PLAIN}:
+def _live_plain(keys: list[bytes], raws: list[bytes], skip: int) -> Entries | None:
+    """The fast way, for payloads that are no longer than LIVE; None where some are."""
+    width = skip + len(LIVE)
+    if set(map(len, raws)) != {width}:
         return None
-    states = np.frombuffer(b"".join(raws), np.uint8)[SEQUENCE_BYTES::_PLAIN]
+    states = np.frombuffer(b"".join(raws), np.uint8)[skip::width]
     if states.any():
         keys = [keys[n] for n in np.flatnonzero(states == LIVE[0]).tolist()]
     return Entries(keys, None)
 
 
-def _live(keys: list[bytes], raws: list[bytes]) -> Entries:
-    live = [n for n, raw in enumerate(raws) if raw[SEQUENCE_BYTES:_PLAIN] == LIVE]
-    suffixes = [raws[n][_PLAIN:] for n in live]
+def _live(keys: list[bytes], raws: list[bytes], skip: int) -> Entries:
+    end = skip + len(LIVE)
+    live = [n for n, raw in enumerate(raws) if raw[skip:end] == LIVE]
+    suffixes = [raws[n][end:] for n in live]
     return Entries([keys[n] for n in live], suffixes if any(suffixes) else None)
 
 

@@ -38,7 +38,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import SEQUENCE_BYTES, Span, Standing
+from exuvia.kv.packet import Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -204,7 +204,7 @@ class Move:
                 keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
             if not keys:
                 break
-            rows, *entries = copied(self._source, self._way, self._indexes, keys, raws)
+            rows, *entries = copied(snapshot, self._source, self._way, self._indexes, keys, raws)
             for kept_of_index, copies in zip(kept, entries, strict=True):
                 kept_of_index.append(copies)
             yield self._has_read(began)
@@ -244,7 +244,7 @@ class Move:
                     keys = sorted(raws)
                     indexes = [index for index in self._indexes if index.id == batch.index_id]
                     values = [raws[key] for key in keys]
-                    made = copied(self._source, self._way, indexes, keys, values)[-1]
+                    made = copied(snapshot, self._source, self._way, indexes, keys, values)[-1]
                     waiting.append(made._replace(at=positions(made.keys)))
                 done = Batch(0, 0.0, 0.0)
             yield done
@@ -282,21 +282,26 @@ def indexes_of(table: Table) -> list[IndexInfo]:
 
 
 def copied(
-    source: Table, way: Way, indexes: Sequence[IndexInfo], keys: list[bytes], raws: list[bytes]
+    snapshot: Snapshot,
+    source: Table,
+    way: Way,
+    indexes: Sequence[IndexInfo],
+    keys: list[bytes],
+    raws: list[bytes],
 ) -> list[Copies]:
     """Copies of rows as the store's chunks give them, then of their entries in each index. Raises
     1526."""
     wanted = sorted({*way.positions, *positions_of(source, indexes)})
-    columns = row_batch.decode(source, keys, raws, wanted)
+    columns = row_batch.decode(source, keys, raws, snapshot.skip, wanted)
     places = way.places(columns)
     if not places.all():
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
-    sequences = np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
+    sequences = snapshot.sequences(raws)
     at: Array = np.arange(len(keys))
     vary = isinstance(columns.handles, list)
     old = keys if vary else np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
     new = under(places, old)
-    values = [raw[SEQUENCE_BYTES:] for raw in raws]
+    values = [raw[snapshot.skip :] for raw in raws]
     copies = [Copies(new, values, columns.handles, sequences, at)]
     for index in indexes:
         made = of_columns(source, index, columns)
@@ -317,15 +322,16 @@ def check_moved(store: Store, task: Task) -> Steps:
     table, seen = order.table, 0
     faults: list[str] = []
     with closing(fresh_snapshot(store, table)) as snapshot:
+        skip = snapshot.skip
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(table, keys, raws, way.positions)
+            columns = row_batch.decode(table, keys, raws, skip, way.positions)
             twin_keys = as_bytes(under(way.places(columns), keys))
             twins = snapshot.get_many(twin_keys)
             for key, twin_key, raw in zip(keys, twin_keys, raws, strict=True):
                 twin = twins.get(twin_key)
-                if twin is not None and twin[SEQUENCE_BYTES:] == raw[SEQUENCE_BYTES:]:
+                if twin is not None and twin[skip:] == raw[skip:]:
                     continue  # the same bytes are the same row
-                if twin is None or _row(table, twin) != _row(table, raw):
+                if twin is None or table.decode(twin[skip:]) != table.decode(raw[skip:]):
                     faults.append(key[HANDLE_AT:].hex())
             seen += len(keys)
             yield Batch(len(keys), 0.0)
@@ -343,10 +349,6 @@ def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Ref
     return unlike(order.logical, handles[0]) if handles else None
 
 
-def _row(table: Table, raw: bytes) -> object:
-    return table.decode(raw[SEQUENCE_BYTES:])
-
-
 def check_fits(store: Store, task: Task) -> Steps:
     """The kernel of an exchange: every row of the span belongs to the partition. Raises 1737."""
     order = task.order
@@ -355,7 +357,8 @@ def check_fits(store: Store, task: Task) -> Steps:
     seen = 0
     with closing(fresh_snapshot(store, order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            places: Array = way.places(row_batch.decode(order.table, keys, raws, way.positions))
+            columns = row_batch.decode(order.table, keys, raws, snapshot.skip, way.positions)
+            places: Array = way.places(columns)
             if not bool(np.all(places == partition)):
                 raise ErrRowDoesNotMatchPartition()
             seen += len(keys)

@@ -23,7 +23,7 @@ import numpy as np
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused, counted
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.codec.row_batch import encode
+from exuvia.catalog.codec.row_batch import encode, layout_id_of
 from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Vector, array_of
 from exuvia.catalog.convert import type_change
@@ -31,14 +31,13 @@ from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
     Packet,
     Requirement,
+    Snapshot,
     Span,
     Unchanged,
     Write,
     WriteKind,
-    sequence_of,
 )
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
@@ -93,7 +92,7 @@ class Rewrite:
                 keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
             if not keys:
                 break
-            rows = self._prepared(keys, raws)
+            rows = self._prepared(snapshot, keys, raws)
             busy, seconds = self._traffic.busy(), self._monotonic() - began
             yield self._pace.read(seconds) if busy else Batch(0, seconds)
             yield from self._write(rows)
@@ -102,16 +101,20 @@ class Rewrite:
         yield self._commit([], True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
-    def _prepared(self, keys: list[bytes], raws: list[bytes]) -> list[Unwritten]:
+    def _prepared(
+        self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]
+    ) -> list[Unwritten]:
         """Those of the rows that are to be written."""
-        lacking = [n for n, raw in enumerate(raws) if layout_of(raw) not in self._done]
+        skip = snapshot.skip
+        lacking = [n for n, raw in enumerate(raws) if layout_id_of(raw, skip) not in self._done]
         if not lacking:
             return []
         keys, raws = [keys[n] for n in lacking], [raws[n] for n in lacking]
-        new = rewritten(self._table, self._change, keys, raws)
+        new = rewritten(self._table, self._change, keys, raws, skip)
+        sequences = snapshot.sequences(raws).tolist()
         return [
-            Unwritten(key, sequence_of(raw), payload)
-            for key, raw, payload in zip(keys, raws, new, strict=True)
+            Unwritten(key, sequence, payload)
+            for key, sequence, payload in zip(keys, sequences, new, strict=True)
         ]
 
     def _write(self, rows: list[Unwritten]) -> Iterator[Batch]:
@@ -127,7 +130,7 @@ class Rewrite:
                 with closing(fresh_snapshot(self._store, self._table)) as snapshot:
                     raws = snapshot.get_many([row.key for row in batch])
                 keys = [row.key for row in batch if row.key in raws]
-                now = self._prepared(keys, [raws[key] for key in keys])
+                now = self._prepared(snapshot, keys, [raws[key] for key in keys])
                 rows[start : start + len(batch)] = now
                 yield Batch(0, 0.0, 0.0)
                 continue
@@ -153,11 +156,6 @@ class Rewrite:
         return held_back(paced, size, self._dial.read(), self._task.order.at_once)
 
 
-def layout_of(raw: bytes) -> int:
-    """The layout a stored row names."""
-    return raw[SEQUENCE_BYTES] | raw[SEQUENCE_BYTES + 1] << 8
-
-
 def layouts_with(table: Table, column_id: int) -> frozenset[int]:
     """Layouts that hold the column."""
     return frozenset(
@@ -168,10 +166,10 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
 
 
 def rewritten(
-    table: Table, change: ColumnChange, keys: list[bytes], raws: list[bytes]
+    table: Table, change: ColumnChange, keys: list[bytes], raws: list[bytes], skip: int
 ) -> list[bytes]:
     """Payloads of the rows with the hidden column. Refused where a value does not fit it."""
-    columns = row_batch.decode(table, keys, raws)
+    columns = row_batch.decode(table, keys, raws, skip)
     at = {column.id: n for n, column in enumerate(table.info.cols)}
     arrays = {}
     for stored in table.layout.columns:
@@ -198,10 +196,10 @@ class Offenders:
         self.first: list[tuple[str, str]] = []  # a row's name, the value it has
         self.error: Refused | None = None
 
-    def look(self, keys: list[bytes], raws: list[bytes]) -> None:
+    def look(self, keys: list[bytes], raws: list[bytes], skip: int) -> None:
         """Some rows, as the store's chunks give them."""
         at = self._change.source
-        values = row_batch.decode(self._table, keys, raws, [at]).column(at)
+        values = row_batch.decode(self._table, keys, raws, skip, [at]).column(at)
         bad = type_change.offenders(self._change, values)
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
@@ -250,7 +248,7 @@ def check_column(store: Store, task: Task) -> Steps:
     offenders = Offenders(table, change_of(table, task.order.changing))
     with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            offenders.look(keys, raws)
+            offenders.look(keys, raws, snapshot.skip)
             yield Batch(len(raws), 0.0)
     return offenders.outcome(task)
 
@@ -263,11 +261,12 @@ def verify_column(store: Store, task: Task) -> Steps:
     faults = Offenders(table, change)
     with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(table, keys, raws, [change.source, change.position])
+            skip, both = snapshot.skip, [change.source, change.position]
+            columns = row_batch.decode(table, keys, raws, skip, both)
             values = columns.column(change.source)
             converted = type_change.converted_batch(change, values)
             stands = columns.column(change.position)
-            lacking = {n for n, raw in enumerate(raws) if layout_of(raw) not in done}
+            lacking = {n for n, raw in enumerate(raws) if layout_id_of(raw, skip) not in done}
             bad = sorted(lacking | set(differing(converted, stands)))
             faults.add(keys, values, bad)
             yield Batch(len(raws), 0.0)

@@ -340,7 +340,7 @@ def summarize(store: Store, task: Task) -> Steps:
     needed = positions_of(parts)
     with closing(fresh_snapshot(store, table)) as snapshot:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(summary, parts, row_batch.decode(table, [], raws, needed))
+            add_chunk(summary, parts, row_batch.decode(table, [], raws, snapshot.skip, needed))
             yield Batch(len(raws), 0.0)
     return Outcome(ordinal=task.ordinal, rows=summary.rows, result=summary.encode())
 

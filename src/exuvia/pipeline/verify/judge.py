@@ -255,7 +255,7 @@ class DuplicateScan:
         wanted = positions_of(self._table, [self._index])
         for keys, raws in snapshot.chunks(self._table.row_span(), CHUNK_ROWS):
             interrupt()
-            columns = row_batch.decode(self._table, keys, raws, wanted)
+            columns = row_batch.decode(self._table, keys, raws, snapshot.skip, wanted)
             made, nulls = row_batch.index_keys(self._table, self._index, columns)
             empty = [False] * len(keys) if nulls is None else nulls.tolist()
             for key, row_key, is_null in zip(as_bytes(made), keys, empty, strict=True):

@@ -91,10 +91,10 @@ class Breaches:
         self.seen = 0
         self.first: list[tuple[str, str]] = []  # a row's name, the row as text
 
-    def look(self, keys: list[bytes], raws: list[bytes]) -> None:
+    def look(self, keys: list[bytes], raws: list[bytes], skip: int) -> None:
         """Some rows, as the store's chunks give them."""
         wanted = list(self._rule.positions)
-        columns = row_batch.decode(self._table, keys, raws, wanted)
+        columns = row_batch.decode(self._table, keys, raws, skip, wanted)
         bad = self._rule.offends(columns)
         listed = bad[: MOST_LISTED - len(self.first)]
         rows = columns.to_rows() if listed else []
@@ -114,7 +114,7 @@ def check_rows(store: Store, task: Task) -> Steps:
         rule = judge_named(task.order.judge)(Transaction(store, snapshot), table, plan)
         breaches = Breaches(rule, table)
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            breaches.look(keys, raws)
+            breaches.look(keys, raws, snapshot.skip)
             yield Batch(len(raws), 0.0)
     return Outcome(
         ordinal=task.ordinal, rows=breaches.seen, result=(breaches.number, breaches.first)

@@ -23,7 +23,7 @@ import numpy as np
 
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
-from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE
+from exuvia.kv.packet import TOMBSTONE
 from exuvia.kv.store import Store
 from exuvia.pipeline.kernels.entries import (
     CHUNK_ROWS,
@@ -257,10 +257,11 @@ def checksum(store: Store, task: Task) -> Steps:
     total, pairs, size = np.uint64(0), 0, 0
     with closing(fresh_snapshot(store, task.order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            skip = snapshot.skip
             texts = [
-                key + raw[SEQUENCE_BYTES:]
+                key + raw[skip:]
                 for key, raw in zip(keys, raws, strict=True)
-                if not task.index_id or raw[SEQUENCE_BYTES:] != TOMBSTONE
+                if not task.index_id or raw[skip:] != TOMBSTONE
             ]
             total ^= np.bitwise_xor.reduce(crc64(texts), initial=np.uint64(0))
             pairs += len(texts)

@@ -66,7 +66,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     warned = [Offenders(table, each) for each in _warned_of(change, found)]
     for keys, raws in _chunks(at, table):
         for each in (seen, *warned):
-            each.look(keys, raws)
+            each.look(keys, raws, at.txn.snapshot.skip)
     if seen.error is not None:
         raise offending(seen.error, seen.number, seen.first)
     for each in warned:
@@ -104,7 +104,7 @@ def ends_in_spaces(at: AlterContext, old: ColumnInfo) -> bool:
     table = _table(at)
     place = table.position(old.name.L)
     for keys, raws in _chunks(at, table):
-        values = row_batch.decode(table, keys, raws, [place]).column(place)
+        values = row_batch.decode(table, keys, raws, at.txn.snapshot.skip, [place]).column(place)
         if any(value is not None and value[-1:] == " " for value in values.to_list()):
             return True
     return False
@@ -178,7 +178,7 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
             at.reader.check_interrupt()
-            found.look(keys, raws)
+            found.look(keys, raws, at.txn.snapshot.skip)
     if found.number:
         _raise(rules.refusal(rule, found.number, found.first))
 

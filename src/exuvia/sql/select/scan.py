@@ -17,7 +17,7 @@ from typing import Any
 from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT, after, i64
-from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.kv.packet import Span
 from exuvia.sql.access.ranger import Term
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.scope import Field
@@ -28,7 +28,6 @@ from exuvia.sql.types import BIGINT
 BATCH_ROWS = 10_000
 HANDLE_NAME = "_exuvia_handle"
 _ROW_AT = HANDLE_AT - 1
-_NO_SEQUENCE = bytes(SEQUENCE_BYTES)
 
 
 class Scan(ABC):
@@ -179,12 +178,12 @@ class TableScan(Scan):
                     ]
                     keys, raws = [key for key, _ in kept], [raw for _, raw in kept]
                 if keys:
-                    yield self._decoded(keys, raws)
-            changed = [(key, _NO_SEQUENCE + payload) for key, payload in own.items() if payload]
+                    yield self._decoded(keys, raws, context.txn.snapshot.skip)
+            changed = [(key, payload) for key, payload in own.items() if payload]
             if changed:
-                yield self._decoded([key for key, _ in changed], [raw for _, raw in changed])
+                yield self._decoded([key for key, _ in changed], [row for _, row in changed], 0)
 
-    def _decoded(self, keys: list[bytes], raws: list[bytes]) -> Any:
+    def _decoded(self, keys: list[bytes], raws: list[bytes], skip: int) -> Any:
         import pyarrow
 
         from exuvia.catalog.codec import row_batch
@@ -193,7 +192,7 @@ class TableScan(Scan):
         if not self.used:
             return pyarrow.RecordBatch.from_arrays([_ones(len(keys))], names=["one"])
         stored = [position for position in self.used if position != self.handle_position]
-        columns = row_batch.decode(self.table, keys, raws, stored)
+        columns = row_batch.decode(self.table, keys, raws, skip, stored)
         arrays = []
         for position in self.used:
             if position == self.handle_position:
