@@ -36,7 +36,7 @@ from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, is_live
+from exuvia.kv.packet import LIVE, is_live
 from exuvia.kv.transaction import Transaction
 
 # -- the verdict -----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def fill_left_alone(
         for key in filled:
             stood = before[key]
             if stood is not None and view.get(key) != stood:
-                raise Broke("law 6", f"a fill replaced {stood[SEQUENCE_BYTES:]!r} at {key!r}")
+                raise Broke("law 6", f"a fill replaced {stood[view.skip :]!r} at {key!r}")
     finally:
         view.close()
 
