@@ -566,7 +566,9 @@ def _substring(call: Call, renderer: Renderer) -> str | None:
 
 
 def _is_count(expr: Expr, least: int) -> bool:
-    return isinstance(expr, Constant) and isinstance(expr.value, int) and expr.value >= least
+    """Whether it is a constant that DuckDB's functions of text take, too."""
+    value = expr.value if isinstance(expr, Constant) else None
+    return isinstance(value, int) and least <= value < 1 << 31
 
 
 def _left(call: Call, renderer: Renderer) -> str | None:

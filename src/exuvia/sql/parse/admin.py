@@ -32,7 +32,7 @@ from exuvia.sql.nodes import (
 from exuvia.sql.parse import session
 from exuvia.sql.parse.accounts import show_create_user, show_grants
 from exuvia.sql.parse.cursor import TokenCursor
-from exuvia.sql.parse.tokens import read_expression
+from exuvia.sql.parse.tokens import read_expression, word_of
 
 
 def admin(cursor: TokenCursor) -> Node:
@@ -290,7 +290,7 @@ def show(cursor: TokenCursor) -> Node:
         # Charset is a column of some lists, and a word of sqlglot's
         condition = [
             Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
-            if token.text.upper() == "CHARSET"
+            if word_of(token) == "CHARSET"
             else token
             for token in cursor.until("LIMIT")
         ]

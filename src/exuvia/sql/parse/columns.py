@@ -248,7 +248,7 @@ def _simple_value(cursor: TokenCursor) -> tuple[Tree, str]:
         return read_expression(cursor.text, tokens), "nextval"
     cursor.accept_any("+", "-")
     first = cursor.take()
-    if first.token_type is TokenType.INTRODUCER or first.text == ".":
+    if first.token_type in (TokenType.INTRODUCER, TokenType.DOT):
         cursor.take()
     if first.token_type not in (TokenType.NUMBER, TokenType.STRING) and cursor.at("("):
         cursor.skip_parentheses()

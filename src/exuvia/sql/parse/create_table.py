@@ -402,7 +402,7 @@ def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
     if key in _NUMBER_OPTIONS:
         return key, str(cursor.integer())
     token = cursor.take()
-    if token.text == "(":
+    if token.token_type is TokenType.L_PAREN:
         cursor.position -= 1
         return key, cursor.skip_parentheses()
     if token.token_type is TokenType.STRING or token.text.replace("_", "a").isalnum():

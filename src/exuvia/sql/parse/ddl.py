@@ -40,6 +40,7 @@ from exuvia.sql.parse.create_table import (
     table_options,
 )
 from exuvia.sql.parse.cursor import TokenCursor
+from exuvia.sql.parse.tokens import word_of
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
 Options = tuple[tuple[str, int | None], ...]
@@ -78,7 +79,7 @@ def _one_of(cursor: TokenCursor, *words: str) -> str:
 
 def _check_option(cursor: TokenCursor) -> str:
     """A trailing WITH [CASCADED | LOCAL] CHECK OPTION, taken away from the query."""
-    words = [token.text.upper() for token in cursor.tokens[-4:]]
+    words = [word_of(token) for token in cursor.tokens[-4:]]
     for tail, kind in (
         (["WITH", "CASCADED", "CHECK", "OPTION"], "CASCADED"),
         (["WITH", "LOCAL", "CHECK", "OPTION"], "LOCAL"),

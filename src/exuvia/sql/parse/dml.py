@@ -30,7 +30,7 @@ from exuvia.sql.parse.columns import charset_name
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.syntax_error import syntax_error
-from exuvia.sql.parse.tokens import read, read_expression, whole_number
+from exuvia.sql.parse.tokens import read, read_expression, whole_number, word_of
 
 Assignments = tuple[tuple[exp.Column, Tree], ...]
 
@@ -142,7 +142,7 @@ def _skip_rows(cursor: TokenCursor) -> list[int]:
             depth -= 1
         elif depth == 0 and kind is comma:
             commas.append(position)
-        elif depth == 0 and tokens[position].text.upper() != "ROW":
+        elif depth == 0 and word_of(tokens[position]) != "ROW":
             break
         position += 1
     cursor.position = position
@@ -318,7 +318,7 @@ def _cut(cursor: TokenCursor, word: str) -> dict[str, str]:
     elif word == "DELETE":
         before = of.until("FROM")
         of.accept("FROM")
-        if not any(word.text.upper() not in _MODIFIERS for word in before):
+        if not any(word_of(each) not in _MODIFIERS for each in before):
             start = of.position
             of.until("USING", "WHERE", *_ENDS)
             if not of.accept("USING"):
@@ -354,9 +354,9 @@ def written_at(tokens: list[Token]) -> int:
             depth += 1
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
-        elif depth == 0 and token.text.upper() == "SELECT":
+        elif depth == 0 and word_of(token) == "SELECT":
             return 0
-        elif depth == 0 and token.text.upper() in _WRITES:
+        elif depth == 0 and word_of(token) in _WRITES:
             return place
     return 0
 

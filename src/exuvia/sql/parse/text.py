@@ -55,6 +55,7 @@ from exuvia.sql.parse.tokens import (
     read_expression,
     remember_source,
     tokenize,
+    word_of,
 )
 
 SCHEMA_CHANGES = (
@@ -123,9 +124,7 @@ def is_default(tree: exp.Expression) -> bool:
 
 def _statement(text: str, tokens: list[Token]) -> Statement:
     first = tokens[0]
-    word = (
-        "" if first.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else first.text.upper()
-    )
+    word = word_of(first)
     if word == "WITH":
         start = written_at(tokens)
         if start:

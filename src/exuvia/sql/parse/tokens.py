@@ -106,6 +106,14 @@ _UNIT = re.compile(
 )
 
 
+QUOTED = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING}
+
+
+def word_of(token: Token) -> str:
+    """The word in capitals; "" for what is quoted, which may say anything."""
+    return "" if token.token_type in QUOTED else token.text.upper()
+
+
 def mended(tokens: list[Token]) -> list[Token]:
     """The tokens, every one at its place in the text."""
     places = [n for n, token in enumerate(tokens) if token.text.upper() in _MENDED_WORDS]
@@ -137,14 +145,14 @@ def _calls(tokens: list[Token]) -> list[Token]:
     for place, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.L_PAREN:
-            within.append(tokens[place - 1].text.upper() if place else "")
+            within.append(word_of(tokens[place - 1]) if place else "")
         elif kind is TokenType.R_PAREN:
             del within[-1:]
         elif kind in _TYPES and place and _is(tokens, place + 1, TokenType.L_PAREN):
             before = tokens[place - 1]
             is_type = (
                 before.token_type in _TYPE_FOLLOWS
-                or before.text.upper() in _TYPE_FOLLOWS_WORD
+                or word_of(before) in _TYPE_FOLLOWS_WORD
                 or (before.token_type is TokenType.COMMA and within[-1:] == ["CONVERT"])
             )
             if not is_type:
@@ -208,13 +216,13 @@ def _is_natural(tokens: list[Token], place: int) -> bool:
 
 
 def _is_word(tokens: list[Token], place: int, word: str) -> bool:
-    return 0 <= place < len(tokens) and tokens[place].text.upper() == word
+    return 0 <= place < len(tokens) and word_of(tokens[place]) == word
 
 
 def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
     """(the tokens instead, how many they stand for); None where nothing is to mend."""
     token = tokens[place]
-    word = token.text.upper() if token.token_type is not TokenType.IDENTIFIER else ""
+    word = word_of(token)
     kinds = [follows.token_type for follows in tokens[place + 1 : place + 4]]
     if token.token_type is TokenType.DEFAULT and kinds[:1] == [TokenType.L_PAREN]:
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
@@ -229,7 +237,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = place + 1
         while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
             end += 1
-        behind = tokens[end + 1].text if end + 1 < len(tokens) else ""
+        behind = word_of(tokens[end + 1]) if end + 1 < len(tokens) else ""
         if end >= len(tokens) or not _UNIT.fullmatch(behind):
             return None
         if tokens[end].token_type not in (TokenType.NUMBER, TokenType.STRING):
@@ -249,13 +257,13 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
             return None
         return _called(tokens[place], "BINARY", tokens[place + 1 : end + 1]), end + 1 - place
     if token.token_type is TokenType.L_BRACE:
-        name = _BRACED.get(tokens[place + 1].text.upper()) if len(kinds) == 3 else None
+        name = _BRACED.get(word_of(tokens[place + 1])) if len(kinds) == 3 else None
         if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
             return _called(token, name, [tokens[place + 2]]), 4
     if word in ("INT", "INTEGER") and place:
-        before = tokens[place - 1].text.upper()
+        before = word_of(tokens[place - 1])
         return ([], 1) if before in ("SIGNED", "UNSIGNED") else None
-    if [word.text.upper() for word in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
+    if [word_of(each) for each in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None

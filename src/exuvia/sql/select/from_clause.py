@@ -80,11 +80,11 @@ def common_names(frame: Frame, left: Sequence[int], right: Sequence[int]) -> lis
 
 
 def shown_order(
-    frame: Frame, left: Sequence[int], right: Sequence[int], using: Sequence[str], side: str
+    frame: Frame, left: Sequence[int], right: Sequence[int], using: Sequence[str], right_first: bool
 ) -> list[int]:
-    """The columns of a join in the order of `*`; `side` RIGHT begins with those of the right."""
+    """The columns of a join in the order of `*`."""
     common = {name.lower() for name in using}
-    first, second = (right, left) if side == "RIGHT" and common else (left, right)
+    first, second = (right, left) if right_first else (left, right)
 
     def is_common(position: int) -> bool:
         return frame.fields[position].name.lower() in common
@@ -223,14 +223,17 @@ class _From:
         if natural:
             using = common_names(frame, left, right)
         condition = self._condition(join, using, left, right, side, start)
-        frame.order[start.shown :] = shown_order(frame, left, right, using, side)
+        frame.order[start.shown :] = shown_order(
+            frame, left, right, using, right_first=side == "RIGHT" and (natural or bool(using))
+        )
         lost = range(middle.fields, len(frame.fields)) if side == "LEFT" else range(0)
         for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
             field = frame.fields[position]
             frame.fields[position] = field._replace(type=nullable(field.type))
         if side in ("LEFT", "RIGHT"):
-            if condition is None:
+            if condition is None and not natural:
                 raise Misplaced("")
+            condition = condition or "TRUE"  # no name is common
             return f"({left_sql} {side} JOIN {right_sql} ON {condition})"
         if condition is None:
             return f"({left_sql} CROSS JOIN {right_sql})"
