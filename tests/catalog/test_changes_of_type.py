@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.columns import vector_of
-from exuvia.catalog.convert import type_change
+from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter, kind_of
 
 UNSIGNED, NOT_NULL = int(Flag.UNSIGNED), int(Flag.NOT_NULL)
@@ -177,17 +177,17 @@ def test_as_columns_as_one_by_one(old, new, data):
             singly.append(None if value is None else change.convert(value))
         except Refused:
             wrong.append(at)
-    assert type_change.offenders(change, vector) == wrong
+    assert type_change_batch.offenders(change, vector) == wrong
     if not wrong:
-        assert type_change.converted_batch(change, vector).to_list() == singly
-        assert np.all(type_change.converted_batch(change, vector).field == new)
+        assert type_change_batch.converted_batch(change, vector).to_list() == singly
+        assert np.all(type_change_batch.converted_batch(change, vector).field == new)
 
 
 def test_null_meets_not_null():
     new = integer(flag=NOT_NULL)
     change = ColumnChange(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
-    assert type_change.offenders(change, vector_of([1, None], INT)) == [1]
+    assert type_change_batch.offenders(change, vector_of([1, None], INT)) == [1]
     with pytest.raises(Refused, match="Data truncated for column 'c' at row 1"):
-        type_change.converted_batch(change, vector_of([1, None], INT))
+        type_change_batch.converted_batch(change, vector_of([1, None], INT))
     now = change._replace(null=7)
-    assert type_change.converted_batch(now, vector_of([1, None], INT)).to_list() == [1, 7]
+    assert type_change_batch.converted_batch(now, vector_of([1, None], INT)).to_list() == [1, 7]

@@ -26,7 +26,7 @@ from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_batch import encode, layout_id_of
 from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Vector, array_of
-from exuvia.catalog.convert import type_change
+from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -175,7 +175,7 @@ def rewritten(
     for stored in table.layout.columns:
         position = at[stored.column]
         if position == change.position:
-            made = type_change.converted_batch(change, columns.column(change.source))
+            made = type_change_batch.converted_batch(change, columns.column(change.source))
         else:
             made = columns.column(position)
         arrays[table.info.cols[position].name.L] = array_of(made)
@@ -200,10 +200,10 @@ class Offenders:
         """Some rows, as the store's chunks give them."""
         at = self._change.source
         values = row_batch.decode(self._table, keys, raws, skip, [at]).column(at)
-        bad = type_change.offenders(self._change, values)
+        bad = type_change_batch.offenders(self._change, values)
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
-            self.error = type_change.error_of(self._change, first)
+            self.error = type_change_batch.error_of(self._change, first)
         self.add(keys, values, bad)
 
     def add(self, keys: list[bytes], values: Vector, bad: list[int]) -> None:
@@ -264,7 +264,7 @@ def verify_column(store: Store, task: Task) -> Steps:
             skip, both = snapshot.skip, [change.source, change.position]
             columns = row_batch.decode(table, keys, raws, skip, both)
             values = columns.column(change.source)
-            converted = type_change.converted_batch(change, values)
+            converted = type_change_batch.converted_batch(change, values)
             stands = columns.column(change.position)
             lacking = {n for n, raw in enumerate(raws) if layout_id_of(raw, skip) not in done}
             bad = sorted(lacking | set(differing(converted, stands)))

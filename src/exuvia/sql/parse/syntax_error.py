@@ -11,6 +11,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrParse
 
 NEAR_BYTES = 2048
+_LONGEST_WORD = 1 << 16  # `re` holds the interpreter while it matches
 _WORD = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'?"
     r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"?'
@@ -32,7 +33,7 @@ class Misplaced(Refused):
 
 def syntax_error(text: str, position: int) -> Refused:
     """1064 for what stands at this position of the text; at its end nothing does."""
-    word = _WORD.match(text, position)
+    word = _WORD.match(text, position, position + _LONGEST_WORD)
     end = word.end() if word else len(text)
     head = text[:end]
     line = head.count("\n") + 1

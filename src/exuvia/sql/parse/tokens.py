@@ -44,7 +44,9 @@ interpreter's lock held, no KILL gets through), is decided before:
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import StringIO
+from itertools import chain, islice
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -53,6 +55,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql.parse.syntax_error import syntax_error
@@ -343,6 +346,7 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 
 # -- tokens ----------------------------------------------------------------------------------------
 
+MOST_WORDS = 8_000_000  # of a statement: a GB of memory, rows of a long INSERT
 MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
 NESTING_LIMIT = 400
 SHORT_CHAIN = 8  # of one connective: stays as it was written
@@ -408,12 +412,46 @@ def _read_placeholder(parser: Any) -> exp.Placeholder:
 MySQLParser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
 DIALECT = Exuvia()
 
-_LEXEMES = re.compile(
-    r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
-    r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
-    r"|`[^`]*`|/\*.*?\*/|--(?=\s|$)[^\n]*|#[^\n]*",
-    re.DOTALL,
-)
+# What is between quotes, and comments. Python's `re` holds the interpreter while it matches, so a
+# string is gone through some thousand of its doubled quotes and escapes at a time.
+_HEAD = re.compile(r"['\"`#]|/\*|--(?=\s|$)")
+_BODY = {
+    "'": re.compile(r"[^'\\]*(?:(?:\\.|'')[^'\\]*){0,4096}", re.DOTALL),
+    '"': re.compile(r'[^"\\]*(?:(?:\\.|"")[^"\\]*){0,4096}', re.DOTALL),
+    "`": re.compile(r"[^`]*(?:``[^`]*){0,4096}"),
+}
+
+
+def lexemes(text: str) -> Iterator[tuple[int, int]]:
+    """Where strings, quoted names and comments begin and end; what does not end is none."""
+    at = 0
+    while (head := _HEAD.search(text, at)) is not None:
+        begin, sign = head.start(), head[0]
+        if sign in _BODY:
+            end = _quoted_end(text, begin)
+        elif sign == "/*":
+            end = text.find("*/", begin + 2) + 2
+        else:
+            end = text.find("\n", begin)
+            end = len(text) if end < 0 else end
+        if end > begin:
+            yield begin, end
+        at = end if end > begin else begin + 1
+
+
+def _quoted_end(text: str, begin: int) -> int:
+    """Behind the closing quote; 0 where there is none."""
+    quote, at = text[begin], begin + 1
+    while (body := _BODY[quote].match(text, at)) is not None:
+        end = body.end()
+        if text.startswith(quote, end) and not text.startswith(quote, end + 1):
+            return end + 1
+        if end == at:
+            break
+        at = end
+    return 0
+
+
 _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
 
@@ -421,43 +459,54 @@ def open_comments(text: str) -> str:
     """The text with `/*! ... */` and `/*T! ... */` opened; every position stays where it was."""
     if "/*!" not in text and "/*T!" not in text:
         return text
-    return _LEXEMES.sub(_open_one, text)
+    parts, done = [], 0
+    for begin, end in lexemes(text):
+        if text.startswith("/*", begin):
+            parts += [text[done:begin], _opened(text[begin:end])]
+            done = end
+    return "".join((*parts, text[done:]))
 
 
-def _open_one(match: "re.Match[str]") -> str:
-    whole = match.group()
-    head = _EXECUTABLE.match(whole) if whole.startswith("/*") else None
+def _opened(comment: str) -> str:
+    head = _EXECUTABLE.match(comment)
     if head is None:
-        return whole
+        return comment
     version, features = head.groups()
     unknown = features is not None and not set(features.split(",")) <= FEATURES
     if unknown or (version and int(version) > VERSION_NUMBER):
-        return re.sub(r"[^\n]", " ", whole)
-    return " " * head.end() + whole[head.end() : -2] + "  "
+        return re.sub(r"[^\n]", " ", comment)
+    return " " * head.end() + comment[head.end() : -2] + "  "
 
 
 def tokenize(text: str) -> list[Token]:
     """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
     try:
-        tokens = list(DIALECT.tokenize(text) if len(text) <= PIECE else tokenize_in_pieces(text))
+        if len(text) <= PIECE:
+            tokens = list(DIALECT.tokenize(text))
+        else:
+            tokens = list(islice(tokenize_in_pieces(text), MOST_WORDS + 1))
     except TokenError as error:
         # At the quote behind the last whole lexeme: nothing closes it
-        end = 0
-        for match in _LEXEMES.finditer(text):
-            end = match.end()
+        end = max((end for _, end in lexemes(text)), default=0)
         positions = [p for p in (text.find(quote, end) for quote in "'\"`") if p >= 0]
         raise syntax_error(text, min(positions, default=len(text))) from error
+    if len(tokens) > MOST_WORDS:
+        raise _too_long(MOST_WORDS)
     if text.count("(") > NESTING_LIMIT:
         _check_nesting(text, tokens)
     return tokens
 
 
 # sqlglot's tokenizer is compiled: it holds the interpreter until it is done. So a long text is
-# given to it in pieces that end behind a comma or a bracket: no word of several parts has one.
+# given to it in pieces. They end behind a comma, a bracket or a semicolon (no word of several parts
+# has one), behind a comment or a string, or else before a token that is some tokens away from where
+# the text was cut off: no word has so many parts.
 
 PIECE = 1 << 14
 LONG_LEXEME = 1 << 12
-_CUT = re.compile(r"[,()]")
+_CUT = re.compile(r"[,();]")
+_SPARE_TOKENS = 8
+_LONGEST_HEAD = 64
 _STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
@@ -485,39 +534,59 @@ def tokenize_in_pieces(text: str) -> Iterator[Token]:
 
 
 def _is_comment(text: str, start: int) -> bool:
-    """Whether a long lexeme is a comment; a hint is none."""
+    """Whether a long lexeme is a comment, or white space; a hint is none."""
+    if text[start].isspace():
+        return True
     return text.startswith(("/*", "--", "#"), start) and not text.startswith("/*+", start)
 
 
 def pieces(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Where the pieces of a text begin and end; whether one is a string, a name or a comment that
-    is long in itself."""
+    """Where the pieces of a text begin and end; whether one is a string, a name, a comment or white
+    space that is long in itself."""
     start = cut = 0
-    for lexeme in _LEXEMES.finditer(text):
-        begin, end = lexeme.span()
-        while begin - start >= PIECE:
-            sign = _CUT.search(text, max(cut, start + PIECE), begin) or _CUT.search(
-                text, cut, begin
-            )
-            if sign is None or sign.end() <= start:
+    for begin, end in chain(lexemes(text), ((len(text), len(text)),)):
+        head = begin  # of x'41', _utf8'a'
+        while begin < len(text) and begin - head < _LONGEST_HEAD and _is_of_word(text, head - 1):
+            head -= 1
+        while head - start >= PIECE:
+            place = _cut(text, start, cut, head)
+            if place == start:
                 break
-            yield start, sign.end(), False
-            start = cut = sign.end()
+            yield start, place, text[start:place].isspace()
+            start, cut = place, max(cut, place)
         cut = end
-        has_head = begin > 0 and (text[begin - 1].isalnum() or text[begin - 1] == "_")  # x'41'
-        if end - begin > LONG_LEXEME and not has_head:
+        if end - begin > LONG_LEXEME and head == begin:
             if begin > start:
                 yield start, begin, False
             yield begin, end, True
             start = end
-    while len(text) - start >= PIECE:
-        sign = _CUT.search(text, max(cut, start + PIECE))
-        if sign is None:
-            break
-        yield start, sign.end(), False
-        start = cut = sign.end()
     if start < len(text):
         yield start, len(text), False
+
+
+def _is_of_word(text: str, place: int) -> bool:
+    return place >= 0 and (text[place].isalnum() or text[place] == "_")
+
+
+def _cut(text: str, start: int, cut: int, begin: int) -> int:
+    """Where the piece from `start` may end, before `begin`; `start` where it may not. Before `cut`
+    there are lexemes."""
+    low = min(max(cut, start + PIECE), begin)
+    sign = _CUT.search(text, low, min(low + PIECE, begin)) or _CUT.search(text, cut, low)
+    if sign is not None and sign.end() > start:
+        return sign.end()
+    if cut > start:
+        return cut
+    if text[start:low].isspace():
+        return low
+    while low < begin:
+        check()
+        with suppress(TokenError):  # the cut may be within a sign
+            tokens = DIALECT.tokenize(text[start:low])
+            if len(tokens) > _SPARE_TOKENS:
+                return start + tokens[-_SPARE_TOKENS].start
+        low = start + 2 * (low - start)
+    return start
 
 
 def _unescaped(text: str, start: int, end: int) -> str:
@@ -555,11 +624,15 @@ def _check_nesting(text: str, tokens: list[Token]) -> None:
             depth -= 1
 
 
+def _too_long(words: int) -> Refused:
+    most = f"{words} words and signs"
+    return ErrCapacityExceeded(most, "a statement", "Parser bailed out for this query.")
+
+
 def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     if len(tokens) > MOST_TOKENS:
-        most = f"{MOST_TOKENS} words and signs"
-        raise ErrCapacityExceeded(most, "a statement", "Parser bailed out for this query.")
+        raise _too_long(MOST_TOKENS)
     tokens = decided(text, mended(tokens))
     kinds = {token.token_type for token in tokens}
     check_commas(text, tokens)
