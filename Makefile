@@ -42,7 +42,7 @@ test: setup-test ## one short path through each thing: under 15 minutes on 2 cor
 	@sh tools/test.sh $(BIN)/python "not long and not torture" $(TESTS)
 
 test-all: setup-test ## everything but torture: under 60 minutes
-	@$(BIN)/python -m pytest -m "not torture" -rs $(TESTS)
+	@sh tools/test.sh $(BIN)/python "not torture" $(TESTS)
 
 torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60
 	@SEED=$(or $(SEED),1) TORTURE_S=$(or $(TORTURE_S),600) $(BIN)/python -m pytest -m torture -s -rs $(TESTS)

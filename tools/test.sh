@@ -4,7 +4,7 @@
 # Prints what the first half says, then what the second half said. Fails if either does.
 python=$1 marks=$2
 shift 2
-[ $# -gt 0 ] && exec "$python" -m pytest -m "$marks" "$@"
+[ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
 first="tests/node tests/kv tests/sim tests/scripts tests/cluster tests/ddl tests/catalog
  tests/expressions tests/laws tests/bootstrap tests/pipeline tests/events tests/differential
  tests/stats tests/test_tidy.py"
@@ -20,11 +20,11 @@ heeding='import signal, sys, pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(pytest.main(sys.argv[1:]))'
 # shellcheck disable=SC2086
-"$python" -c "$heeding" -p no:cacheprovider -m "$marks" $second >"$said" 2>&1 &
+"$python" -c "$heeding" -p no:cacheprovider -rs -m "$marks" $second >"$said" 2>&1 &
 other=$!
 trap 'kill -INT $other 2>/dev/null; wait $other; cat "$said"; rm -f "$said"; exit 130' INT TERM
 # shellcheck disable=SC2086
-"$python" -m pytest -m "$marks" $first
+"$python" -m pytest -rs -m "$marks" $first
 code=$?
 wait $other || code=1
 cat "$said"
