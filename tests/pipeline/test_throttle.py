@@ -1,43 +1,55 @@
-"""How a reorg holds back for clients: the size of its batches, its seats, its priority, its cores.
+"""How a reorg holds back for clients.
 
 batches     bounded by the variable, grown after success, shrunk after trouble, short while
             clients commit
-seats       while clients commit, half of the cores compute for a reorg; other tasks wait
+share       falls while clients wait longer than they may, rises again, never below its least
+rests       what is left of the time
 priority    a kernel steps back for clients; what it writes does not
-cores       beside clients on half of the processors, alone on all
 """
 
 import os
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Deposed
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.sysvar import variables
+from exuvia.cluster.member import Member
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, WriteKind
 from exuvia.pipeline import throttle
+from exuvia.pipeline.settings import ALONE_S, Share, shares_of
 from exuvia.pipeline.task import order_for
 from exuvia.pipeline.throttle import (
+    EVERY_S,
+    LEAST_SAMPLES,
     NICE,
-    Batch,
+    Aim,
     BatchSize,
-    Courtesy,
-    Processors,
+    Durations,
+    Latency,
+    LatencyReports,
+    ShareController,
+    TaskPace,
     UnhurriedStore,
-    can_idle,
+    decided,
+    p99_of,
     step_back,
 )
 from support.tables import abc, planned
+
+JOB, EPOCH = 9, 1
+AIM = Aim(1.3, 0.0, 0.25)
 
 
 def test_a_batch_never_holds_more_than_the_bound() -> None:
     pace = BatchSize(256)
     for _ in range(20):
-        pace.succeeded(pace.rows, 0.001, busy=False)
+        pace.succeeded(pace.rows, 0.001, ALONE_S)
         assert pace.rows == 256
 
 
@@ -55,82 +67,186 @@ def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
         pace.refused()
     assert pace.rows == 1
     for _ in range(40):
-        pace.succeeded(pace.rows, 0.001, busy=False)
+        pace.succeeded(pace.rows, 0.001, ALONE_S)
     assert pace.rows == 1024
 
 
 def test_a_slow_batch_makes_the_next_one_smaller() -> None:
     pace = BatchSize(10240)
-    pace.succeeded(10240, 1.0, busy=False)
+    pace.succeeded(10240, 1.0, ALONE_S)
     assert pace.rows <= 5120
 
 
-def test_while_clients_commit_batches_are_short_and_rests_longer_than_they_took() -> None:
+def test_a_batch_takes_no_longer_than_it_may() -> None:
     pace = BatchSize(10240)
     for _ in range(20):
-        batch = pace.succeeded(pace.rows, pace.rows * 2e-6, busy=True)
-        assert batch.rest_s > batch.seconds
+        pace.succeeded(pace.rows, pace.rows * 2e-6, 0.004)
     assert pace.rows * 2e-6 < 0.005
-    assert pace.succeeded(pace.rows, 0.001, busy=False).rest_s == 0.0
 
 
-# -- seats of tasks --------------------------------------------------------------------------------
-
-JOB, EPOCH = 9, 1
+# -- what clients wait -----------------------------------------------------------------------------
 
 
-class Hall:
-    """A store with clients, two tasks, and a clock moved by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(throttle, "SEATS", 1)
-        self.now, self.store = 0.0, MemoryStore()
-        self.put(keys.meta("reorg", JOB), keys.number(EPOCH))
-        order = order_for(planned(abc()), (), JOB, EPOCH)
-        self.one, self.two = (Courtesy(self.store, order, lambda: self.now) for _ in range(2))
-
-    def put(self, key: bytes, payload: bytes) -> None:
-        txn = self.store.begin()
-        txn.write(WriteKind.PUT, key, payload)
-        txn.commit()
-
-    def clients_commit(self, times: int) -> None:
-        for n in range(times):
-            self.put(b"zz", keys.number(n))
-        self.now += 0.2
+def test_p99_is_known_to_a_twentieth() -> None:
+    durations = Durations()
+    for _ in range(985):
+        durations.observe(0.001)
+    for _ in range(15):
+        durations.observe(0.1)
+    p99_s, samples = p99_of([durations.take()])
+    assert samples == 1000
+    assert 0.1 <= p99_s <= 0.1 * 1.06
+    assert p99_of([durations.take()])[1] == 0, "what was taken is not counted twice"
 
 
-def test_only_one_computes_while_clients_commit(monkeypatch):
-    hall = Hall(monkeypatch)
-    assert hall.one.may_go_on() and hall.two.may_go_on()
-    hall.clients_commit(20)
-    assert hall.one.may_go_on()
-    assert not hall.two.may_go_on()
-    hall.one.release()
-    assert hall.two.may_go_on()
-    hall.clients_commit(0)  # quiet again: nobody needs a seat
-    assert hall.one.may_go_on() and hall.two.may_go_on()
+def test_the_shortest_and_the_longest_statements_are_counted() -> None:
+    durations = Durations()
+    for seconds in (0.0, 1e-9, 1e6):
+        durations.observe(seconds)
+    assert p99_of([durations.take()])[1] == 3
 
 
-def test_a_scan_rests_longer_than_it_took_while_clients_commit(monkeypatch):
-    hall = Hall(monkeypatch)
-    hall.one.may_go_on()
-    hall.now += 0.1
-    assert hall.one.rest_s(Batch(1000, 0.1)) == 0.0
-    hall.clients_commit(20)
-    hall.one.may_go_on()
-    hall.now += 0.1
-    assert hall.one.rest_s(Batch(1000, 0.1)) == pytest.approx(0.15)
-    assert hall.one.rest_s(Batch(1000, 0.1, 0.02)) == 0.02  # a write knows better
+class Beside:
+    """A store with a front, the driver of a job, and a clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.now, self.store, self.durations = 0.0, MemoryStore(), Durations()
+        bootstrap(self.store)
+        self.member = Member.join(self.store, SystemClock(), "front")
+        self.reports = LatencyReports(self.store, self.member, self.durations)
+        self.controller = self.driver(JOB)
+
+    def driver(self, job_id: int) -> ShareController:
+        self.store.transact(lambda txn: txn.put(keys.meta("reorg", job_id), keys.number(EPOCH)))
+        return ShareController(self.store, order_for(planned(abc()), (), job_id, EPOCH))
+
+    def clients(self, waited_s: float, looks: int, *drivers: ShareController) -> None:
+        """Statements took so long for so many half seconds."""
+        for _ in range(looks):
+            for _ in range(500):
+                self.durations.observe(waited_s)
+            for each in drivers:
+                each.step(self.now)
+            self.reports.step(self.now)
+            self.now += EVERY_S
+
+    def says(self, job_id: int = JOB) -> Share:
+        with self.store.read() as txn:
+            return dict(shares_of(txn))[keys.meta("share", job_id)]
 
 
-def test_who_waits_for_a_seat_sees_that_the_reorg_was_left(monkeypatch):
-    hall = Hall(monkeypatch)
-    hall.clients_commit(20)
-    assert hall.one.may_go_on()
-    hall.put(keys.meta("reorg", JOB), keys.number(EPOCH + 1))
+def test_a_reorg_without_clients_has_all_of_the_time() -> None:
+    beside = Beside()
+    for _ in range(5):
+        beside.controller.step(beside.now)
+        beside.reports.step(beside.now)
+        beside.now += EVERY_S
+    assert (beside.says().share, beside.says().batch_s, beside.says().reason) == (1.0, 0.25, "")
+
+
+def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_again() -> None:
+    beside = Beside()
+    beside.clients(0.004, 130)
+    beside.clients(0.004, 4, beside.controller)
+    assert beside.says().share == 1.0, "they wait no longer than before"
+    assert beside.says().batch_s < 0.25, "batches are short beside clients"
+    beside.clients(0.02, 30, beside.controller)
+    assert beside.says().share == 0.25
+    assert "its least (exuvia_ddl_min_share)" in beside.says().reason
+    beside.clients(0.004, 40, beside.controller)
+    assert beside.says().share == 1.0
+    assert "allowed, share 100%" in beside.says().reason
+
+
+def test_the_baseline_is_the_minute_before_the_first_job_and_is_not_moved_by_jobs() -> None:
+    beside = Beside()
+    beside.clients(0.004, 130)
+    beside.clients(0.1, 400, beside.controller)
+    assert beside.says().share == 0.25, "after three minutes what is slow is still slow"
+
+
+def test_an_aim_in_milliseconds_counts_instead_of_the_factor() -> None:
+    beside = Beside()
+    beside.store.transact(lambda txn: variables.set_global(txn, "exuvia_ddl_p99_target_ms", "50"))
+    beside.clients(0.03, 30, beside.controller)
+    assert beside.says().share == 1.0
+    beside.clients(0.08, 30, beside.controller)
+    assert beside.says().share == 0.25
+
+
+def test_few_statements_hold_nothing_back() -> None:
+    few = Latency(1, 9.0, LEAST_SAMPLES - 1, 0.001, 5000)
+    assert decided(1.0, [few], AIM, 1) == (1.0, "")
+
+
+def test_the_front_whose_clients_wait_longest_counts() -> None:
+    calm, slow = Latency(1, 0.001, 900, 0.001, 9000), Latency(1, 0.01, 900, 0.005, 9000)
+    share, reason = decided(1.0, [calm, slow, calm], AIM, 1)
+    assert share == pytest.approx(0.65)
+    assert reason == "clients' p99 10 ms of 6.5 allowed, share 65%"
+
+
+def test_jobs_divide_what_one_would_have() -> None:
+    beside = Beside()
+    other = beside.driver(JOB + 1)
+    for _ in range(3):
+        for each in (beside.controller, other):
+            each.step(beside.now)
+        beside.now += EVERY_S
+    assert [beside.says(job).share for job in (JOB, JOB + 1)] == [0.5, 0.5]
+    for _ in range(10):  # the other one has ended, or its driver
+        beside.controller.step(beside.now)
+        beside.now += EVERY_S
+    assert beside.says().share == 1.0
+
+
+def test_a_front_that_has_ended_counts_no_more() -> None:
+    beside = Beside()
+    beside.clients(0.004, 130)
+    beside.clients(0.1, 30, beside.controller)
+    for _ in range(10):
+        beside.controller.step(beside.now)
+        beside.now += EVERY_S
+    assert beside.says().share == 1.0
+
+
+def test_nobody_reports_when_no_driver_asks_any_more() -> None:
+    beside = Beside()
+    beside.clients(0.004, 10, beside.controller)
+    beside.clients(0.004, 8)
+    before = beside.store.begin().sequence
+    beside.clients(0.004, 8)
+    assert beside.store.begin().sequence == before
+
+
+def test_a_driver_that_was_deposed_says_nothing() -> None:
+    beside = Beside()
+    beside.store.transact(lambda txn: txn.put(keys.meta("reorg", JOB), keys.number(EPOCH + 1)))
     with pytest.raises(Deposed):
-        hall.two.may_go_on()
+        beside.controller.step(beside.now)
+
+
+# -- rests -----------------------------------------------------------------------------------------
+
+
+def test_a_task_rests_for_what_is_left_of_the_time() -> None:
+    now, waited = 0.0, 0.0
+    pace = TaskPace(lambda: now, lambda: waited)
+    pace.begin()
+    now += 0.01
+    assert pace.rest_s(1.0) == 0.0
+    assert pace.rest_s(0.25) == pytest.approx(0.03)
+    now, waited = now + 0.02, waited + 0.02  # clients kept it from the processor
+    assert pace.rest_s(0.25) == pytest.approx(0.01)
+    now, waited = now + 0.03, waited + 0.03
+    assert pace.rest_s(0.25) == 0.0, "it has had less than its share already"
+
+
+def test_where_the_system_does_not_say_how_long_a_thread_was_kept_waiting_it_was_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(throttle, "SCHEDULE", tmp_path / "none")
+    assert throttle.kept_waiting_s() == 0.0
 
 
 # -- steps back for clients ------------------------------------------------------------------------
@@ -172,102 +288,3 @@ def test_writes_keep_their_priority_when_the_kernel_steps_back() -> None:
     assert seen == [max(NICE, ordinary)]
     assert store.nices == [ordinary, ordinary]
     assert store.begin().get(b"b") == b"2"
-
-
-# -- half of the processors ------------------------------------------------------------------------
-
-MS = 1_000_000
-
-
-def elsewhere(work: Callable[[], None]) -> None:
-    """Run on a thread of its own, whose processors are its own, too."""
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-
-
-def test_half_of_the_processors_is_one_at_least() -> None:
-    assert throttle.half_of((0, 1, 2, 3)) == (2, 3)
-    assert throttle.half_of((0, 1, 2)) == (2,)
-    assert throttle.half_of((5,)) == (5,)
-    assert throttle.half_of(()) == ()
-
-
-def test_a_thread_makes_room_for_clients_and_takes_all_when_they_have_gone() -> None:
-    mine, seen = throttle.allowed(), []
-
-    def work() -> None:
-        place = Processors(mine)
-        for there_are_some in (True, False, True):
-            place.beside_clients(there_are_some)
-            seen.append(throttle.allowed())
-
-    elsewhere(work)
-    assert seen == [throttle.half_of(mine), mine, throttle.half_of(mine)]
-    assert throttle.allowed() == mine, "other threads stay where they are"
-
-
-def test_who_was_told_no_processors_stays_where_it_was_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    moves: list[object] = []
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *asked: moves.append(asked))
-    Processors().beside_clients(True)
-    throttle.move_to(())
-    assert moves == []
-
-
-def test_processors_that_are_gone_are_no_error() -> None:
-    elsewhere(lambda: throttle.move_to((1 << 14,)))
-
-
-def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing() -> None:
-    mine, seen = throttle.allowed(), []
-    times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
-
-    def work() -> None:
-        place = Processors(mine, lambda: next(times))
-        for there_are_some in (True, True, True, True, False):
-            place.beside_clients(there_are_some)
-            seen.append(os.sched_getscheduler(0))
-
-    elsewhere(work)
-    gave_way, took_turns = os.SCHED_IDLE, os.SCHED_OTHER
-    if not can_idle():
-        gave_way = took_turns
-    assert seen == [gave_way, took_turns, gave_way, gave_way, took_turns]
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
-
-
-def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(throttle, "SCHEDULE", tmp_path / "none")
-    mine, seen = throttle.allowed(), []
-
-    def work() -> None:
-        Processors(mine).beside_clients(True)
-        seen.append(os.sched_getscheduler(0))
-
-    elsewhere(work)
-    assert seen == [os.SCHED_OTHER]
-
-
-def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:
-    mine, seen = throttle.allowed(), []
-
-    def work() -> None:
-        Processors(mine).beside_clients(True)
-        Processors(mine).beside_clients(False)
-        seen.append((os.sched_getscheduler(0), throttle.allowed()))
-
-    elsewhere(work)
-    assert seen == [(os.SCHED_OTHER, mine)]
-
-
-def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
-    began = throttle.ran_and_waited_ns()
-    end = time.thread_time() + 0.02
-    while time.thread_time() < end:
-        pass
-    ended = throttle.ran_and_waited_ns()
-    assert ended[0] > began[0]
-    assert ended[1] >= began[1]

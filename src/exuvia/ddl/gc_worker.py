@@ -24,13 +24,12 @@ revision, late fill tasks by the reorg's epoch. So emptying needs no check beyon
 `gc` owner, an ownership of its own, which is required by every transaction here: an owner that was
 deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
-would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it
-(pipeline/throttle.py).
+would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it.
 
 Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from exuvia.base.clock import Clock, Then
@@ -47,7 +46,8 @@ from exuvia.kv import keys
 from exuvia.kv.packet import TOMBSTONE, Snapshot, Span, WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
-from exuvia.pipeline.throttle import BatchSize, Besides
+from exuvia.pipeline.settings import ALONE_S
+from exuvia.pipeline.throttle import BatchSize
 
 _ORDINAL_BITS = 24
 _STAMP_MS_BITS = 18
@@ -294,6 +294,39 @@ FIRST_KEYS = 250
 IDLE_S = 1.0
 
 
+_LOOK_S = 0.1
+_MANY_PER_S = 20.0  # heartbeats, statistics and the owner's own steps stay below it
+_BESIDE_S = 0.004
+_REST_FACTOR = 1.5
+
+
+class OtherCommits:
+    """Whether others commit often: the store's sequence grows with each commit, ours are counted.
+    Any engine can tell this, and no client has to announce itself."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self.ours = 0
+        self._seen = (monotonic(), *self._count())
+        self._many = False
+
+    def _count(self) -> tuple[int, int]:
+        with self._store.read() as txn:
+            return txn.sequence, self.ours
+
+    def are_many(self) -> bool:
+        """Looked at ten times a second."""
+        now = self._monotonic()
+        elapsed_s = now - self._seen[0]
+        if elapsed_s >= _LOOK_S:
+            sequence, ours = self._count()
+            others = (sequence - self._seen[1]) - (ours - self._seen[2])
+            self._many = others / elapsed_s > _MANY_PER_S
+            self._seen = (now, sequence, ours)
+        return self._many
+
+
 class GcWorker:
     """See the module. One transaction a step."""
 
@@ -307,7 +340,7 @@ class GcWorker:
         self._clock = clock
         self.pace = BatchSize(batch_keys, FIRST_KEYS)
         self.marks = LockMarks()
-        self._others = Besides(store, clock.monotonic)
+        self._others = OtherCommits(store, clock.monotonic)
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
         self._due_ms = 0.0  # when the first of those that are kept will be
 
@@ -349,7 +382,9 @@ class GcWorker:
     def _taken(self, rows: int, began: float) -> float:
         self._others.ours += 1
         spent_s = self._clock.monotonic() - began
-        return self.pace.succeeded(rows, spent_s, self._others.busy()).rest_s
+        busy = self._others.are_many()
+        self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)
+        return spent_s * _REST_FACTOR if busy else 0.0
 
     def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
         """The oldest range that may be emptied now. Many that are kept are not looked at again

@@ -35,6 +35,7 @@ from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
 from exuvia.node.assemble import Loops, Options, assemble
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
+from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
 from exuvia.server.connection import Pool
 from exuvia.server.http import Http, Status, application
@@ -146,6 +147,7 @@ class Front:
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
             Answering(base.store, base.member, handlers),
+            LatencyReports(base.store, base.member, self.metrics.durations),
         )
         options = self._options
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]

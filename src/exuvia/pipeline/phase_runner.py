@@ -47,11 +47,13 @@ from exuvia.pipeline.reorg import (
 from exuvia.pipeline.settings import Dial, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, order_for
+from exuvia.pipeline.throttle import ShareController
 from exuvia.pipeline.verify import rules
 from exuvia.pipeline.verify.compare import sample, verification
 from exuvia.pipeline.verify.judge import duplicates_refusal
 
 _WAVE_TASKS = 64
+PACED_ROWS = 10_000  # fewer are done before clients could have noticed
 _RETRY_S = 1.0
 
 Walk = Generator[Progress, None, None]
@@ -127,6 +129,7 @@ class PhaseRunner:
         self._base = replace(order_for(table, (), job_id, epoch), judge=judge)
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._executor = Executor(store, spark, self._dial, monotonic)
+        self._controller: ShareController | None = None
         self._stages = stages_of(reorg, table)
         self._merged = MergedSummary()
         self._gathered: Gathered | None = None
@@ -155,6 +158,8 @@ class PhaseRunner:
         if now < self._again_at:
             return Waiting(self._reason, self._rows_done, self._again_at - now)
         try:
+            if self._controller is not None:
+                self._controller.step(now)
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
             self.stop()
@@ -188,6 +193,8 @@ class PhaseRunner:
         self._counts.clear()
         self._table_rows = sum(map(self._count_of, physical))
         self._executor.choose(self._table_rows <= settings.inline_rows)
+        if self._table_rows >= PACED_ROWS and self._controller is None:
+            self._controller = ShareController(self._store, self._base)
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]
             done = self._done_before(stage)
@@ -422,6 +429,8 @@ class PhaseRunner:
     def _running(self, label: str, wake_s: float) -> Running:
         before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
         note = f"spans done: {self.spans_done}{before}"
+        if self._controller is not None and self._controller.reason:
+            note = f"{self._controller.reason}; {note}"
         is_fill = label == "fill"
         silent_s = self._rate.silence_s(self._now) if is_fill else 0.0
         if silent_s or not (self._rows or self._executor.is_started):

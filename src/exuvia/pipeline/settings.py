@@ -9,6 +9,7 @@ every batch.
     exuvia_ddl_verify              full, sample or off
     tidb_stats_update_during_ddl   whether a fill gathers its indexes' statistics
 
+What share of the time tasks take (`m/share/{job}`) is their driver's choice: pipeline/throttle.py.
 What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
 
 A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
@@ -26,6 +27,7 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 _EVERY_S = 0.05
+ALONE_S = 0.25  # of one transaction while no clients commit
 
 
 class PipelineSettings(NamedTuple):
@@ -38,6 +40,8 @@ class PipelineSettings(NamedTuple):
     verify: str = "full"
     write_speed: int = 0
     statistics: bool = False
+    share: float = 1.0
+    batch_s: float = ALONE_S
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -46,6 +50,23 @@ class Own(msgspec.Struct, frozen=True):
     concurrency: int | None = None
     batch_size: int | None = None
     max_write_speed: int | None = None
+
+
+class Share(msgspec.Struct, frozen=True, array_like=True):
+    """What a driver lets its tasks take, and why. `number` counts what the driver said.
+
+    `batch_s`: how long one transaction may hold the store's writer."""
+
+    number: int
+    share: float
+    batch_s: float
+    reason: str
+
+
+def shares_of(txn: Transaction) -> list[tuple[bytes, Share]]:
+    """What drivers said."""
+    span = keys.span_of(keys.meta("share"))
+    return [(key, msgspec.msgpack.decode(raw, type=Share)) for key, raw in txn.scan(span)]
 
 
 class Dial(Protocol):
@@ -89,6 +110,8 @@ class Variables:
         if self._known is None or now - self._read_at >= _EVERY_S:
             with self._store.read() as txn:
                 own, speed = read_own(txn, self._job_id), "tidb_ddl_reorg_max_write_speed"
+                said = txn.get(keys.meta("share", self._job_id)) if self._job_id else None
+                share = None if said is None else msgspec.msgpack.decode(said, type=Share)
                 self._known = PipelineSettings(
                     own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                     own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
@@ -99,6 +122,8 @@ class Variables:
                     if own.max_write_speed is None
                     else own.max_write_speed,
                     variables.read_flag(txn, "tidb_stats_update_during_ddl"),
+                    1.0 if share is None else share.share,
+                    ALONE_S if share is None else share.batch_s,
                 )
             self._read_at = now
         return self._known

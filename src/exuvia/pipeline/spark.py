@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
-from exuvia.pipeline.throttle import Cores, allowed, half_of, move_to, step_back
+from exuvia.pipeline.throttle import step_back
 
 if TYPE_CHECKING:  # brings much: only for who needs it
     import pyarrow
@@ -156,7 +156,6 @@ class Worker:
 
     url: str
     tasks: Sequence[bytes]
-    cores: Cores = ()
 
     def __call__(self, batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
         """Arrow batches of ordinals in, Arrow batches of outcomes out."""
@@ -166,7 +165,7 @@ class Worker:
 
         for batch in batches:
             for ordinal in batch.column(0).to_pylist():
-                answer = attempt.perform(self.url, self.tasks[ordinal], self.cores)
+                answer = attempt.perform(self.url, self.tasks[ordinal])
                 yield pyarrow.RecordBatch.from_pydict(
                     {
                         "ordinal": pyarrow.array([ordinal], pyarrow.int64()),
@@ -228,7 +227,6 @@ class Spark:
         self.url = url
         self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
         self._conf = _CONF | {"spark.driver.extraJavaOptions": options()} | (conf or {})
-        self._cores = allowed() if is_local(self.master) else ()
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
 
@@ -262,7 +260,7 @@ class Spark:
                 SparkSession._instantiatedSession = SparkSession._activeSession = None
                 self._session = None
             if self._session is None:
-                self._session = _build(self.master, self._conf, self._cores)
+                self._session = _build(self.master, self._conf)
             return self._session
 
     def start(self, tag: str, tasks: Sequence[bytes]) -> SparkTasks:
@@ -274,7 +272,7 @@ class Spark:
         _add_tag(session, wave.tag)
         wave.is_started = True
         spans = session.range(0, len(tasks), 1, len(tasks))
-        rows = spans.mapInArrow(Worker(self.url, list(tasks), self._cores), _SCHEMA).collect()
+        rows = spans.mapInArrow(Worker(self.url, list(tasks)), _SCHEMA).collect()
         return [decode_outcome(bytes(row.outcome)) for row in rows]
 
     def _interrupt(self, tag: str) -> None:
@@ -293,9 +291,8 @@ class Spark:
             session.stop()
 
 
-def _build(master: str, conf: dict[str, str], cores: Cores) -> "SparkSession":
-    step_back()  # the JVM takes its priority, and its processors, from the thread that starts it
-    move_to(half_of(cores))
+def _build(master: str, conf: dict[str, str]) -> "SparkSession":
+    step_back()  # the JVM takes its priority from the thread that starts it
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = _python_path()
     from pyspark.sql import SparkSession

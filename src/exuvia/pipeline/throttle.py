@@ -1,37 +1,45 @@
-"""How the work of a reorg leaves room for clients that commit meanwhile.
+"""How fast a reorg goes beside clients. One aim, one controller, one thing that changes: the share
+of the time in which its tasks work.
 
-    nobody else commits     a task goes on as fast as it can, on all processors
-    clients commit          half of the processors compute, a task on each holds a seat; the others
-                            wait; batches are short; what was no write rests longer than it took
+    fronts     how long clients' statements took, over 5 s            -> m/latency/{member}
+    driver     twice a second: their p99 held against what it may be  -> m/share/{job}, and why
+    tasks      work for a share of the time, rest for what is left of it
 
-A client's statement is a dozen wake-ups of short work. Lower priority is not enough: a core that
-computes is given up late, and a dozen late wake-ups are what its p99 is made of. A core that idles
-is there at once (measured: 500,000 rows, p99 17 ms with both cores computing).
+What p99 may be is `exuvia_ddl_p99_target_ms`, or else `exuvia_ddl_p99_factor` times what it was in
+the minute before the first job. Three aims, in this order: a reorg has at least
+`exuvia_ddl_min_share` of the time it has alone; p99 stays below what it may be; the reorg is fast.
 
-    Traffic       whether others commit often
-    Pace          how many rows one transaction holds, and how long the task rests after it
-    Slot          how many tasks may write at once
-    Place         on which processors a task computes
-    step_back     at which priority
-    Courtesy      all of these, for one task
+    Durations, LatencyReports   in a front: what statements took, by the second
+    ShareController             in the driver: `decided` is the rule
+    TaskPace                    in a task: rests
+    BatchSize                   rows of one transaction
+    Slot                        how many tasks write at once
+    step_back                   at which priority of the processor
 """
 
+import math
 import os
 import threading
-from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+import numpy as np
+
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
+from exuvia.catalog.sysvar import variables
+from exuvia.cluster.member import Member
+from exuvia.kv import keys
 from exuvia.kv.packet import BulkResult, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
-from exuvia.pipeline import checkpoint
-from exuvia.pipeline.settings import PipelineSettings
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.settings import ALONE_S, PipelineSettings, Share, shares_of
 from exuvia.pipeline.task import Outcome, TaskOrder
 
 # -- priorities ------------------------------------------------------------------------------------
@@ -62,33 +70,6 @@ def step_forward() -> None:
     """Ordinary priority for the calling thread, where the system allows it."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
-
-
-def run_idle(idle: bool) -> None:
-    """Give way to whatever wakes up, or take turns again, for the calling thread."""
-    os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
-
-
-def is_idle() -> bool:
-    """Whether the calling thread gives way to whatever wakes up."""
-    return os.sched_getscheduler(0) == os.SCHED_IDLE
-
-
-@cache
-def can_idle() -> bool:
-    """Whether a thread that gives way may stop doing so: that takes the right to as well."""
-    seen: list[bool] = []
-
-    def there_and_back() -> None:
-        with suppress(PermissionError):
-            run_idle(True)
-            run_idle(False)
-            seen.append(True)
-
-    thread = threading.Thread(target=there_and_back)
-    thread.start()
-    thread.join()
-    return bool(seen)
 
 
 class UnhurriedStore(ForwardingStore):
@@ -126,88 +107,239 @@ class UnhurriedStore(ForwardingStore):
         super().close()
 
 
-# -- processors ------------------------------------------------------------------------------------
+# -- what clients' statements take: in a front -----------------------------------------------------
 #
-#     the JVM             always on half: it only steers, but its start is seconds of work
-#     thread of a kernel  on half while clients commit, else on all
-#     thread of writes    on all: who holds the store's writer should not wait for a processor
-#
-# Low priority gives a processor up late, up to a tick of the scheduler; one that idles is there at
-# once. So on the half that is left the kernel's thread runs as the system's idle class: whatever
-# wakes up runs at once. Where clients leave it less than a quarter of what it could compute, it
-# takes turns with them at low priority until they leave it more.
-#
-# A process takes its processors from the one that starts it, so a worker, which the JVM's children
-# start, is told those of the driver.
+# Durations are counted in buckets that grow by a twentieth, so a quantile is known to a twentieth.
+# While no job asks, what was counted is kept for a minute: the baseline. It is not moved by jobs.
 
-_LOOK_NS = 200_000_000
+EVERY_S = 0.5
+_WINDOW = 10  # looks: five seconds
+_BASELINE = 120  # looks: the minute before the first job
+_ASKED_S = 3.0  # a driver that said nothing new for so long has ended
+_FIRST_S = 20e-6
+_GROWTH = math.log(1.05)
+_BUCKETS = 320  # the last one begins at two minutes
+LEAST_SAMPLES = 200
+
+
+class Latency(msgspec.Struct, frozen=True, array_like=True):
+    """What a front reports of its clients' statements. `number` counts its reports. Unit: s."""
+
+    number: int
+    p99_s: float
+    samples: int
+    before_s: float  # p99 of the minute before the first job
+    samples_before: int
+
+
+class Durations:
+    """What statements of this process took. Threads may count at once; one may be lost."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * _BUCKETS
+
+    def observe(self, seconds: float) -> None:
+        """A statement took so long."""
+        bucket = int(math.log(seconds / _FIRST_S) / _GROWTH) if seconds > _FIRST_S else 0
+        self._counts[min(bucket, _BUCKETS - 1)] += 1
+
+    def take(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """The counts since it was last asked."""
+        counts, self._counts = self._counts, [0] * _BUCKETS
+        return np.array(counts)
+
+
+def p99_of(counts: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]") -> tuple[float, int]:
+    """(the upper end of the bucket that p99 lies in, how many statements). Unit: s."""
+    if not counts:
+        return 0.0, 0
+    whole = np.sum(counts, axis=0).cumsum()
+    samples = int(whole[-1])
+    bucket = int(np.searchsorted(whole, 0.99 * samples))
+    return _FIRST_S * math.exp(_GROWTH * (bucket + 1)), samples
+
+
+class LatencyReports:
+    """Tells drivers of reorgs what this front's clients wait. A loop of the front."""
+
+    channel = ""
+
+    def __init__(self, store: Store, member: Member, durations: Durations) -> None:
+        self._store = store
+        self._member = member
+        self._durations = durations
+        self._window: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_WINDOW)
+        self._before: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_BASELINE)
+        self._drivers: dict[bytes, tuple[int, float]] = {}  # (number, when it was new)
+        self._reported = 0
+
+    def step(self, now: float) -> float:
+        """Count on; report while a driver asks. Seconds until the next look."""
+        counts = self._durations.take()
+        self._window.append(counts)
+        if self._is_asked(now):
+            self._reported += 1
+            report = Latency(self._reported, *p99_of(self._window), *p99_of(self._before))
+            key = keys.meta("latency", self._member.info.number)
+            self._store.transact(lambda txn: txn.put(key, msgspec.msgpack.encode(report)))
+        else:
+            self._before.append(counts)
+        return EVERY_S
+
+    def _is_asked(self, now: float) -> bool:
+        with self._store.read() as txn:
+            shares = {key: share.number for key, share in shares_of(txn)}
+        self._drivers = {
+            key: known
+            if (known := self._drivers.get(key)) and known[0] == number
+            else (number, now)
+            for key, number in shares.items()
+        }
+        return any(now - since < _ASKED_S for _, since in self._drivers.values())
+
+
+# -- the share of the time: in the driver ----------------------------------------------------------
+
+
+class Aim(NamedTuple):
+    """What the operator wants. `target_s` 0: the factor counts."""
+
+    factor: float
+    target_s: float
+    least: float
+
+
+_BESIDE_S = 0.01
+_RISE = 0.05  # a look
+_HOLD_LOOKS = 2  # after a fall: what was measured before it is still in the window
+
+
+def decided(share: float, clients: Sequence[Latency], aim: Aim, jobs: int) -> tuple[float, str]:
+    """The share from now on, and why. `jobs` divide what one would have."""
+    most, least = 1 / jobs, aim.least / jobs
+    told = [each for each in clients if each.samples >= LEAST_SAMPLES]
+    if not told:
+        return most, ""
+    judged = [
+        (each.p99_s, aim.target_s or aim.factor * each.before_s)
+        for each in told
+        if aim.target_s or each.samples_before >= LEAST_SAMPLES
+    ]
+    if not judged:
+        return most, f"clients came after the job began: no p99 to hold, share {most:.0%}"
+    p99_s, allowed_s = max(judged, key=lambda pair: pair[0] / pair[1])
+    if p99_s > allowed_s:
+        share = share * max(0.5, allowed_s / p99_s)
+    elif p99_s < 0.9 * allowed_s:
+        share += _RISE
+    share = min(most, max(least, share))
+    floor = ", its least (exuvia_ddl_min_share)" if share == least and p99_s > allowed_s else ""
+    waits = f"clients' p99 {p99_s * 1e3:.3g} ms of {allowed_s * 1e3:.3g} allowed"
+    return share, f"{waits}, share {share:.0%}{floor}"
+
+
+class ShareController:
+    """One reorg's, in its driver. One thread steps it."""
+
+    def __init__(self, store: Store, order: TaskOrder) -> None:
+        self._store = store
+        self._fences = order.fences
+        self._job_id = order.job_id
+        self._key = keys.meta("share", order.job_id)
+        self._share = 1.0
+        self._number = 0
+        self._held = 0
+        self._due = 0.0
+        self._fronts: dict[bytes, tuple[int, float]] = {}  # (number, when it was new)
+        self._others: dict[bytes, tuple[int, float]] = {}
+        self.reason = ""
+
+    def step(self, now: float) -> None:
+        """Look at the clients, twice a second. Raises Deposed, Conflict."""
+        if now < self._due or not self._job_id:
+            return
+        self._due = now + EVERY_S
+        self._store.transact(lambda txn: self._look(txn, now))
+
+    def _look(self, txn: Transaction, now: float) -> None:
+        told = {
+            key: msgspec.msgpack.decode(raw, type=Latency)
+            for key, raw in txn.scan(keys.span_of(keys.meta("latency")))
+        }
+        self._fronts = _changed(self._fronts, {k: each.number for k, each in told.items()}, now)
+        fresh = [each for k, each in told.items() if now - self._fronts[k][1] < _ASKED_S]
+        others = {k: each.number for k, each in shares_of(txn) if k != self._key}
+        self._others = _changed(self._others, others, now)
+        jobs = 1 + sum(now - since < _ASKED_S for _, since in self._others.values())
+        aim = Aim(
+            variables.read_float(txn, "exuvia_ddl_p99_factor"),
+            variables.read_int(txn, "exuvia_ddl_p99_target_ms") / 1e3,
+            variables.read_float(txn, "exuvia_ddl_min_share"),
+        )
+        share, self.reason = decided(self._share, fresh, aim, jobs)
+        if share < self._share and self._held:
+            self._held -= 1
+        else:
+            self._held = _HOLD_LOOKS if share < self._share else 0
+            self._share = share
+        self._number += 1
+        beside = any(each.samples >= LEAST_SAMPLES for each in fresh)
+        said = Share(self._number, self._share, _BESIDE_S if beside else ALONE_S, self.reason)
+        for fence in self._fences:
+            txn.require_equal(*fence)
+        txn.put(self._key, msgspec.msgpack.encode(said))
+
+
+def _changed(
+    known: dict[bytes, tuple[int, float]], numbers: dict[bytes, int], now: float
+) -> dict[bytes, tuple[int, float]]:
+    """Since when each has said what it says: who has ended says nothing new."""
+    return {
+        key: known[key] if key in known and known[key][0] == number else (number, now)
+        for key, number in numbers.items()
+    }
+
+
+# -- rests: in a task ------------------------------------------------------------------------------
+#
+# A task that has the processor for itself and works for 4 ms rests 12 ms for a quarter of the time.
+# Where clients keep it from the processor (the kernel says how long it could have run and did not)
+# it has waited already, and that counts as rest: so a share is a share of what it does alone, and
+# the least one is kept beside the hungriest clients as well, as far as there is a processor left.
+
 SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
-
-Cores = tuple[int, ...]
-
-
-def allowed() -> Cores:
-    """The processors of the calling thread."""
-    return tuple(sorted(os.sched_getaffinity(0)))
+_MOST_REST_S = 0.5
 
 
-def half_of(cores: Cores) -> Cores:
-    """Those that work beside clients has; all where there is one."""
-    return cores[-max(1, len(cores) // 2) :]
+def kept_waiting_s() -> float:
+    """How long the calling thread could have computed and did not (proc(5), schedstat)."""
+    try:
+        return int(SCHEDULE.read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
-def move_to(cores: Sequence[int]) -> None:
-    """The calling thread's processors from now on; what it starts has them, too. None: as it is."""
-    if cores:
-        with suppress(OSError):  # taken away meanwhile: then those that are left
-            os.sched_setaffinity(0, cores)
-
-
-def may_idle() -> bool:
-    """Whether a thread may go to the idle class and come back, and sees what it gets there."""
-    return SCHEDULE.exists() and can_idle()
-
-
-def ran_and_waited_ns() -> tuple[int, int]:
-    """How long the calling thread computed, and how long it could have and did not (proc(5),
-    schedstat)."""
-    ran, waited, _ = SCHEDULE.read_text().split()
-    return int(ran), int(waited)
-
-
-class Processors:
-    """Where and how one thread computes. Without cores: wherever it was put."""
+class TaskPace:
+    """One task's rests. One thread has it."""
 
     def __init__(
-        self, cores: Cores = (), look: Callable[[], tuple[int, int]] = ran_and_waited_ns
+        self, monotonic: Callable[[], float], waited_s: Callable[[], float] = kept_waiting_s
     ) -> None:
-        self._cores = cores
-        self._look = look
-        self._now: Cores = ()
-        self._seen = (0, 0)
-        self._starves = False
-        self._idles = is_idle()  # an earlier task may have left it so
+        self._monotonic = monotonic
+        self._waited_s = waited_s
+        self._began = (0.0, 0.0)
 
-    def beside_clients(self, there_are_some: bool) -> None:
-        """Make room, or take all."""
-        if not self._cores:
-            return
-        cores = half_of(self._cores) if there_are_some else self._cores
-        if cores != self._now:
-            move_to(cores)
-            self._now = cores
-        idles = there_are_some and may_idle() and not self._is_starved()
-        if idles != self._idles:
-            run_idle(idles)
-            self._idles = idles
+    def begin(self) -> None:
+        """A step of the task begins."""
+        self._began = (self._monotonic(), self._waited_s())
 
-    def _is_starved(self) -> bool:
-        """Whether it got less than a quarter of what it wanted of late."""
-        ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
-        if ran + waited >= _LOOK_NS:
-            self._starves = ran < (ran + waited) / 4
-            self._seen = (self._seen[0] + ran, self._seen[1] + waited)
-        return self._starves
+    def rest_s(self, share: float) -> float:
+        """How long to rest after the step. Unit: s."""
+        if share >= 1:
+            return 0.0
+        spent_s = self._monotonic() - self._began[0]
+        alone_s = max(0.0, spent_s - (self._waited_s() - self._began[1]))
+        return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
 
 
 # -- how many tasks write at once ------------------------------------------------------------------
@@ -261,22 +393,18 @@ class Slot:
             presence.release()
 
 
-# -- rows of a transaction, and rests --------------------------------------------------------------
+# -- rows of a transaction -------------------------------------------------------------------------
 #
 #     bound      tidb_ddl_reorg_batch_size, read again at every batch
 #     size       grows by half after a success, halves after a conflict or a slow commit
 #     speed      tidb_ddl_reorg_max_write_speed: the rest grows until the bytes fit
-#     rest       none while nobody else commits; longer than the batch took while clients do
 #
 # A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
-# while a batch is being written waits for it. So while clients commit, a batch is kept under
-# `_SHARED_S`, and most of the time is theirs. A batch that shrank for ever after one early conflict
-# would make a fill crawl (fdb-record-layer issue 444): it grows again.
+# while a batch is being written waits for it. So beside clients a batch is short. A batch that
+# shrank for ever after one early conflict would make a fill crawl (fdb-record-layer issue 444): it
+# grows again.
 
 _LEAST = REORG_BATCH_ROWS[0]
-_ALONE_S = 0.25
-_SHARED_S = 0.004
-_REST_FACTOR = 1.5
 
 
 class Batch(NamedTuple):
@@ -321,126 +449,15 @@ class BatchSize:
             self._rows = max(self._rows, float(bound))
         self.bound = bound
 
-    def succeeded(self, rows: int, seconds: float, busy: bool) -> Batch:
-        """A transaction of `rows` took `seconds`; `busy`: clients commit too."""
-        allowed = _SHARED_S if busy else _ALONE_S
-        factor = min(1.5, max(0.5, allowed / max(seconds, 1e-6)))
+    def succeeded(self, rows: int, seconds: float, allowed_s: float) -> Batch:
+        """A transaction of `rows` took `seconds` of those that one may take."""
+        factor = min(1.5, max(0.5, allowed_s / max(seconds, 1e-6)))
         if factor < 1:
             self._rows = max(_LEAST, self._rows * factor)
         elif rows >= self.rows:
             self._rows = min(self._rows * factor, float(self.bound))
-        return Batch(rows, seconds, seconds * _REST_FACTOR if busy else 0.0)
-
-    def read(self, seconds: float) -> Batch:
-        """Some rows were read while clients commit: they want the processor, too."""
-        return Batch(0, seconds, seconds * _REST_FACTOR)
+        return Batch(rows, seconds)
 
     def refused(self) -> None:
         """A transaction met a conflict and will be tried again."""
         self._rows = max(1.0, min(self._rows, float(self.bound)) / 2)
-
-
-# -- whether clients commit ------------------------------------------------------------------------
-#
-#     commits of all      the store's sequence grows with each
-#     commits of ours     every task of the reorg writes how many it made into its progress
-#     commits of others   the difference, per second, looked at every `_EVERY_S`
-#
-# Any engine can tell this, and no client has to announce itself.
-
-_EVERY_S = 0.1
-_BUSY_PER_S = 20.0  # heartbeats, statistics and the owner's own steps stay below it
-
-
-class Others(ABC):
-    """Whether others commit often. `_count` says (commits of all, commits of ours)."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._seen = (monotonic(), *self._count())
-        self._busy = False
-
-    @abstractmethod
-    def _count(self) -> tuple[int, int]: ...
-
-    def busy(self) -> bool:
-        """Whether others commit often."""
-        now = self._monotonic()
-        elapsed_s = now - self._seen[0]
-        if elapsed_s >= _EVERY_S:
-            sequence, ours = self._count()
-            others = (sequence - self._seen[1]) - (ours - self._seen[2])
-            self._busy = others / elapsed_s > _BUSY_PER_S
-            self._seen = (now, sequence, ours)
-        return self._busy
-
-
-class Traffic(Others):
-    """What one task of a reorg knows of the others' commits."""
-
-    def __init__(self, store: Store, order: TaskOrder, monotonic: Callable[[], float]) -> None:
-        self._store = store
-        self._order = order
-        super().__init__(monotonic)
-
-    def _count(self) -> tuple[int, int]:
-        with self._store.read() as txn:
-            ours = sum(p.batches for p in checkpoint.read_progress(txn, self._order))
-            return txn.sequence, ours
-
-
-class Besides(Others):
-    """What one writer that counts its own commits knows of the others'."""
-
-    def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
-        self._store = store
-        self.ours = 0
-        super().__init__(monotonic)
-
-    def _count(self) -> tuple[int, int]:
-        with self._store.read() as txn:
-            return txn.sequence, self.ours
-
-
-# -- one task --------------------------------------------------------------------------------------
-
-
-SEATS = max(1, (os.cpu_count() or 1) // 2)
-_MOST_REST_S = 0.5
-
-
-class Courtesy:
-    """One task's manners."""
-
-    def __init__(
-        self,
-        store: Store,
-        order: TaskOrder,
-        monotonic: Callable[[], float],
-        place: Processors | None = None,
-    ) -> None:
-        self._place = place or Processors()
-        self._traffic = Traffic(store, order, monotonic)
-        self._seat = Slot(store, order, 0, "seat")
-        self._monotonic = monotonic
-        self._began = 0.0
-
-    def may_go_on(self) -> bool:
-        """Whether the task may compute now. Raises Deposed when the reorg was left."""
-        self._began = self._monotonic()
-        busy = self._traffic.busy()
-        self._place.beside_clients(busy)
-        if not busy:
-            self._seat.release()
-            return True
-        return self._seat.taken(SEATS)
-
-    def rest_s(self, batch: Batch) -> float:
-        """How long to rest after what was just done. Unit: s."""
-        if batch.rest_s or not self._traffic.busy():
-            return batch.rest_s
-        return min(_REST_FACTOR * (self._monotonic() - self._began), _MOST_REST_S)
-
-    def release(self) -> None:
-        """Let others have the seat."""
-        self._seat.release()

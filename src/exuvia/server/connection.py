@@ -360,11 +360,13 @@ class Connection(asyncio.Protocol):
             return
         with self._turn:
             self.task = None
-        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+        changed_schema = self.statements.session.changed_schema
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started, changed_schema)
 
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
         metrics = self.parts.metrics
+        assert self.statements is not None
         chunks = guarded(task.work, outgoing, metrics.failed)
         last = next(chunks, None)
         for chunk in chunks:
@@ -373,7 +375,8 @@ class Connection(asyncio.Protocol):
                 chunks.close()
                 break
             last = chunk
-        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+        changed_schema = self.statements.session.changed_schema
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started, changed_schema)
         self._loop.call_soon_threadsafe(self._finish, last)
 
     def _hand_over(self, chunk: bytearray) -> bool:

@@ -16,6 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from exuvia.pipeline.throttle import Durations
+
 BOUNDS_S = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
     5.0, 30.0,
@@ -44,9 +46,12 @@ class Metrics:
         self.latencies: dict[str, Histogram] = {}
         self.errors: dict[int, int] = {}
         self.malformed = 0
+        self.durations = Durations()
 
-    def observe(self, kind: str, seconds: float) -> None:
+    def observe(self, kind: str, seconds: float, changed_schema: bool = False) -> None:
         """A command of that kind took so long."""
+        if not changed_schema:
+            self.durations.observe(seconds)
         histogram = self.latencies.get(kind)
         if histogram is None:
             histogram = self.latencies.setdefault(kind, Histogram())

@@ -523,6 +523,9 @@ _HABITS = (
 
 _OWN = (
     choice("exuvia_ddl_verify", "full", "full", "sample", "off", scope="G"),
+    SysVar("exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100),
+    count("exuvia_ddl_p99_target_ms", 0, 0, 600_000, "G"),
+    SysVar("exuvia_ddl_min_share", "0.25", "G", kind=VariableKind.REAL, least=0.01, most=1),
     count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G"),
     count("exuvia_ddl_general_workers", 10, 1, 256, "G"),
     count("exuvia_ddl_reorg_workers", 2, 1, 256, "G"),

@@ -29,13 +29,10 @@ from exuvia.pipeline.task import (
 )
 from exuvia.pipeline.throttle import (
     Batch,
-    Cores,
-    Courtesy,
-    Processors,
     Slot,
     Steps,
+    TaskPace,
     UnhurriedStore,
-    move_to,
     step_back,
 )
 from exuvia.pipeline.verify import rules, scan
@@ -67,16 +64,21 @@ class TaskAttempt:
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
     ) -> None:
         self.task = task
+        self._dial = dial
+        self._pace = TaskPace(monotonic)
         if task.kind in WRITERS:
             self._steps = _written(store, task, dial, monotonic)
         else:
             self._steps = SCANS[task.kind](store, task)
 
     def advance(self) -> Batch | Outcome:
-        """The next transaction, or how it ended."""
+        """The next transaction with the rest after it, or how it ended."""
         ordinal = self.task.ordinal
         try:
-            return next(self._steps)
+            self._pace.begin()
+            batch = next(self._steps)
+            rest_s = max(batch.rest_s, self._pace.rest_s(self._dial.read().share))
+            return batch._replace(rest_s=rest_s)
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
@@ -114,48 +116,44 @@ _SLOT_POLL_S = 0.05
 _stores: dict[tuple[str, int], Store] = {}
 
 
-def store_of(url: str, cores: Cores = ()) -> Store:
+def store_of(url: str) -> Store:
     """This process's store for a URL, never one opened before a fork; see pipeline/throttle.py."""
     key = (url, os.getpid())
     if key not in _stores:
-        move_to(cores)  # the threads of the store have all of them
         _stores[key] = UnhurriedStore(open_store(url))
         step_back()
     return _stores[key]
 
 
-def perform(url: str, raw: bytes, cores: Cores = ()) -> bytes:
-    """Do an encoded task (WARM: none); its encoded outcome. `cores`: see pipeline/throttle.py."""
-    store = store_of(url, cores)
+def perform(url: str, raw: bytes) -> bytes:
+    """Do an encoded task (WARM: none); its encoded outcome."""
+    store = store_of(url)
     if raw == WARM:
         return encode(Outcome())
-    return encode(_perform(store, decode_task(raw), Processors(cores)))
+    return encode(_perform(store, decode_task(raw)))
 
 
-def _perform(store: Store, task: Task, place: Processors) -> Outcome:
+def _perform(store: Store, task: Task) -> Outcome:
     dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
-    courtesy = Courtesy(store, task.order, time.monotonic, place)
     parent = os.getppid()
     rest = threading.Event()  # never set: what it waits for is time
     attempt: TaskAttempt | None = None
     try:
         while os.getppid() == parent:
-            if not (slot.taken(dial.read().workers) and courtesy.may_go_on()):
+            if not slot.taken(dial.read().workers):
                 rest.wait(_SLOT_POLL_S)
                 continue
             attempt = attempt or TaskAttempt(store, task, dial, time.monotonic)
             reached = attempt.advance()
             if not isinstance(reached, Batch):
                 return reached
-            rest_s = courtesy.rest_s(reached)
-            if rest_s:
-                rest.wait(rest_s)
+            if reached.rest_s:
+                rest.wait(reached.rest_s)
     except Deposed:
         pass
     finally:
         slot.release()
-        courtesy.release()
         if attempt is not None:
             attempt.close()
     return Outcome(ordinal=task.ordinal, kind=DEPOSED)

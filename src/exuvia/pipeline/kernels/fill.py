@@ -44,9 +44,9 @@ from exuvia.pipeline.kernels.entries import (
     take,
 )
 from exuvia.pipeline.kernels.summary import Summary, add_chunk, parts_of
-from exuvia.pipeline.settings import Dial
+from exuvia.pipeline.settings import ALONE_S, Dial
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
 Taken = list[tuple[bytes, bytes]]
@@ -94,7 +94,6 @@ class Fill:
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows)
-        self._traffic = Traffic(store, task.order, monotonic)
         self._rows = 0
         self._entries = 0
         self._written = 0
@@ -141,8 +140,8 @@ class Fill:
                 self._rows += len(chunk[0].keys)
                 for part, entries in zip(parts, chunk, strict=True):
                     part.append(entries)
-                if self._traffic.busy():
-                    yield self._pace.read(self._monotonic() - began)
+                if self._dial.read().batch_s < ALONE_S:
+                    yield Batch(0, self._monotonic() - began)
                     began = self._monotonic()
         return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
 
@@ -194,8 +193,8 @@ class Fill:
         self._written, self._finished = done, last
         self._placed += result.placed
         seconds = self._monotonic() - began
-        batch = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
         settings = self._dial.read()
+        batch = self._pace.succeeded(len(keys), seconds, settings.batch_s)
         if settings.write_speed:
             size = sum(map(len, keys))
             if isinstance(payload, bytes):

@@ -55,7 +55,7 @@ from exuvia.pipeline.kernels.entries import (
 )
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 
 # -- where rows belong -----------------------------------------------------------------------------
 #
@@ -190,7 +190,6 @@ class Move:
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows)
-        self._traffic = Traffic(store, task.order, monotonic)
         self._of = store.count(task.span)
         self._rows = self._puts = self._placed = self._batches = 0
 
@@ -221,8 +220,7 @@ class Move:
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
 
     def _has_read(self, began: float) -> Batch:
-        seconds = self._monotonic() - began
-        return self._pace.read(seconds) if self._traffic.busy() else Batch(0, seconds)
+        return Batch(0, self._monotonic() - began)
 
     def _put(self, copies: Copies) -> Iterator[Batch]:
         """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
@@ -271,9 +269,10 @@ class Move:
             same = stands == value  # ours, or the same row in another layout
             if not same and (is_entry or logical.decode(stands) != logical.decode(value)):
                 raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
-        paced = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
+        settings = self._dial.read()
+        paced = self._pace.succeeded(len(keys), seconds, settings.batch_s)
         size = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
-        return held_back(paced, size, self._dial.read(), order.at_once)
+        return held_back(paced, size, settings, order.at_once)
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:

@@ -45,7 +45,7 @@ from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 from exuvia.pipeline.verify.judge import row_name
 
 
@@ -79,7 +79,6 @@ class Rewrite:
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows)
-        self._traffic = Traffic(store, task.order, monotonic)
         self._of = store.count(task.span)
         self._rows = self._written = self._batches = 0
 
@@ -93,8 +92,7 @@ class Rewrite:
             if not keys:
                 break
             rows = self._prepared(snapshot, keys, raws)
-            busy, seconds = self._traffic.busy(), self._monotonic() - began
-            yield self._pace.read(seconds) if busy else Batch(0, seconds)
+            yield Batch(0, self._monotonic() - began)
             yield from self._write(rows)
             self._rows += len(keys)
             start = k.after(keys[-1])
@@ -151,9 +149,10 @@ class Rewrite:
         began = self._monotonic()
         self._store.commit(Packet(writes, [*self._task.order.fences, *required], ()))
         self._written += len(batch)
-        paced = self._pace.succeeded(len(batch), self._monotonic() - began, self._traffic.busy())
+        settings = self._dial.read()
+        paced = self._pace.succeeded(len(batch), self._monotonic() - began, settings.batch_s)
         size = sum(len(row.key) + len(row.payload) for row in batch)
-        return held_back(paced, size, self._dial.read(), self._task.order.at_once)
+        return held_back(paced, size, settings, self._task.order.at_once)
 
 
 def layouts_with(table: Table, column_id: int) -> frozenset[int]:

@@ -40,6 +40,7 @@ from exuvia.stats.meta import Delta
 
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
     """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
+    session.changed_schema = True
     if not _stays_in_transaction(session, node):
         session.commit()
     change = _built(session, build, node, text)

@@ -107,6 +107,9 @@ class Session:
         self._interruption = Interruption()
         self._commanded = False
         self.client_is_gone = False
+        self.changed_schema = (
+            False  # by the command under way: it is none of those that p99 is about
+        )
         self._active_s = services.clock.monotonic()
 
     # -- statements --------------------------------------------------------------------------------
@@ -376,6 +379,7 @@ class Session:
         """The wire has read a command: what ends it may come before its statement begins, or
         between two of its statements. What ended the command before does not end this one."""
         self._commanded = True
+        self.changed_schema = False
         self._interruption.clear()
 
     def interrupt(self, lost: bool = False) -> None:

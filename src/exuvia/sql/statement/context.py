@@ -83,6 +83,7 @@ class SessionApi(Protocol):
     database: str
     client_found_rows: bool
     client_is_gone: bool
+    changed_schema: bool
     active_roles: tuple[tuple[str, str], ...]
     named_locks: NamedLocks
     temporary: TemporaryTables | None
