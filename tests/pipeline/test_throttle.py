@@ -9,6 +9,8 @@ priority    a kernel steps back for clients; what it writes does not
 
 import os
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,11 +33,13 @@ from exuvia.pipeline.throttle import (
     Aim,
     BatchSize,
     Durations,
+    GivingWay,
     Latency,
     LatencyReports,
     ShareController,
     TaskPace,
     UnhurriedStore,
+    can_idle,
     decided,
     p99_of,
     step_back,
@@ -288,3 +292,55 @@ def test_writes_keep_their_priority_when_the_kernel_steps_back() -> None:
     assert seen == [max(NICE, ordinary)]
     assert store.nices == [ordinary, ordinary]
     assert store.begin().get(b"b") == b"2"
+
+
+# -- the idle class --------------------------------------------------------------------------------
+
+MS = 1_000_000
+
+
+def elsewhere(work: Callable[[], None]) -> None:
+    """Run on a thread of its own, whose class of scheduling is its own, too."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing() -> None:
+    seen: list[int] = []
+    times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
+
+    def work() -> None:
+        giving_way = GivingWay(lambda: next(times))
+        for there_are_some in (True, True, True, True, False):
+            giving_way.beside_clients(there_are_some)
+            seen.append(os.sched_getscheduler(0))
+
+    elsewhere(work)
+    gave_way, took_turns = os.SCHED_IDLE, os.SCHED_OTHER
+    if not can_idle():
+        gave_way = took_turns
+    assert seen == [gave_way, took_turns, gave_way, gave_way, took_turns]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        GivingWay().beside_clients(True)
+        GivingWay().beside_clients(False)
+        seen.append(os.sched_getscheduler(0))
+
+    elsewhere(work)
+    assert seen == [os.SCHED_OTHER]
+
+
+def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
+    began = throttle.ran_and_waited_ns()
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end:
+        pass
+    ended = throttle.ran_and_waited_ns()
+    assert ended[0] > began[0]
+    assert ended[1] >= began[1]

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -70,6 +70,33 @@ def step_forward() -> None:
     """Ordinary priority for the calling thread, where the system allows it."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+
+
+def run_idle(idle: bool) -> None:
+    """Give way to whatever wakes up, or take turns again, for the calling thread."""
+    os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
+
+
+def is_idle() -> bool:
+    """Whether the calling thread gives way to whatever wakes up."""
+    return os.sched_getscheduler(0) == os.SCHED_IDLE
+
+
+@cache
+def can_idle() -> bool:
+    """Whether a thread that gives way may stop doing so: that takes the right to as well."""
+    seen: list[bool] = []
+
+    def there_and_back() -> None:
+        with suppress(PermissionError):
+            run_idle(True)
+            run_idle(False)
+            seen.append(True)
+
+    thread = threading.Thread(target=there_and_back)
+    thread.start()
+    thread.join()
+    return bool(seen)
 
 
 class UnhurriedStore(ForwardingStore):
@@ -311,12 +338,19 @@ SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox h
 _MOST_REST_S = 0.5
 
 
-def kept_waiting_s() -> float:
-    """How long the calling thread could have computed and did not (proc(5), schedstat)."""
+def ran_and_waited_ns() -> tuple[int, int]:
+    """How long the calling thread computed, and how long it could have and did not (proc(5),
+    schedstat); 0 and 0 where the system does not say."""
     try:
-        return int(SCHEDULE.read_text().split()[1]) / 1e9
+        ran, waited, _ = SCHEDULE.read_text().split()
     except OSError:
-        return 0.0
+        return 0, 0
+    return int(ran), int(waited)
+
+
+def kept_waiting_s() -> float:
+    """How long the calling thread could have computed and did not."""
+    return ran_and_waited_ns()[1] / 1e9
 
 
 class TaskPace:
@@ -340,6 +374,41 @@ class TaskPace:
         spent_s = self._monotonic() - self._began[0]
         alone_s = max(0.0, spent_s - (self._waited_s() - self._began[1]))
         return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
+
+
+# -- the idle class: in a task of Spark --------------------------------------------------------------
+#
+# Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class a
+# thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs there;
+# where they leave it less than its least share it takes turns with them at low priority, until they
+# leave it more.
+
+_LOOK_NS = 200_000_000
+
+
+class GivingWay:
+    """Whether one thread computes only when nobody else wants to."""
+
+    def __init__(self, look: Callable[[], tuple[int, int]] = ran_and_waited_ns) -> None:
+        self._look = look
+        self._seen = (0, 0)
+        self._starves = False
+        self._idles = is_idle()  # an earlier task may have left it so
+
+    def beside_clients(self, there_are_some: bool, least: float = 0.25) -> None:
+        """Give way, or take turns."""
+        may_idle = there_are_some and SCHEDULE.exists() and can_idle()
+        idles = may_idle and not self._is_starved(least)
+        if idles != self._idles:
+            run_idle(idles)
+            self._idles = idles
+
+    def _is_starved(self, least: float) -> bool:
+        ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
+        if ran + waited >= _LOOK_NS:
+            self._starves = ran < (ran + waited) * least
+            self._seen = (self._seen[0] + ran, self._seen[1] + waited)
+        return self._starves
 
 
 # -- how many tasks write at once ------------------------------------------------------------------

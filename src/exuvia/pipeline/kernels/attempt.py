@@ -16,7 +16,7 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import move, rewrite, summary
 from exuvia.pipeline.kernels.fill import Fill
-from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.task import (
     DEPOSED,
     FAILED,
@@ -29,6 +29,7 @@ from exuvia.pipeline.task import (
 )
 from exuvia.pipeline.throttle import (
     Batch,
+    GivingWay,
     Slot,
     Steps,
     TaskPace,
@@ -136,12 +137,15 @@ def perform(url: str, raw: bytes) -> bytes:
 def _perform(store: Store, task: Task) -> Outcome:
     dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
+    giving_way = GivingWay()
     parent = os.getppid()
     rest = threading.Event()  # never set: what it waits for is time
     attempt: TaskAttempt | None = None
     try:
         while os.getppid() == parent:
-            if not slot.taken(dial.read().workers):
+            settings = dial.read()
+            giving_way.beside_clients(settings.batch_s < ALONE_S)
+            if not slot.taken(settings.workers):
                 rest.wait(_SLOT_POLL_S)
                 continue
             attempt = attempt or TaskAttempt(store, task, dial, time.monotonic)
