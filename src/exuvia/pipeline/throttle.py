@@ -376,12 +376,12 @@ class TaskPace:
         return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
 
 
-# -- the idle class: in a task of Spark --------------------------------------------------------------
+# -- the idle class: in a task of Spark ------------------------------------------------------------
 #
-# Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class a
-# thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs there;
-# where they leave it less than its least share it takes turns with them at low priority, until they
-# leave it more.
+# Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class
+# a thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs
+# there; where they leave it less than its least share it takes turns with them at low priority,
+# until they leave it more.
 
 _LOOK_NS = 200_000_000
 
