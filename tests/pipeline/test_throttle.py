@@ -24,7 +24,7 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, WriteKind
 from exuvia.pipeline import throttle
-from exuvia.pipeline.settings import ALONE_S, Share, shares_of
+from exuvia.pipeline.settings import ALONE_S, TimeShare, shares_of
 from exuvia.pipeline.task import order_for
 from exuvia.pipeline.throttle import (
     EVERY_S,
@@ -134,7 +134,7 @@ class Beside:
             self.reports.step(self.now)
             self.now += EVERY_S
 
-    def says(self, job_id: int = JOB) -> Share:
+    def says(self, job_id: int = JOB) -> TimeShare:
         with self.store.read() as txn:
             return dict(shares_of(txn))[keys.meta("share", job_id)]
 

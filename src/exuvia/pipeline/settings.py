@@ -52,7 +52,7 @@ class Own(msgspec.Struct, frozen=True):
     max_write_speed: int | None = None
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class TimeShare(msgspec.Struct, frozen=True, array_like=True):
     """What a driver lets its tasks take, and why. `number` counts what the driver said.
 
     `batch_s`: how long one transaction may hold the store's writer."""
@@ -63,10 +63,10 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
     reason: str
 
 
-def shares_of(txn: Transaction) -> list[tuple[bytes, Share]]:
+def shares_of(txn: Transaction) -> list[tuple[bytes, TimeShare]]:
     """What drivers said."""
     span = keys.span_of(keys.meta("share"))
-    return [(key, msgspec.msgpack.decode(raw, type=Share)) for key, raw in txn.scan(span)]
+    return [(key, msgspec.msgpack.decode(raw, type=TimeShare)) for key, raw in txn.scan(span)]
 
 
 class Dial(Protocol):
@@ -111,7 +111,7 @@ class Variables:
             with self._store.read() as txn:
                 own, speed = read_own(txn, self._job_id), "tidb_ddl_reorg_max_write_speed"
                 said = txn.get(keys.meta("share", self._job_id)) if self._job_id else None
-                share = None if said is None else msgspec.msgpack.decode(said, type=Share)
+                share = None if said is None else msgspec.msgpack.decode(said, type=TimeShare)
                 self._known = PipelineSettings(
                     own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                     own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),

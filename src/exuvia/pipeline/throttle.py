@@ -39,7 +39,7 @@ from exuvia.kv import keys
 from exuvia.kv.packet import BulkResult, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.settings import ALONE_S, PipelineSettings, Share, shares_of
+from exuvia.pipeline.settings import ALONE_S, PipelineSettings, TimeShare, shares_of
 from exuvia.pipeline.task import Outcome, TaskOrder
 
 # -- priorities ------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class ShareController:
             self._share = share
         self._number += 1
         beside = any(each.samples >= LEAST_SAMPLES for each in fresh)
-        said = Share(self._number, self._share, _BESIDE_S if beside else ALONE_S, self.reason)
+        said = TimeShare(self._number, self._share, _BESIDE_S if beside else ALONE_S, self.reason)
         for fence in self._fences:
             txn.require_equal(*fence)
         txn.put(self._key, msgspec.msgpack.encode(said))
