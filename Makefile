@@ -57,8 +57,9 @@ check: setup-test ## format, lint, types, layers
 house: ## the house in numbers: files, functions, circles, names that stand twice
 	@$(PYTHON) tools/house.py
 
-bench: setup-test ## every benchmark, each printing its figures and its own command
-	@$(BIN)/python -m bench.all
+bench: setup-test ## the figures beside MariaDB and PostgreSQL where they are installed: make bench BENCH=--quick
+	@$(BIN)/python -m bench.report --fresh $(BENCH)
+	@$(BIN)/python -m bench.growth $(GROWTH)
 
 sim: setup-test ## simulate clusters by seed: make sim SEEDS=100000
 	@$(BIN)/python -m exuvia.cli.main sim --seeds $(or $(SEEDS),20000)

@@ -4,11 +4,10 @@
     python -m bench.add_index --rows 1000000 --profiles 2/10240
     python -m bench.add_index --statistics     each profile without and with what
                                                tidb_stats_update_during_ddl costs
-    python -m bench.add_index --mariadb        the same rows in MariaDB on this machine; the ratio
 
 The table is sysbench's: id int primary key, k int, c char(120), pad char(60), k random. Store:
 LMDB on a fresh folder, default sync. Each profile (worker count / batch size) fills an index of
-its own on k. Nothing else runs.
+its own on k. Nothing else runs. Beside peers: bench.report.
 """
 
 import argparse
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow
 
-from bench.add_index_mariadb import Peer
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
@@ -189,7 +187,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--profiles", default="4/256,20/2048,2/10240")
     parser.add_argument("--statistics", action="store_true", help="each profile twice")
-    parser.add_argument("--mariadb", action="store_true", help="compare with MariaDB")
     asked = parser.parse_args()
     print(f"command     {' '.join(['python -m bench.add_index', *sys.argv[1:]])}")
     load = os.getloadavg()[0]
@@ -200,13 +197,7 @@ def main() -> None:
         profiles = asked.profiles.split(",")
         if asked.statistics:
             profiles = [each for each in profiles for _ in range(2)]
-        found = measure(asked.rows, profiles, folder, asked.statistics)
-        if asked.mariadb:
-            seconds = Peer(folder / "mariadb").add_index_s(rows_of(asked.rows))
-            ours = min(each.fill_s + each.verify_s for each in found.values())
-            print(f"MariaDB     ALTER TABLE ADD INDEX {seconds:6.2f} s, ", end="")
-            print(f"{asked.rows / seconds:,.0f} rows/s; our best with verification: {ours:.2f} s, ")
-            print(f"ratio       {seconds / ours:.2f} of MariaDB's speed")
+        measure(asked.rows, profiles, folder, asked.statistics)
     finally:
         shutil.rmtree(folder)
 

@@ -3,7 +3,6 @@
     python -m bench.analyze                    5 million rows; read, sketch, sample, build, write
     python -m bench.analyze --rows 1000000 --inline          in this process, without Spark
     python -m bench.analyze --tpch 0.5         all tables of TPC-H at that scale too
-    python -m bench.analyze --mariadb          ANALYZE TABLE ... PERSISTENT FOR ALL of the same rows
 
 How wrong statistics are: bench/analyze_errors.py.
 """
@@ -19,7 +18,6 @@ from pathlib import Path
 import pyarrow
 
 from bench.add_index import publish, rows_of, table_of
-from bench.add_index_mariadb import Peer
 from bench.analyze_errors import Error, errors
 from bench.analyze_tpch import tables
 from exuvia.base.clock import SystemClock
@@ -112,22 +110,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--inline", action="store_true", help="without Spark")
     parser.add_argument("--tpch", type=float, default=0.0, help="scale of TPC-H")
-    parser.add_argument("--mariadb", action="store_true", help="compare with MariaDB")
     asked = parser.parse_args()
     print(f"command     {' '.join(['python -m bench.analyze', *sys.argv[1:]])}")
     load = os.getloadavg()[0]
     print(f"machine     {os.cpu_count()} processors, load average {load:.1f} before the start")
     folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-"))
     try:
-        ours = measure(asked.rows, folder, asked.inline, asked.tpch)
-        if asked.mariadb:
-            seconds = Peer(folder / "mariadb").statement_s(
-                rows_of(asked.rows),
-                "ALTER TABLE sbtest1 ADD INDEX k_1 (k)",
-                "ANALYZE TABLE sbtest1 PERSISTENT FOR ALL",
-            )
-            print(f"MariaDB     ANALYZE TABLE ... PERSISTENT FOR ALL {seconds:6.2f} s")
-            print(f"ratio       {seconds / ours:.2f} times as fast")
+        measure(asked.rows, folder, asked.inline, asked.tpch)
     finally:
         shutil.rmtree(folder)
 
