@@ -74,7 +74,7 @@ def rows(growth: Growth, sizes: list[int]) -> None:
             ("rewrite, MODIFY k VARCHAR", "ALTER TABLE sbtest1 MODIFY k VARCHAR(20) NOT NULL"),
         )
         for name, statement in statements:
-            with Meter(product) as meter:
+            with Meter(product.pid) as meter:
                 product.execute(statement)
             growth.point("by rows", name, size, meter.usage.wall_s, "s", "rows")
             memory = meter.usage.memory_mb

@@ -608,13 +608,13 @@ class Usage(NamedTuple):
 
 
 class Meter:
-    """`with Meter(product) as meter: ...` and then `meter.usage`."""
+    """`with Meter(product.pid) as meter: ...` and then `meter.usage`."""
 
     EVERY_S = 0.1
     TREE_S = 0.5
 
-    def __init__(self, product: Product) -> None:
-        self._root = product.pid
+    def __init__(self, root: int) -> None:
+        self._root = root
         self._stop = threading.Event()
         self._memory = self._mapped = 0
         self.usage = Usage(0, 0, 0, 0, 0)

@@ -134,7 +134,7 @@ def fills(product: Product, notes: Notes, sizes: Sizes) -> None:
 def _changed(product: Product, change: Change) -> Usage:
     session = product.session()
     try:
-        with Meter(product) as meter:
+        with Meter(product.pid) as meter:
             for statement in change.timed:
                 session.execute(statement)
         return meter.usage
@@ -278,7 +278,7 @@ def _beside(product: Product, notes: Notes, sizes: Sizes, rate: int) -> None:
             clients.check()
             watched = Progress(product, sizes.rows) if number == 0 else contextlib.nullcontext()
             began = time.monotonic()
-            with watched, Meter(product) as meter:
+            with watched, Meter(product.pid) as meter:
                 session.execute(product.add_index("filled", "k, c"))
             filled.append((began, time.monotonic()))
             usages.append(meter.usage)
@@ -388,7 +388,7 @@ def _number(pattern: str, output: str) -> float:
 def statements(product: Product, notes: Notes, sizes: Sizes) -> None:
     """`sysbench prepare`, then each test on what it made."""
     prepare = sysbench(product, sizes, "oltp_read_write", "--create-secondary=off")
-    with Meter(product) as meter:
+    with Meter(product.pid) as meter:
         _ran([*prepare, "prepare"])
     rates, usages = [sizes.rows / meter.usage.wall_s], [meter.usage]
     command = " ".join([*prepare, "prepare"])
@@ -410,7 +410,7 @@ def _statements(
     _ran(warm)
     rates, p95, ignored, usages = [], [], 0.0, []
     for _ in range(sizes.repeats):
-        with Meter(product) as meter:
+        with Meter(product.pid) as meter:
             output = _ran(command)
         rates.append(_number(rf"{count}:\s+\d+\s+\(([\d.]+) per sec", output))
         p95.append(_number(r"95th percentile:\s+([\d.]+)", output))
@@ -441,7 +441,7 @@ def queries(product: Product, notes: Notes, sizes: Sizes) -> None:
             session.execute(text)
             usages = []
             for _ in range(max(3, sizes.repeats)):
-                with Meter(product) as meter:
+                with Meter(product.pid) as meter:
                     session.execute(text)
                 usages.append(meter.usage)
             walls = [each.wall_s for each in usages]
@@ -478,7 +478,7 @@ def create(product: Product, notes: Notes, sizes: Sizes) -> None:
     created(product, sizes, "warm", min(200, sizes.tables))
     rates, latencies, usages = [], list[float](), []
     for number in range(sizes.repeats):
-        with Meter(product) as meter:
+        with Meter(product.pid) as meter:
             done = created(product, sizes, f"t{number}", sizes.tables)
         first = min(end - ms / 1000 for end, ms in done)
         rates.append(len(done) / (done[-1][0] - first))
