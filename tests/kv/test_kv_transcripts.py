@@ -17,7 +17,18 @@ from exuvia.base.errors import (
     Unavailable,
 )
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, LONGEST_KEY, TOMBSTONE, AtMost, Equal, Snapshot, Span, WriteKind
+from exuvia.kv.packet import (
+    LIVE,
+    LONGEST_KEY,
+    TOMBSTONE,
+    AtMost,
+    Bulk,
+    BulkResult,
+    Equal,
+    Snapshot,
+    Span,
+    WriteKind,
+)
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import ATTEMPTS, ONCE, UNBOUNDED, Transaction
 
@@ -397,6 +408,37 @@ def test_law_2_a_bulk_checks_its_requirements_first(store: Store) -> None:
         store.bulk([b"tb"], b"x", [Equal(b"tepoch", b"0")], puts=[(b"tc", b"y")])
     with pytest.raises(SchemaChanged):
         store.bulk([b"tb"], b"x", [AtMost(b"tnone", 9)])
+    assert rows(store) == {"a": "x", "epoch": "1"}
+
+
+def chained(store: Store, batches: list[Bulk]) -> list[BulkResult]:
+    """All of a chain, however much of it the store does at a time."""
+    results: list[BulkResult] = []
+    while len(results) < len(batches):
+        results += store.bulk_chain(iter(batches[len(results) :]), 1.0)
+    return results
+
+
+def test_law_6_each_bulk_of_a_chain_has_its_own_outcome(store: Store) -> None:
+    write(store, WriteKind.PLACE, key=b"tb", payload=LIVE + b"writer")
+    write(store, WriteKind.ENTOMB, key=b"td")
+    pairs = ([b"ta", b"tb"], [b"tc", b"td"], [b"te", b"tf"])
+    batches = [Bulk(keys, LIVE, puts=[(b"m/point", keys[-1])], report=True) for keys in pairs]
+    first, second, third = chained(store, batches)
+    assert (first.placed, first.present) == (1, [(1, LIVE + b"writer")])
+    assert (second.placed, second.present) == (1, [(1, TOMBSTONE)])
+    assert (third.placed, third.present) == (2, [])
+    assert first.sequence < second.sequence < third.sequence
+    assert payload_at(store, b"td") == TOMBSTONE
+    assert payload_at(store, b"m/point") == b"tf"
+
+
+def test_law_2_a_chain_of_bulks_ends_before_the_one_that_is_refused(store: Store) -> None:
+    fill(store, epoch="1")
+    mine, left = [Equal(b"tepoch", b"1")], [Equal(b"tepoch", b"0")]
+    batches = [Bulk([b"ta"], b"x", mine), Bulk([b"tb"], b"x", left), Bulk([b"tc"], b"x", mine)]
+    with pytest.raises(Deposed):
+        chained(store, batches)
     assert rows(store) == {"a": "x", "epoch": "1"}
 
 

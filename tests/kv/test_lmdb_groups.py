@@ -1,5 +1,6 @@
 """Many sessions' commits in one transaction: one fsync, each judged by itself, nobody left."""
 
+import itertools
 import signal
 import sys
 import threading
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any, cast
 
 import pytest
@@ -17,7 +19,7 @@ from exuvia.kv.lmdb import committer
 from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket, apply_arranged
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.packet import LIVE, Span, WriteKind
+from exuvia.kv.packet import LIVE, Bulk, Span, WriteKind
 from exuvia.kv.store import open_store
 from exuvia.kv.validate import STRIDE
 from support.node_processes import until
@@ -123,6 +125,59 @@ def test_a_bulk_is_alone_and_in_its_turn(opened: LmdbStore) -> None:
     assert sorted(sequences.values()) == list(range(2, 12))
     assert transactions(opened) - before <= 3
     assert opened.count(ALL) == 19
+
+
+def bulks(number: int) -> list[Bulk]:
+    return [Bulk([b"t-bulk%05d" % n], b"x") for n in range(number)]
+
+
+def test_a_chain_of_bulks_shares_one_fsync(opened: LmdbStore) -> None:
+    before = transactions(opened)
+    results = opened.bulk_chain(bulks(100), 10.0)
+    assert [result.placed for result in results] == [1] * 100
+    assert transactions(opened) - before == 1
+    assert opened.count(ALL) == 101
+
+
+def test_a_chain_of_bulks_ends_when_its_time_is_over(opened: LmdbStore) -> None:
+    assert len(opened.bulk_chain(bulks(100), 0.0)) == 1
+    assert opened.count(ALL) == 2
+
+
+def test_a_chain_of_bulks_gives_way_to_who_waits(opened: LmdbStore) -> None:
+    """It goes on as long as its caller has batches, unless somebody wants to write."""
+    waits, others = threading.Event(), []
+
+    def endless() -> Iterator[Bulk]:
+        for n in itertools.count():
+            yield Bulk([b"t-bulk%05d" % n], b"x")
+            if n == 10:
+                waits.set()
+
+    def writer() -> None:
+        waits.wait()
+        others.append(put(opened, 1))
+
+    thread = threading.Thread(target=writer)
+    thread.start()
+    results = opened.bulk_chain(endless(), 60.0)
+    thread.join()
+    assert len(results) > 10
+    assert others[0] > results[-1].sequence
+
+
+def test_a_chain_of_bulks_gives_way_to_another_process(opened: LmdbStore) -> None:
+    gate = opened.environment.gate
+    assert not gate.is_wanted
+    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 1);"
+    script += "print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", script, opened.environment.file("locks")]
+    with Popen(command, stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        assert gate.is_wanted
+        other.communicate()
+    assert not gate.is_wanted
 
 
 class _Failing:

@@ -1,5 +1,7 @@
 """A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
 
+from pathlib import Path
+
 from exuvia.catalog import writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import SchemaState
@@ -7,6 +9,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
@@ -18,8 +21,10 @@ INDEX = INFO.index("ab")
 assert INDEX
 
 
-def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table, PhaseRunner]:
-    store = MemoryStore()
+def build(
+    rows: list[list[object]], store: Store | None = None, **settings: int
+) -> tuple[Store, Table, PhaseRunner]:
+    store = store or MemoryStore()
     before = publish(store, with_states(INFO, ab=SchemaState.ABSENT), 1)
     txn = store.begin()
     for row in rows:
@@ -56,6 +61,28 @@ def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
         first, _, others = ended.error.message.partition(" (")
         assert (ended.error.code, first) == (1062, ended.texts[0])
         assert others.startswith("3 duplicates: ")
+
+
+def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(tmp_path: Path) -> None:
+    """On a disk many batches are one chain: what is taken lies in different batches of it."""
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    try:
+        rows: list[list[object]] = [[n, f"x{n:04}", 1] for n in range(600)]
+        _, table, reorg = build(rows, store, batch_rows=20)
+        taken, gone = [205, 417, 418], [3, 309]
+        for n in taken:  # its writer put the entry of a newer row, which is there
+            store.bulk([key_of(table, rows[n])], LIVE + k.i64(9000 + n))
+            values = table.encoder.encode([9000 + n, *rows[n][1:]])
+            store.bulk([table.row_prefix + k.i64(9000 + n)], values, overwrite=True)
+        store.bulk([key_of(table, rows[n]) for n in gone], TOMBSTONE)
+        ended = finish(reorg)
+        assert isinstance(ended, Duplicates)
+        assert sorted(ended.texts) == [f"Duplicate entry 'x{n:04}-1' for key 't.ab'" for n in taken]
+        for n in gone:
+            assert store.begin().get(key_of(table, rows[n])) == LIVE + k.i64(n)
+        assert store.count(table.index_span(INDEX)) == len(rows)
+    finally:
+        store.close()
 
 
 def test_at_most_a_hundred_duplicates_are_listed() -> None:

@@ -177,6 +177,17 @@ class Packet(NamedTuple):
     channels: Sequence[str]
 
 
+class Bulk(NamedTuple):
+    """The arguments of Store.bulk."""
+
+    keys: Sequence[bytes]
+    payloads: Sequence[bytes] | bytes
+    requirements: Sequence[Requirement] = ()
+    puts: Sequence[tuple[bytes, bytes]] = ()
+    report: bool = False
+    overwrite: bool = False
+
+
 class BulkResult(NamedTuple):
     """What a bulk put-if-absent met:
 

@@ -33,7 +33,7 @@ Transactions begin on the decorator, so that their commits pass it.
     lmdb:///path?stall_s=5     embedded, one host, many processes; settings: kv/lmdb/environment.py
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
@@ -41,7 +41,7 @@ from urllib.parse import unquote, urlsplit
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.transaction import (
     ATTEMPTS,
     Answer,
@@ -114,6 +114,12 @@ class Store(Protocol):
         unvalidated. `report` asks for the keys found taken. `overwrite` replaces instead (bulk
         load of an unpublished table)."""
 
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        """Bulks one after another that wait for the disk once, each a transaction of its own with
+        nothing between them. Does as many of the first of them, one at least, as fit into about
+        `most_s`; fewer where others wait for the store's writer, or where one is refused. Raises
+        what the first deserves; the results are of those that stand."""
+
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait until the channel's counter is > after or time is up; returns the counter.
 
@@ -182,6 +188,9 @@ class ForwardingStore(TransactionalStore):
         overwrite: bool = False,
     ) -> BulkResult:
         return self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        return self.shared.bulk_chain(batches, most_s)
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         return self.shared.wait(channel, after, timeout_s)

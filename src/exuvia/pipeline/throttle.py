@@ -21,7 +21,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache, partial
@@ -36,7 +36,7 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.kv import keys
-from exuvia.kv.packet import BulkResult, Packet, Requirement
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.settings import ALONE_S, PipelineSettings, TimeShare, shares_of
@@ -125,6 +125,9 @@ class UnhurriedStore(ForwardingStore):
         return self._write(
             partial(self.shared.bulk, keys, payloads, requirements, puts, report, overwrite)
         )
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        return self._write(partial(self.shared.bulk_chain, batches, most_s))
 
     def _write(self, work: Callable[[], Answer]) -> Answer:
         return self._hand.submit(work).result()

@@ -29,7 +29,7 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.manager import Ddl, FillLoop, Pools
 from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot
 from exuvia.kv.store import ForwardingStore, Presence
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
@@ -137,6 +137,10 @@ class NodeStore(ForwardingStore):
         self._committed((), [*keys, *(key for key, _ in puts)])
         self._guard(fate, "after")
         return result
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        """The first alone: here the node may be killed, and others may come, after each."""
+        return [self.bulk(*next(iter(batches)))]
 
     def hold(self, name: str) -> Presence:
         """Take a presence; it ends with the node."""

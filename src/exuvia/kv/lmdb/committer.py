@@ -33,18 +33,18 @@ A stored value is `[u64 little-endian commit sequence][payload]`.
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 from exuvia.base.errors import ExuviaError, OutcomeUnknown, StorageFailed, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
 from exuvia.kv.lmdb.native import Cursor, Reading, Writing
-from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES, BulkResult, Packet, Requirement
+from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES, Bulk, BulkResult, Packet
 from exuvia.kv.validate import (
     FEW,
     STRIDE,
@@ -63,17 +63,6 @@ SMALL = 256
 LARGE = 10_000
 TOUCHED = 256
 """Keys from which a commit's pages are worth a look beforehand."""
-
-
-class Bulk(NamedTuple):
-    """The arguments of Store.bulk."""
-
-    keys: Sequence[bytes]
-    payloads: Sequence[bytes] | bytes
-    requirements: Sequence[Requirement]
-    puts: Sequence[tuple[bytes, bytes]]
-    report: bool
-    overwrite: bool
 
 
 def read_sequence(transaction: Reading) -> int:
@@ -233,6 +222,24 @@ def apply_bulk(transaction: Writing, bulk: Bulk, moved: Moved) -> BulkResult:
         present = _present(transaction, bulk.keys, stamp) if bulk.report and placed < seen else []
         cursor.putmulti([(SEQUENCE_KEY, stamp), *((key, stamp + put) for key, put in bulk.puts)])
     return BulkResult(sequence, placed, present)
+
+
+def apply_bulks(
+    transaction: Writing, bulks: Iterable[Bulk], moved: Moved, is_enough: Callable[[], bool]
+) -> list[BulkResult]:
+    """Bulks one after another, until it is enough or one is refused; the first of all raises."""
+    results: list[BulkResult] = []
+    for bulk in bulks:
+        try:
+            results.append(apply_bulk(transaction, bulk, moved))
+        except ExuviaError:  # it has written nothing; those before it have
+            if not results:
+                raise
+            break
+        moved()
+        if is_enough():
+            break
+    return results
 
 
 def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[tuple[int, bytes]]:

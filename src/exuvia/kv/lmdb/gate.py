@@ -193,6 +193,16 @@ class Gate:
         if lasted_s > self.longest_s:
             self.longest_s = lasted_s
 
+    @property
+    def lasts_s(self) -> float:
+        """How long this process has had the gate. Unit: s."""
+        return self._clock() - self._entered_s
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether another process waits for the one inside."""
+        return self.locks.holder(TURN) is not None
+
     def progress(self) -> None:
         """To be called by the writer about every thousand keys: it moves."""
         self._notes[_PROGRESS] += 1

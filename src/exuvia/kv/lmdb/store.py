@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import lmdb
@@ -15,10 +15,10 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb.caretaker import Caretaker, CaretakerThread
 from exuvia.kv.lmdb.committer import (
     TOUCHED,
-    Bulk,
     GroupCommitter,
     apply_arranged,
     apply_bulk,
+    apply_bulks,
     apply_chain,
     apply_packet,
     is_small,
@@ -35,12 +35,22 @@ from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span, sequence_of
+from exuvia.kv.packet import (
+    SEQUENCE_BYTES,
+    Bulk,
+    BulkResult,
+    Packet,
+    Requirement,
+    Span,
+    sequence_of,
+)
 from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import Arranged, arrange
 
 CLOSED = "the store is closed"
 FRESH_ATTEMPTS = 10
+GIVES_WAY_S = 0.003
+"""A chain of bulks goes on for so long although others wait: about what its sync takes."""
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +188,20 @@ class LmdbStore(TransactionalStore):
         work = partial(apply_bulk, bulk=bulk, moved=self.environment.gate.progress)
         result: BulkResult = self.committer.run(work, alone=True)
         return result
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        self._require_open()
+        self.environment.require_room()
+        gate = self.environment.gate
+
+        def is_enough() -> bool:
+            lasts_s = gate.lasts_s
+            wanted = lasts_s >= GIVES_WAY_S and (self.committer.waiting > 0 or gate.is_wanted)
+            return wanted or lasts_s >= most_s
+
+        work = partial(apply_bulks, bulks=batches, moved=gate.progress, is_enough=is_enough)
+        results: list[BulkResult] = self.committer.run(work, alone=True)
+        return results
 
     @property
     def write_holds(self) -> tuple[int, float, float]:

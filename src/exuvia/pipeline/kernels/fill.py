@@ -5,14 +5,15 @@ stands (law 6).
       -> chunks of rows   only the columns the indexes need, as numpy columns
       -> keys             of all the order's indexes in one pass
       -> a run per index  sorted; a key that a unique run has twice is kept aside
-    then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2)
+    then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2);
+                        several wait for the disk together (Store.bulk_chain)
       taken keys          plain: skipped. unique: not ours? judged (pipeline/verify/judge.py)
     with the last batch   the row that says "finished", unless duplicates were found
     where samples are asked for, `result` is a Summary of the rows too (pipeline/kernels/summary.py)
 
-It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of
-them the one who steps it may wait, stop, or never come back. What it read may be old by the time
-it writes; the tombstones make that harmless.
+It is a generator: each `next` reads, or does one chain of transactions, and yields a Batch; between
+two of them the one who steps it may wait, stop, or never come back. What it read may be old by the
+time it writes; the tombstones make that harmless.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -26,7 +27,7 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog.columns import Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import LIVE
+from exuvia.kv.packet import LIVE, Bulk
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -50,6 +51,8 @@ from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
 Taken = list[tuple[bytes, bytes]]
+CHAIN_ROWS = (10_240, 65_536)
+"""Rows of a chain: the first, and the most of any. How many fit is seen by its time."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Fill:
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(dial.read().batch_rows)
+        self._pace = BatchSize(CHAIN_ROWS[1], CHAIN_ROWS[0])
         self._rows = 0
         self._entries = 0
         self._written = 0
@@ -115,7 +118,7 @@ class Fill:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 break
         if not self._finished and not self._duplicates:
-            yield self._batch([], LIVE, True)[1]
+            yield self._chain([], LIVE, True)[1]
         return Outcome(
             ordinal=self._task.ordinal,
             kind=DUPLICATES if self._duplicates else DONE,
@@ -149,25 +152,25 @@ class Fill:
         """Put a run; then judge the keys of a unique one that were taken."""
         start, taken = 0, list(run.repeats)
         while start < len(run.keys):
-            self._pace.bounded(self._dial.read().batch_rows)
             end = min(start + self._pace.rows, len(run.keys))
             keys = as_bytes(run.keys[start:end])
-            suffixes = None if run.suffixes is None else run.suffixes[start:end]
+            values = payloads(None if run.suffixes is None else run.suffixes[start:end])
             last = finishing and end == len(run.keys)
-            try:
-                present, batch = self._batch(keys, payloads(suffixes), last, run.index.is_unique)
-            except Conflict:
-                self._pace.refused()
-                yield Batch(0, 0.0, 0.0)
-                continue
-            if suffixes is not None and present:
-                handles = as_bytes(suffixes)
-                for position, payload in present:
-                    handle = handles[position]
-                    if handle and payload != LIVE + handle:  # not ours
-                        taken.append((keys[position], handle))
-            start = end
-            yield batch
+            while keys:
+                try:
+                    present, batch = self._chain(keys, values, last, run.index.is_unique)
+                except Conflict:
+                    self._pace.refused()
+                    yield Batch(0, 0.0, 0.0)
+                    break
+                if isinstance(values, list):
+                    for position, payload in present:
+                        ours = values[position]
+                        if ours not in (LIVE, payload):  # not ours, if it has a handle
+                            taken.append((keys[position], ours[len(LIVE) :]))
+                    values = values[batch.rows :]
+                start, keys = start + batch.rows, keys[batch.rows :]
+                yield batch
         judge = DuplicateJudge(self._store, self._order, self._table, run.index)
         for key, handle in taken:
             if len(self._duplicates) >= MOST_DUPLICATES:
@@ -179,27 +182,53 @@ class Fill:
             self._placed += verdict is DuplicateVerdict.PLACED
             yield Batch(1, self._monotonic() - began)
 
-    def _batch(
-        self, keys: list[bytes], payload: bytes | list[bytes], last: bool, report: bool = False
+    def _chain(
+        self, keys: list[bytes], values: bytes | list[bytes], last: bool, report: bool = False
     ) -> tuple[list[tuple[int, bytes]], Batch]:
-        """One transaction of put-if-absent; the last of a task says that its span is finished."""
-        self._batches += 1
-        done = self._written + len(keys)
-        rows = self._rows if last or not self._entries else done * self._rows // self._entries
-        progress = TaskProgress(rows, self._rows, self._batches, len(keys), last)
-        puts = checkpoint.pairs_of(self._task, progress)
-        began = self._monotonic()
-        result = self._store.bulk(keys, payload, self._order.fences, puts, report)
-        self._written, self._finished = done, last
-        self._placed += result.placed
-        seconds = self._monotonic() - began
+        """Transactions of put-if-absent for as many of the keys as may wait for the disk together;
+        the last of a task says that its span is finished. Keys of `report` that are taken, by
+        their positions."""
         settings = self._dial.read()
-        batch = self._pace.succeeded(len(keys), seconds, settings.batch_s)
+        size = min(settings.batch_rows, self._pace.rows)
+        starts = range(0, max(1, len(keys)), size)
         if settings.write_speed:
-            size = sum(map(len, keys))
-            if isinstance(payload, bytes):
-                size += len(payload) * len(keys)
-            else:
-                size += sum(map(len, payload))
-            batch = held_back(batch, size, settings, self._order.at_once)
-        return result.present, batch
+            starts = starts[:1]  # a rest after each
+        bulks = (self._bulk(keys, values, at, size, last, report) for at in starts)
+        began = self._monotonic()
+        results = self._store.bulk_chain(bulks, settings.batch_s)
+        seconds = self._monotonic() - began
+        rows = min(len(keys), len(results) * size)
+        self._written, self._batches = self._written + rows, self._batches + len(results)
+        self._finished = last and rows == len(keys)
+        self._placed += sum(result.placed for result in results)
+        batch = self._pace.succeeded(rows, seconds, settings.batch_s)
+        if settings.write_speed:
+            put = sum(map(len, keys[:rows]))
+            put += len(values) * rows if isinstance(values, bytes) else sum(map(len, values[:rows]))
+            batch = held_back(batch, put, settings, self._order.at_once)
+        taken = (
+            (n * size + position, payload)
+            for n, result in enumerate(results)
+            for position, payload in result.present
+        )
+        return list(taken), batch
+
+    def _bulk(
+        self,
+        keys: list[bytes],
+        values: bytes | list[bytes],
+        at: int,
+        size: int,
+        last: bool,
+        report: bool,
+    ) -> Bulk:
+        """The transaction for the keys from `at` on."""
+        part = keys[at : at + size]
+        last = last and at + size >= len(keys)
+        done = self._written + at + len(part)
+        rows = self._rows if last or not self._entries else done * self._rows // self._entries
+        number = self._batches + at // size + 1
+        progress = TaskProgress(rows, self._rows, number, len(part), last)
+        puts = checkpoint.pairs_of(self._task, progress)
+        payload = values if isinstance(values, bytes) else values[at : at + size]
+        return Bulk(part, payload, self._order.fences, puts, report)
