@@ -9,10 +9,12 @@
 Precision stands in `Flen`, scale in `Decimal`, both as in a column's FieldType.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace as evolve
 
+from exuvia.base.mysql_errors import ErrDataOutOfRange
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.sql.expr import Expr
 
@@ -35,6 +37,13 @@ BOOLEAN = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY, Flen=1, Decimal=0)
 DOUBLE = FieldType(Tp=TypeCode.DOUBLE, Flag=_BINARY, Flen=22, Decimal=-1)
 DATE = FieldType(Tp=TypeCode.DATE, Flag=_BINARY, Flen=10, Decimal=0)
 JSON = FieldType(Tp=TypeCode.JSON, Flag=_BINARY, Flen=-1, Charset="utf8mb4", Collate="utf8mb4_bin")
+
+
+def finite(value: float, said: str) -> float:
+    """A value of type DOUBLE, if it is one. Raises 1690 with what `said` computed it."""
+    if not math.isfinite(value):
+        raise ErrDataOutOfRange("DOUBLE", said)
+    return value
 
 
 def integer(digits: int = 20, unsigned: bool = False) -> FieldType:

@@ -45,6 +45,7 @@ from exuvia.base.interruption import checked
 from exuvia.base.mysql_errors import (
     ErrCTEMaxRecursionDepth,
     ErrCutValueGroupConcat,
+    ErrDataOutOfRange,
     ErrJSONDocumentNULLKey,
     ErrNotSupportedYet,
 )
@@ -54,7 +55,7 @@ from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.env import Env
-from exuvia.sql.evaluate.cast import operation
+from exuvia.sql.evaluate.cast import operation, shown
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.expr import (
     SEMI,
@@ -200,6 +201,23 @@ class Functions:
     def over_rows(self, run: Callable[..., Any], shape: str, result: Any) -> str:
         """The same of one list of rows, `shape` its DuckDB type."""
         return self._made(run, [shape], result)
+
+    def finite(self, sql: str, said: str) -> str:
+        """SQL of a DOUBLE that is 1690 where this one leaves its range: DuckDB goes on with inf."""
+
+        def run(vector: Any) -> Any:
+            import pyarrow.compute as pc
+
+            if pc.all(pc.is_finite(vector)).as_py() is False:
+                self.failure = ErrDataOutOfRange("DOUBLE", said)
+                raise self.failure
+            return vector
+
+        name = self._known.get((said,))
+        if name is None:
+            name = self._known[said,] = f"{self.prefix}{len(self.made)}"
+            self.made.append((name, run, ["DOUBLE"], "DOUBLE", False))
+        return f"{name}({sql})"
 
     def counted(self, most: int, wanted: int | None = None, width: int = 1) -> str:
         """The name of a function that counts the rounds of a recursion: 3636 beyond so many.
@@ -444,7 +462,7 @@ def _arithmetic(sign: str) -> Maker:
         said = (sign, family is Family.UINT, operation(call, sign))
         renderer.functions.operations.append(said)
         if family is Family.FLOAT:
-            return None if sign == "*" else _plain(call, renderer, sign)
+            return renderer.functions.finite(_plain(call, renderer, sign), operation(call, sign))
         if family is Family.DECIMAL:
             scales = [max(0, part.type.Decimal) for part in call.arguments]
             if any(divides(part) for part in call.arguments):
@@ -790,7 +808,7 @@ _MAKERS: dict[str, Callable[[Any], Gathered]] = {
 
 # -- aggregates and windows ------------------------------------------------------------------------
 
-_PLAIN = {"any_value", "stddev_pop", "stddev_samp", "var_pop", "var_samp"}
+_SPREADS = {"stddev_pop", "stddev_samp", "var_pop", "var_samp"}
 
 
 def sort_keys(keys: Sequence[tuple[Expr, bool]], renderer: Renderer) -> str:
@@ -817,15 +835,18 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
         return found
     value = rows.value(arguments[0])
     distinct = "DISTINCT " if node.distinct else ""
+    said = f"{name}({shown(arguments[0])})"
     if name == "sum":
-        found = f"sum({distinct}{value}){over}"
-        return f"CAST({found} AS {duck.type_of(node.type)})"
+        found = f"CAST(sum({distinct}{value}){over} AS {duck.type_of(node.type)})"
+        return rows.functions.finite(found, said) if node.family is Family.FLOAT else found
     if name == "avg":
-        return f"avg({distinct}{value}){over}"
+        return rows.functions.finite(f"avg({distinct}{value}){over}", said)
     if name in ("min", "max"):
         return _extreme(name, arguments[0], value, rows) + over
-    if name in _PLAIN:
-        return f"{name}({value}){over}"
+    if name == "any_value":
+        return f"any_value({value}){over}"
+    if name in _SPREADS:
+        return rows.functions.finite(f"{name}({value}){over}", said)
     if name == "group_concat" and isinstance(node, Aggregate):
         return group_concat(node, rows)
     if name.startswith("bit_"):

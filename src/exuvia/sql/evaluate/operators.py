@@ -70,7 +70,7 @@ def _held(
                 found = run(a, b)
             except OverflowError:
                 found = math.inf
-            if math.isinf(found) or math.isnan(found):
+            if not math.isfinite(found):
                 raise ErrDataOutOfRange("DOUBLE", operation(call, sign, (a, b)))
             return float(found)
 

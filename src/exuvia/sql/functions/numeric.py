@@ -63,7 +63,7 @@ def _round(value: Value, places: int = 0) -> Value:
     if places < 0:
         return 0.0 if math.isinf(power) else _rint(value / power) * power
     scaled = value * power
-    return value if math.isinf(scaled) else _rint(scaled) / power
+    return _rint(scaled) / power if math.isfinite(scaled) else value
 
 
 def _rint(value: float) -> float:
@@ -90,7 +90,7 @@ def _truncate(value: Value, places: int) -> Value:
         return abs(value) // unit * unit * (-1 if value < 0 else 1)
     power = 10.0 ** abs(max(-300, min(places, 300)))
     scaled = value / power if places < 0 else value * power
-    if math.isinf(scaled):
+    if not math.isfinite(scaled):
         return value
     cut = float(math.trunc(scaled))
     return cut * power if places < 0 else cut / power
@@ -154,9 +154,16 @@ def _tangent(value: float) -> float:
 
 def _cotangent(value: float) -> float:
     slope = _tangent(value)
-    if not slope:
-        raise ErrDataOutOfRange("DOUBLE", f"cot({value:g})")
-    return 1 / slope
+    return types.finite(1 / slope if slope else math.inf, f"cot({value:g})")
+
+
+def _degrees(value: float) -> float:
+    return types.finite(math.degrees(value), f"degrees({value:g})")
+
+
+def _radians(value: float) -> float:
+    found = value * math.pi / 180
+    return value * (math.pi / 180) if math.isinf(found) else found
 
 
 def _power(base: float, exponent: float) -> float | None:
@@ -168,9 +175,7 @@ def _power(base: float, exponent: float) -> float | None:
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
     if isinstance(found, complex):
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
-    if math.isinf(found) or math.isnan(found):
-        raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
-    return float(found)
+    return types.finite(float(found), f"pow({base:g},{exponent:g})")
 
 
 def _exponential(value: float) -> float:
@@ -268,7 +273,7 @@ FUNCTIONS = {
     "cos": Function(1, 1, "f", always(types.DOUBLE), math.cos),
     "cot": Function(1, 1, "f", always(types.DOUBLE), _cotangent),
     "crc32": Function(1, 1, "b", always(types.UNSIGNED), crc32),
-    "degrees": Function(1, 1, "f", always(types.DOUBLE), math.degrees),
+    "degrees": Function(1, 1, "f", always(types.DOUBLE), _degrees),
     "exp": Function(1, 1, "f", always(types.DOUBLE), _exponential),
     "floor": Function(1, 1, "n", _whole_of, _floor),
     "interval": Function(2, -1, "f", always(types.BIGINT), _interval, nulls=True),
@@ -279,7 +284,7 @@ FUNCTIONS = {
     "pi": Function(0, 0, "", always(evolve(types.DOUBLE, Decimal=6, Flen=8)), lambda: math.pi),
     "pow": Function(2, 2, "f", always(types.DOUBLE), _power),
     "power": Function(2, 2, "f", always(types.DOUBLE), _power),
-    "radians": Function(1, 1, "f", always(types.DOUBLE), lambda x: x * math.pi / 180),
+    "radians": Function(1, 1, "f", always(types.DOUBLE), _radians),
     "rand": Function(0, 1, "i", always(types.DOUBLE), _random, env=True, volatile=True),
     "round": Function(1, 2, "ni", _rounded_type, _round),
     "sign": Function(1, 1, "n", always(types.BIGINT), _sign),

@@ -43,10 +43,11 @@ from exuvia.base.types import Family, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
-from exuvia.sql import expressions
+from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.scope import is_shifted
+from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
@@ -227,7 +228,8 @@ def _call(aggregate: Aggregate) -> Callable[[Row, Context], Value] | None:
 def _sum(aggregate: Aggregate, found: list[Value]) -> Value:
     family = aggregate.type.family
     if family == Family.FLOAT:
-        return float(sum(found))
+        said = f"{aggregate.function}({shown(aggregate.arguments[0])})"
+        return types.finite(float(sum(found)), said)
     if isinstance(found[0], int):
         return Decimal(sum(found))
     total = Decimal(0)
