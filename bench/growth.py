@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.products import Exuvia, Meter
-from bench.report import RESULTS, Record, Write, machine, render, writer
+from bench.report import RESULTS, Record, Write, end_politely, machine, render, writer
 from bench.workloads import QUICK, created, quantile
 
 PARTS = ("rows", "tables", "partitions", "jobs")
@@ -87,7 +87,27 @@ def rows(growth: Growth, sizes: list[int]) -> None:
 def tables(growth: Growth, most: int) -> None:
     """CREATE TABLE until there are so many: the latency of each tenth."""
 
+    def alter(prefix: str, size: int) -> None:
+        session = growth.product.session()
+        for name, text in (
+            ("ADD COLUMN, p50", "ALTER TABLE {prefix}_{n}_1 ADD COLUMN b INT"),
+            ("ADD INDEX, p50", "ALTER TABLE {prefix}_{n}_1 ADD INDEX (a)"),
+        ):
+            times = []
+            for n in range(16):
+                began = time.perf_counter()
+                session.execute(text.format(prefix=prefix, n=n))
+                times.append((time.perf_counter() - began) * 1000)
+            growth.point("by tables", name, size, quantile(times, 0.5), "ms", "tables")
+        session.close()
+
     def run() -> None:
+        session = growth.product.session()
+        for n in range(16):
+            session.execute(f"CREATE TABLE first_{n}_1 (id INT PRIMARY KEY, a INT)")
+            session.execute(f"CREATE TABLE last_{n}_1 (id INT PRIMARY KEY, a INT)")
+        session.close()
+        alter("first", 32)
         done = created(growth.product, QUICK, "t", most)
         each = max(1, len(done) // TENTHS)
         for at in range(0, each * (len(done) // each), each):
@@ -96,18 +116,7 @@ def tables(growth: Growth, most: int) -> None:
                 value = quantile(latencies, share)
                 line = f"CREATE TABLE, 16 clients, {name}"
                 growth.point("by tables", line, at + each, value, "ms", "tables")
-        session = growth.product.session()
-        for name, text in (
-            ("ADD COLUMN, p50", "ALTER TABLE t_{n}_1 ADD COLUMN b INT"),
-            ("ADD INDEX, p50", "ALTER TABLE t_{n}_1 ADD INDEX (a)"),
-        ):
-            times = []
-            for n in range(min(16, most)):
-                began = time.perf_counter()
-                session.execute(text.format(n=n))
-                times.append((time.perf_counter() - began) * 1000)
-            growth.point("by tables", name, most, quantile(times, 0.5), "ms", "tables")
-        session.close()
+        alter("last", most)
 
     growth.tried("by tables", most, run)
 
@@ -214,4 +223,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_politely()
     main()

@@ -18,6 +18,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -568,6 +569,11 @@ def sizes_of(asked: argparse.Namespace) -> Sizes:
     return base._replace(**{name: value for name, value in given.items() if value is not None})
 
 
+def end_politely() -> None:
+    """Ended from outside, the products are ended, too, and their folders removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is asked for, then write the report."""
     words = sys.argv[1:] if arguments is None else arguments
@@ -603,4 +609,5 @@ def _measure(asked: argparse.Namespace, words: list[str], report: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_politely()
     main()
