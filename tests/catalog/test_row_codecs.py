@@ -49,6 +49,32 @@ def test_a_row_comes_back_as_it_was_written(row: list[Any]) -> None:
     assert [type(value) for value in back] == [type(value) for value in row]
 
 
+@given(ROW, st.sets(st.sampled_from(range(len(FIELDS)))))
+@settings(max_examples=100, deadline=None)
+def test_only_the_columns_asked_for_decode_as_they_do_in_whole_rows(
+    row: list[Any], used: set[int]
+) -> None:
+    table = table_of(FIELDS)
+    for some in (row, [0 if v is None and n == 0 else v for n, v in enumerate(row)]):
+        payload = table.encoder.encode(some)
+        assert table.decoding()(payload) == some
+        assert [table.decoding(used)(payload)[n] for n in used] == [some[n] for n in used]
+
+
+@pytest.mark.parametrize("named", VALUES)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_rows_without_null_decode_by_one_call_as_others_do(named: str, data: st.DataObject) -> None:
+    field, values = VALUES[named]
+    table = table_of([text(), field, INT, text(), field])
+    row = ["ä", data.draw(values), 3, "", data.draw(values)]
+    payload = table.encoder.encode(row)
+    for used in ([], [1], [0, 4], [3], [0, 1, 2, 3, 4]):
+        found = table.decoding(used)(payload)
+        assert found == [value if n in used else None for n, value in enumerate(row)]
+        assert [type(found[n]) for n in used] == [type(row[n]) for n in used]
+
+
 @given(st.lists(ROW, max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_many_rows_decode_as_each_does(rows: list[list[Any]]) -> None:
@@ -112,6 +138,10 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
         third, places, [SEQUENCE + each for each in payloads], SEQUENCE_BYTES
     )
     assert columns.to_rows() == [third.decode(each) for each in payloads]
+    for table, some in ((first, payloads[::3]), (second, payloads[1::3]), (third, payloads)):
+        for each in some:
+            assert table.decoding()(each) == table.decode(each)
+            assert table.decoding([0])(each)[0] == table.decode(each)[0]
 
 
 def test_a_later_revisions_layout_is_a_schema_change() -> None:

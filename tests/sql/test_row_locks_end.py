@@ -7,6 +7,7 @@ import pytest
 
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
+from exuvia.sql.select.read import FEW_ROWS
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.locks import StatementLocks
 from support.world import Later, World, error, rows, run
@@ -337,3 +338,34 @@ def test_what_changed_is_remembered_in_bounded_room_and_never_wrongly() -> None:
     assert len(locks._changed) + len(locks._changed_before) <= 200
     assert locks.take(one, [b"0"], seen) == STALE, "forgotten: it may have changed"
     assert locks.take(one, [b"never"], locks.now) is None
+
+
+def test_a_range_is_read_on_the_wires_thread_while_it_has_few_rows(
+    world: World, session: Session
+) -> None:
+    run(session, "CREATE TABLE many (id int PRIMARY KEY, c varchar(20))")
+    values = ", ".join(f"({n}, 'c{n}')" for n in range(2 * FEW_ROWS))
+    run(session, f"INSERT INTO many VALUES {values}")
+    few = "SELECT c FROM many WHERE id BETWEEN 5 AND 8"
+    long = f"SELECT c FROM many WHERE id BETWEEN 1 AND {FEW_ROWS + 1}"
+    assert not session.quick(few)  # not yet planned
+    expected = [["c5"], ["c6"], ["c7"], ["c8"]]
+    assert rows(session, few) == expected
+    locks = world.services.row_locks
+    locks.unwaiting = threading.get_ident()
+    try:
+        assert session.quick(few)
+        assert rows(session, few) == expected
+        run(session, "BEGIN")
+        run(session, "UPDATE many SET c = 'own' WHERE id = 6")
+        assert rows(session, few)[1] == ["own"]
+        with pytest.raises(WouldWait):
+            session.execute(long)
+        assert not session.quick(few)  # a shape that has met many rows goes elsewhere
+        run(session, "ROLLBACK")
+    finally:
+        locks.unwaiting = 0
+    assert rows(session, long) == [[f"c{n}"] for n in range(1, FEW_ROWS + 2)]
+    wide = "SELECT c FROM many WHERE id > 5"
+    rows(session, wide)
+    assert not session.quick(wide)

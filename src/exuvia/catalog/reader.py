@@ -20,7 +20,7 @@ Two rows may then have one unique key: one of the snapshot, and an own one that 
 Whoever reads index entries for a client reads them here."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from exuvia.base.types import Value
@@ -48,12 +48,16 @@ def get_many(txn: Transaction, table: Table, handles: list[bytes]) -> list[Row |
 
 
 def scan(
-    txn: Transaction, table: Table, span: Span | None = None, reverse: bool = False
+    txn: Transaction,
+    table: Table,
+    span: Span | None = None,
+    reverse: bool = False,
+    used: Iterable[int] | None = None,
 ) -> Iterator[tuple[bytes, Row]]:
-    """(handle, row) in the order of handles. `span` is one of row keys, all rows by default."""
-    decode = table.decode
-    for key, payload in txn.scan(span or table.row_span(), reverse=reverse):
-        yield key[HANDLE_AT:], decode(payload)
+    """(handle, row) in the order of handles. `span` is one of row keys, all rows by default;
+    `used`: which columns are wanted, see Table.decoding."""
+    decode = table.decoding(used)
+    return txn.decoded(span or table.row_span(), HANDLE_AT, decode, reverse)
 
 
 def scan_index(

@@ -18,7 +18,7 @@ The catalog knows no SQL. Who wires a process names an *evaluator*, "module:func
 the steps of a table. It is a name and no object, so that it crosses to Spark's workers as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -26,7 +26,16 @@ from typing import Any, NamedTuple
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
-from exuvia.catalog.codec.row_codec import Row, RowDecoder, RowEncoder, layout_of, with_layout
+from exuvia.catalog.codec.row_codec import (
+    MOST_STRAIGHT,
+    Decode,
+    Row,
+    RowDecoder,
+    RowEncoder,
+    layout_of,
+    straight,
+    with_layout,
+)
 from exuvia.catalog.convert.type_change import (
     ColumnChange,
     changes_of,
@@ -159,6 +168,9 @@ def _position(table: TableInfo, column_id: int, name: str) -> int:
     raise Broken(f"table {table.name.O} has an index on a column it has not")
 
 
+MOST_DECODINGS = 64
+
+
 class Table:
     """See the module. Thread-safe: what is made later is made from what never changes."""
 
@@ -183,6 +195,7 @@ class Table:
             (keys.database_revision(database.id), database_revision + 1),
         )
         self._decoders: dict[int, RowDecoder] = {}
+        self._straight: dict[tuple[int, ...], Decode] = {}
         self._later: tuple[Layout, ...] = ()
         self.plans: dict[int, object] = {}  # of catalog/codec/row_batch.py, by layout
         self.kept: dict[str, Any] = {}  # what higher layers made of it once
@@ -272,6 +285,22 @@ class Table:
             decoder = self._decoder(layout_id)
             self._decoders[layout_id] = decoder
         return decoder.decode(payload)
+
+    def decoding(self, used: Iterable[int] | None = None) -> Decode:
+        """What decodes payloads of any layout as `decode` does, faster where there are many. Where
+        only some columns are `used`, the others may be None."""
+        columns = self.info.cols
+        positions = tuple(range(len(columns)) if used is None else sorted(set(used)))
+        found = self._straight.get(positions)
+        if found is None:
+            layout = layout_of(self.info)
+            found = self.decode
+            if layout is not None and self.virtual is None and len(columns) <= MOST_STRAIGHT:
+                found = straight(layout, columns, positions, self.decode)
+            if len(self._straight) >= MOST_DECODINGS:  # other plans have them still
+                self._straight.clear()
+            self._straight[positions] = found
+        return found
 
     def _decoder(self, layout_id: int) -> RowDecoder:
         layout = self.layout_by_id(layout_id)

@@ -263,8 +263,12 @@ class RowLocks:
         finally:
             locker.woken = None
 
+    def is_unwaiting(self) -> bool:
+        """Whether this is the thread that must never wait."""
+        return threading.get_ident() == self.unwaiting
+
     def _may_wait(self) -> None:
-        if threading.get_ident() == self.unwaiting:
+        if self.is_unwaiting():
             raise WouldWait
 
     def _sleep(

@@ -290,6 +290,15 @@ class Transaction:
             pairs = merged(pairs, own[::-1] if reverse else own, reverse)
         return pairs if limit is None else islice(pairs, limit)
 
+    def decoded(
+        self, span: Span, cut: int, decode: Callable[[bytes], Answer], reverse: bool = False
+    ) -> Iterator[tuple[bytes, Answer]]:
+        """As `scan`: each key from `cut` on, with what is decoded of its payload."""
+        if self._overlay and any(True for _ in self.own_writes(span)):
+            return ((key[cut:], decode(each)) for key, each in self.scan(span, reverse=reverse))
+        found = self.snapshot.scan(span, reverse)
+        return ((key[cut:], decode(raw[SEQUENCE_BYTES:])) for key, raw in found)
+
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):
             yield key, raw[SEQUENCE_BYTES:]

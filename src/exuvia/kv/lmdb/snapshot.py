@@ -11,7 +11,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import wraps
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 import lmdb
@@ -101,13 +101,17 @@ class LmdbSnapshot(StampedValues):
             return dict(cursor.getmulti(keys))
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Raw pairs in key order; reads double in size, so that little is read in vain."""
+        """Raw pairs in key order."""
+        return chain.from_iterable(self._runs(span, reverse))
+
+    def _runs(self, span: Span, reverse: bool) -> Iterator[Pairs]:
+        """The same in runs that double in size, so that little is read in vain."""
         step = self._last if reverse else self._first
         low, high = max(span.start, FIRST_KEY), span.end
         size = FIRST_ROWS
         while low < high:
             pairs = step(low, high, size)
-            yield from pairs
+            yield pairs
             if len(pairs) < size:
                 return
             if reverse:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
 from exuvia.sql import expressions
@@ -80,6 +81,7 @@ class Filter:
         order: Sequence[SortKey],
         limit: Limit | None,
         context: Context,
+        used: tuple[int, ...] | None = None,
     ) -> None:
         self.partitions = source.partitions
         self._order = order
@@ -88,6 +90,7 @@ class Filter:
         terms = _terms(source, where, context.zone)
         shares = Shares(context.txn, source.table)
         path = choose(source.table, terms, source.hints, wanted, shares)
+        path.used = used
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
         self._condition = where
@@ -112,12 +115,19 @@ class Filter:
         context: Context,
         most: int = -1,
         skipped: Callable[[bytes], bool] | None = None,
+        at_once: int = 0,
     ) -> tuple[Pairs, PathRows] | None:
         """(handle, row) pairs, and the opened path; None where more than `most` rows are met.
 
         A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
-        `skipped` are as if they were not there."""
+        `skipped` are as if they were not there. WouldWait, before any row is looked at, where the
+        path meets more than `at_once` (0: however many)."""
         found = self.path.open(context, self._reverse)
+        if at_once:
+            met = list(islice(found.rows, at_once + 1))
+            if len(met) > at_once:
+                raise WouldWait
+            found = found._replace(rows=iter(met))
         pairs = found.rows if found.covered else self._kept(found.rows, context)
         if skipped is not None:
             pairs = (pair for pair in pairs if not skipped(pair[0]))

@@ -22,9 +22,11 @@ id (catalog/table.py, `row_key`).
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from itertools import chain
 from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrPartitionClauseOnNonpartitioned
+from exuvia.base.types import Family
 from exuvia.catalog import reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
@@ -57,6 +59,10 @@ class Path:
     name = "TableFullScan"
     short = False
     index: IndexInfo | None = None
+    bounded = False
+    """Whether values at both ends of its range may make it short: only the rows will tell."""
+    used: tuple[int, ...] | None = None
+    """Positions of the columns that are read of its rows; None: all of them."""
 
     def __init__(self, table: Table, covers: bool) -> None:
         self.table = table
@@ -64,12 +70,14 @@ class Path:
 
     def open(self, context: Context, reverse: bool = False) -> PathRows:
         """All rows, by handle."""
-        return PathRows(reader.scan(context.txn, self.table, None, reverse), self.covers)
+        return PathRows(self._all(context, reverse), self.covers)
+
+    def _all(self, context: Context, reverse: bool) -> Rows:
+        return reader.scan(context.txn, self.table, None, reverse, self.used)
 
     def everything(self, context: Context, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
-        rows = reader.scan(context.txn, self.table, None, reverse)
-        return PathRows(rows, covered=False, ordered=False)
+        return PathRows(self._all(context, reverse), covered=False, ordered=False)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -148,7 +156,8 @@ class Points(Matched):
         )
 
     def _rows(self, context: Context, handles: list[bytes]) -> Rows:
-        get, prefix, decode = context.txn.get, self.table.row_prefix, self.table.decode
+        get, prefix = context.txn.get, self.table.row_prefix
+        decode = self.table.decoding(self.used)
         for handle in handles:
             payload = get(prefix + handle)
             if payload is not None:
@@ -180,10 +189,28 @@ class UniquePoints(Matched):
                     yield handle, row
 
 
+BOTH_ENDS = 2
+NARROW = 4096
+"""Characters of a row, at most, that is read among many without asking how long it takes."""
+
+
+def _is_narrow(table: Table) -> bool:
+    widths = [
+        column.type.Flen
+        for column in table.info.cols
+        if column.type.family in (Family.STRING, Family.BYTES, Family.JSON)
+    ]
+    return all(width >= 0 for width in widths) and sum(widths) <= NARROW
+
+
 class KeyRange(Matched):
     """Rows by a range of the clustered key."""
 
     name = "TableRangeScan"
+
+    def __init__(self, table: Table, match: Match, covers: bool) -> None:
+        super().__init__(table, match, covers)
+        self.bounded = len(match.range) == BOTH_ENDS and _is_narrow(table)
 
     def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows of each range."""
@@ -195,8 +222,10 @@ class KeyRange(Matched):
         )
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
-        for span in ranges:
-            yield from reader.scan(context.txn, self.table, span, reverse)
+        txn, table, used = context.txn, self.table, self.used
+        if len(ranges) == 1:
+            return reader.scan(txn, table, ranges[0], reverse, used)
+        return chain.from_iterable(reader.scan(txn, table, span, reverse, used) for span in ranges)
 
 
 class IndexRange(Matched):
@@ -215,15 +244,15 @@ class IndexRange(Matched):
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
         txn, table = context.txn, self.table
-        form = table.form(self.match.key)
+        form, decode = table.form(self.match.key), table.decoding(self.used)
         for span in ranges:
             for key, payload in reader.entries(txn, table, form, span, reverse):
                 if not is_live(payload):
                     continue
                 handle = payload[1:] or key[form.keys.decode(key, keys.VALUES_AT)[1] :]
-                row = reader.get(txn, table, handle)
-                if row is not None:
-                    yield handle, row
+                found = txn.get(table.row_prefix + handle)
+                if found is not None:
+                    yield handle, decode(found)
 
 
 # -- partitioned tables ----------------------------------------------------------------------------

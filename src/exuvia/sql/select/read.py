@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrBadTable,
@@ -265,6 +266,8 @@ _FOLDS: dict[str, Callable[[Aggregate, list[Value]], Value]] = {
 # -- one table -------------------------------------------------------------------------------------
 
 MOST_ROWS = 20_000
+FEW_ROWS = 256
+"""Rows of a range that the wire's own thread reads for one client: half a millisecond."""
 _SIMPLE = frozenset(
     ("expressions", "from_", "from", "where", "order", "limit", "offset", "distinct", "locks")
 )
@@ -320,10 +323,16 @@ class ReadRows(KeptPlan):
         order = [] if self._aggregates else order_keys(node, items, source, context)
         where = node.args.get("where")
         self.filter = Filter(
-            source, where.this if where else None, order, None if late else limit, context
+            source,
+            where.this if where else None,
+            order,
+            None if late else limit,
+            context,
+            _used(node, source),
         )
         self._late_limit: Limit | None = limit if late else None
-        self.short = self.filter.path.short
+        self._always_short = self.filter.path.short
+        self.short = self._always_short or (self.filter.path.bounded and limit is None)
         self._project = None if self._aggregates else projection(items)
 
     @property
@@ -350,7 +359,14 @@ class ReadRows(KeptPlan):
         if self.locks:
             context.writing(self.table)
             skipped = self._be_patient(context)
-        opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped)
+        at_once = 0
+        if not self._always_short and context.session.services.row_locks.is_unwaiting():
+            at_once = FEW_ROWS
+        try:
+            opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped, at_once)
+        except WouldWait:
+            self.short = False  # it is no short one, as it turns out
+            raise
         if opened is None:
             return None
         pairs, found = opened
@@ -392,6 +408,14 @@ class ReadRows(KeptPlan):
         for handle, row in pairs:
             lock(row_key(handle), exclusive)
             yield handle, row
+
+
+def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:
+    """Positions of the columns that the query names; None where a name may be something else."""
+    if any(not isinstance(star.parent, exp.Count) for star in node.find_all(exp.Star)):
+        return None
+    found = {source.resolve(column) for column in node.find_all(exp.Column)}
+    return None if None in found else tuple(sorted(n for n in found if n is not None))
 
 
 def clause_value(node: exp.Select, name: str) -> Tree | None:

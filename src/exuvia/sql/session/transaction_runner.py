@@ -12,7 +12,6 @@ Run again means that nothing is left of the run before: writes, requirements, wa
 variables. Ids that it took are gaps.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -284,7 +283,7 @@ class TransactionRunner:
         """Until the table's revision is another one. Raises 1205, 1317, WouldWait."""
         services = self._session.services
         store, clock = services.store, services.clock
-        if threading.get_ident() == services.row_locks.unwaiting:
+        if services.row_locks.is_unwaiting():
             raise WouldWait
         deadline = clock.monotonic() + self._session.settings.lock_wait_s
         while True:
