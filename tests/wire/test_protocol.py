@@ -43,6 +43,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server import connection
 from exuvia.server.connection import Pool
+from exuvia.server.fronts import listen
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, read_change_user, read_login
 from exuvia.server.prepared import LongData, Statement
@@ -62,6 +63,7 @@ class ScriptedSession:
         self.settings = SimpleNamespace(autocommit=True)
         self.current: Any = None
         self.database = ""
+        self.changed_schema = False
         self.interrupted = threading.Event()
         self._script = script
         self._quick = quick
@@ -134,12 +136,13 @@ class WireServer:
         parts = connection.ServerParts(
             self._session, self.connections, Pool(self._most), self.metrics, clock, "8.0.11-test"
         )
-        server = await connection.listen(parts, "127.0.0.1", 0)
-        await server.start_serving()
-        self.port = server.sockets[0].getsockname()[1]
+        listeners = listen("127.0.0.1", 0)
+        server = connection.Acceptor(parts, listeners)
+        server.start()
+        self.port = listeners[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
-        server.close()
+        server.stop()
         for client in self.connections.all():
             client.kill()
         await asyncio.sleep(0.01)

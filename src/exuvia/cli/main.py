@@ -10,6 +10,7 @@ not healthy, 2 wrong usage.
 """
 
 import logging
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 from exuvia.node.supervise import Keeper, LastStop, Ready
+from exuvia.server.fronts import ClientCounts, Place, listen
 
 if TYPE_CHECKING:
     from exuvia.node.assemble import Options
@@ -78,21 +80,43 @@ def serve(
     secure_file_priv: Annotated[
         str, typer.Option(help="Folder for LOAD DATA INFILE and INTO OUTFILE; none without.")
     ] = "",
+    fronts: Annotated[
+        int, typer.Option(help="Processes that serve clients, on one port.", min=1, max=64)
+    ] = 1,
 ) -> None:
-    """Run a node: a front that serves clients and a back that changes schemas."""
+    """Run a node: fronts that serve clients and a back that changes schemas."""
     from exuvia.node.assemble import Options, log_to_stderr
 
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
     options = Options(store, *ports, lease, spark_master, connections, *files)
     log_to_stderr("keeper")
-    raise typer.Exit(Keeper(partial(serve_front, options), SystemClock()).run())
+    try:
+        listeners = listen(host, port)
+    except OSError as error:
+        raise typer.Exit(_cannot_start(error)) from None
+    counts = ClientCounts(fronts)
+    life = partial(serve_front, options, listeners, counts)
+    raise typer.Exit(Keeper(life, SystemClock(), fronts, counts.left).run())
 
 
-def serve_front(options: "Options", before: str, ready: Ready) -> int:
+def _cannot_start(error: Exception) -> int:
+    _log.critical("the node cannot start", extra={"reason": str(error)})
+    sys.stderr.write(f"exuvia: {error}\n")
+    return 1
+
+
+def serve_front(
+    options: "Options",
+    listeners: list[socket.socket],
+    counts: ClientCounts,
+    number: int,
+    before: str,
+    ready: Ready,
+) -> int:
     """A front's life (node/front.py); the exit code, 1 with one clear line when it cannot start.
 
-    `before`: ports and store of the front before it, which clients know."""
+    `before`: status port and store of the front before it, which clients know."""
     from exuvia.kv.store import pinned
     from exuvia.node.assemble import log_to_stderr
 
@@ -100,11 +124,11 @@ def serve_front(options: "Options", before: str, ready: Ready) -> int:
     from exuvia.node.front import serve  # not in the keeper: a second, threads, and 100 MB
 
     if before:
-        port, status_port, store = before.split(" ", 2)
-        options = options._replace(port=int(port), status_port=int(status_port), store=store)
+        status_port, store = before.split(" ", 1)
+        options = options._replace(status_port=int(status_port), store=store)
 
     def announce(port: int, status_port: int) -> None:
-        ready(f"{port} {status_port} {pinned(options.store)}")
+        ready(f"{status_port} {pinned(options.store)}")
         if not before:  # once: nobody may read a second line
             sys.stdout.write(
                 f"exuvia ready: mysql {options.host}:{port}, "
@@ -113,11 +137,9 @@ def serve_front(options: "Options", before: str, ready: Ready) -> int:
             sys.stdout.flush()
 
     try:
-        return serve(options, announce)
+        return serve(options, listeners, Place(counts, number), announce)
     except (Unavailable, Refused, OSError) as error:
-        _log.critical("the node cannot start", extra={"reason": str(error)})
-        sys.stderr.write(f"exuvia: {error}\n")
-        return 1
+        return _cannot_start(error)
 
 
 StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]

@@ -174,6 +174,12 @@ class Asking:
             found = members.live(txn)
         return [each for each in found if each.kind == "front" and each.id != self._member.id]
 
+    def other_fronts_here(self) -> list[MemberInfo]:
+        """All fronts of the same node but this one."""
+        own = self._member.info
+        found = self.other_fronts()
+        return [each for each in found if (each.host, each.address) == (own.host, own.address)]
+
     def ask_members(
         self,
         topic: Topic[Body, Reply],

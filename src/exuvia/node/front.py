@@ -3,13 +3,14 @@
     main thread      asyncio: sockets, quick statements
     pool threads     statements that may block
     loop threads     acknowledger and heartbeat, schema loader, reaper of idle transactions
-    http thread      status and metrics
-    supervisor       keeps the back alive (supervise.py)
+    http thread      status and metrics                       of front 0 of the node
+    supervisor       keeps the back alive (supervise.py)      likewise
 
 A loop of it that breaks ends the process with code 70, and `exuvia serve` starts another one: a
 front that lives on without it would be waited for by every schema change, or serve no more.
 
-It listens before it joins, so that the cluster knows its address, and accepts when it may serve.
+Its node listens before it joins, so that the cluster knows its address; it accepts when it may
+serve. Several fronts of one node are several members (server/fronts.py).
 """
 
 import asyncio
@@ -17,10 +18,11 @@ import logging
 import os
 import resource
 import signal
+import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
@@ -37,7 +39,8 @@ from exuvia.node.assemble import Loops, Options, assemble
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
-from exuvia.server.connection import Pool
+from exuvia.server.connection import Acceptor, Pool
+from exuvia.server.fronts import Place
 from exuvia.server.http import Http, Status, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
@@ -63,15 +66,23 @@ class Front:
     """All parts of the front, running from `run`'s beginning to its end."""
 
     def __init__(
-        self, options: Options, clock: Clock, announce: Callable[[int, int], None]
+        self,
+        options: Options,
+        listeners: Sequence[socket.socket],
+        place: Place,
+        clock: Clock,
+        announce: Callable[[int, int], None],
     ) -> None:
         self.code = 0
         self._options = options
         self._clock = clock
         self._announce = announce
+        self._listeners = listeners
+        self._supervisor: Supervisor | None = None
+        self._http: Http | None = None
         self._stopping = asyncio.Event()
         self.connections = Connections(
-            clock, options.most_connections, lambda: self._base.member.info.number
+            clock, options.most_connections, lambda: self._base.member.info.number, place
         )
         self.metrics = Metrics()
         self.pool = Pool(options.most_connections)
@@ -81,7 +92,8 @@ class Front:
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        http = Http(self._options.host, self._options.status_port)
+        if not self.connections.place.number:
+            self._http = Http(self._options.host, self._options.status_port)
         parts = connection.ServerParts(
             self._open_session,
             self.connections,
@@ -92,27 +104,28 @@ class Front:
             lambda: self._accounts,
             _tls(self._options),
         )
-        server = await connection.listen(parts, self._options.host, self._options.port)
-        port: int = server.sockets[0].getsockname()[1]
-        await self._begin(http, f"{self._options.host}:{port}")
-        await server.start_serving()
-        self._announce(port, http.port)
+        port: int = self._listeners[0].getsockname()[1]
+        await self._begin(f"{self._options.host}:{port}")
+        acceptor = Acceptor(parts, self._listeners)
+        acceptor.start()
+        self._announce(port, self._http.port if self._http else 0)
         _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
         await self._stopping.wait()
-        server.close()
+        acceptor.stop()
         # Stop in order, everything within STOP_S; what hangs is cut off
         end_by_force(STOP_S, self.code)
-        self._supervisor.begin_stop()
+        if self._supervisor is not None:
+            self._supervisor.begin_stop()
         for client in self.connections.all():
             client.kill()
         deadline = self._clock.monotonic() + STATEMENTS_STOP_S
         while self.connections.all() and self._clock.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(self._end_threads, http)
+        await asyncio.to_thread(self._end_threads)
         told = {"threads": threading.active_count(), "exit_code": self.code}
         _log.info("the front stopped", extra=told)
 
-    async def _begin(self, http: Http, address: str) -> None:
+    async def _begin(self, address: str) -> None:
         base = self._base = assemble(self._options, "front", address, self._clock)
         submitter = Submitter(base.store, base.schemas, base.member, self._clock)
         table = base.store.lock_table()
@@ -138,7 +151,8 @@ class Front:
             secure_file_priv=self._options.secure_file_priv,
         )
         self._loops = Loops(base.store, self._clock, self._broken)
-        handlers = (*answers(self.connections), writers(self._services.locks))
+        own = *answers(self.connections), self.metrics.handler()
+        handlers = (*own, writers(self._services.locks))
         self._loops.start(
             base.loader,
             Acknowledger(base.store, base.member, self._services.locks),
@@ -149,19 +163,24 @@ class Front:
             Answering(base.store, base.member, handlers),
             LatencyReports(base.store, base.member, self.metrics.durations),
         )
-        options = self._options
+        if self._http is not None:
+            self._begin_node(self._http, address)
+
+    def _begin_node(self, http: Http, address: str) -> None:
+        """What a node has once: its back, and the pages about it."""
+        base, options = self._base, self._options
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
-        self._supervisor = Supervisor(command, self._clock)
-        self._supervisor.start()
+        supervisor = self._supervisor = Supervisor(command, self._clock)
+        supervisor.start()
         status = Status(
             base.store,
             base.member,
             base.loader,
             self.connections,
             self._clock,
-            lambda: self._supervisor.pid,
+            lambda: supervisor.pid,
             self._loops.broken,
         )
         http.start(application(status, self.metrics))
@@ -185,7 +204,7 @@ class Front:
         self.code = CRASHED
         self._loop.call_soon_threadsafe(self._stopping.set)
 
-    def _end_threads(self, http: Http) -> None:
+    def _end_threads(self) -> None:
         self.pool.close()
         self._loops.stop(LOOPS_STOP_S)
         try:
@@ -193,8 +212,10 @@ class Front:
             self._base.member.leave()
         except ExuviaError as error:
             _log.warning("left without saying so", extra={"reason": str(error)})
-        self._supervisor.finish_stop(BACK_STOP_S)
-        http.stop(0.5)
+        if self._supervisor is not None:
+            self._supervisor.finish_stop(BACK_STOP_S)
+        if self._http is not None:
+            self._http.stop(0.5)
         self._base.store.close()
 
 
@@ -203,13 +224,18 @@ def _tls(options: Options) -> ssl.SSLContext | None:
     return context_of(options.ssl_cert, options.ssl_key) if options.ssl_cert else None
 
 
-def serve(options: Options, announce: Callable[[int, int], None]) -> int:
-    """Run a node until SIGTERM or SIGINT, or a loop breaks; the exit code.
+def serve(
+    options: Options,
+    listeners: Sequence[socket.socket],
+    place: Place,
+    announce: Callable[[int, int], None],
+) -> int:
+    """Run a front until SIGTERM or SIGINT, or a loop breaks; the exit code.
 
     `announce` is told the two ports once clients may come. Unavailable when it cannot start."""
 
     async def run() -> int:
-        front = Front(options, SystemClock(), announce)
+        front = Front(options, listeners, place, SystemClock(), announce)
         await front.run()
         return front.code
 

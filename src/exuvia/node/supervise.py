@@ -1,16 +1,16 @@
 """Who keeps whom alive: `exuvia serve` its front, that its back; nobody outlives its parent.
 
-    exuvia serve (Keeper)      front (a fork of it)      back (python -m exuvia.node.back)
-    starts it, and again       starts it, and again      prctl PDEATHSIG: SIGTERM
-    when it ends by itself:    when it ends by itself    its standard input: end of file
-    with a broken loop,        prctl PDEATHSIG:          when the front ends; then it stops
+    exuvia serve (Keeper)      fronts (forks of it)      back (python -m exuvia.node.back)
+    starts them, and again     front 0 starts it, and    prctl PDEATHSIG: SIGTERM
+    when one ends by itself:   again when it ends        its standard input: end of file
+    with a broken loop,        prctl PDEATHSIG:          when front 0 ends; then it stops
     killed, ...                SIGKILL                   in order, after GRACE_S by force
-    passes SIGTERM on          stops in order on it
+    passes SIGTERM on          stop in order on it
 
-Again after 0.1 s, twice as long each time up to 5 s; from anew after a quiet minute. A front that
-was never ready is not started again: what it said is why the node cannot start. One that is started
-again takes the ports it had. The keeper loads nothing and holds nothing open: it forks a process
-that has one thread. Killing it by force means the node.
+Again after 0.1 s, twice as long each time up to 5 s; from anew after a quiet minute. A node whose
+front 0 was never ready ends: what it said is why it cannot start. The keeper loads nothing and
+holds open what all fronts share (server/fronts.py): the sockets, so clients who come while a front
+is started again wait for it. It has one thread when it forks. Killing it by force means the node.
 
 Spark's JVM ends when its own standard input does, and that is held by the back: so it ends with it.
 """
@@ -19,13 +19,13 @@ import atexit
 import ctypes
 import logging
 import os
+import selectors
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 
 from exuvia.base.clock import Clock
 
@@ -63,67 +63,134 @@ def described_end(code: int, pause_s: float | None = None) -> dict[str, object]:
     return found
 
 
+class _Front:
+    """One of the keeper's children, and what comes after it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pid = 0
+        self.line = ""  # it was ready with
+        self.pause_s = FIRST_PAUSE_S
+        self.began = self.due = 0.0
+        self.files: list[int] = []  # its pidfd, and what it tells by
+
+
 class Keeper:
-    """Runs `life(before, ready)` in a forked process, again whenever that ends by itself.
+    """Runs `life(number, before, ready)` in a forked process for each front, again whenever that
+    ends by itself.
 
-    `life` calls `ready` with a line once it serves, and gives its exit code; `before` is the line
-    of the life before, "" in the first. For the main thread of a process that has no other."""
+    `life` calls `ready` with a line once it serves, and gives its exit code. `before` is the line
+    that front 0 was first ready with, "" in its own first life; the others begin after that.
+    `ended`: told of each front's number when it has ended. For the main thread of a process that
+    has no other."""
 
-    def __init__(self, life: Callable[[str, Ready], int], clock: Clock) -> None:
+    def __init__(
+        self,
+        life: Callable[[int, str, Ready], int],
+        clock: Clock,
+        fronts: int = 1,
+        ended: Callable[[int], None] = lambda number: None,
+    ) -> None:
         self._life = life
         self._clock = clock
-        self._child = 0
-        self._stopping = False
-        self._stops: SimpleQueue[None] = SimpleQueue()  # see back.py: an Event may deadlock
+        self._ended = ended
+        self._fronts = [_Front(number) for number in range(fronts)]
+        self._before = ""
+        self._code: int | None = None  # the node's, as soon as it is to end
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake, selectors.EVENT_READ)
 
     def run(self) -> int:
         """Until a signal comes, or the first life ends before it was ready; the exit code."""
         for number in _ASKED_TO_STOP:
             signal.signal(number, self._stop)
-        pause_s, before = FIRST_PAUSE_S, ""
-        while True:
-            began = self._clock.monotonic()
-            code, line = self._one_life(before)
-            before = line or before
-            if self._stopping:
-                return 0 if -code in _ASKED_TO_STOP else abs(code)
-            if code == 0 or not before:
-                if code < 0:  # a front that exits by itself has said why
-                    _log.error("the front ended before it served", extra=described_end(code))
-                return abs(code)
-            pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
-            _log.error("the front ended", extra=described_end(code, pause_s))
-            try:
-                self._stops.get(timeout=pause_s)
-            except Empty:
-                continue
-            return 0
+        while self._code is None or any(each.pid for each in self._fronts):
+            for key, _ in self._selector.select(self._begin_due()):
+                if key.data is not None:
+                    front, tells = key.data
+                    if tells:
+                        self._hear(front, key.fd)
+                    else:
+                        self._bury(front)
+        return self._code
 
     def _stop(self, *_: object) -> None:
-        self._stopping = True
-        self._stops.put(None)
-        if self._child:
-            os.kill(self._child, signal.SIGTERM)
+        """As a signal's handler, or because the node is to end: everybody."""
+        if self._code is None:
+            self._code = 0
+        for each in self._fronts:
+            if each.pid:
+                os.kill(each.pid, signal.SIGTERM)
+        os.eventfd_write(self._wake, 1)
 
-    def _one_life(self, before: str) -> tuple[int, str]:
-        """(exit code, minus the signal that ended it; the line it was ready with, or "")."""
+    def _begin_due(self) -> float | None:
+        """Start whoever is due; seconds until the next one is."""
+        if self._code is not None:
+            return None
+        now = self._clock.monotonic()
+        waiting = [
+            each for each in self._fronts if not each.pid and (self._before or not each.number)
+        ]
+        for each in waiting:
+            if each.due <= now:
+                self._begin(each)
+        return min((each.due - now for each in waiting if not each.pid), default=None)
+
+    def _begin(self, front: _Front) -> None:
         keeper = os.getpid()
         told, tell = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_TO_STOP)  # none is lost between the two
         child = os.fork()
         if child == 0:
-            os.close(told)
-            self._be_the_front(keeper, before, tell)
+            self._selector.close()
+            for fd in (told, self._wake, *(fd for each in self._fronts for fd in each.files)):
+                os.close(fd)
+            self._be(front, keeper, tell)
         os.close(tell)
-        self._child = child
+        front.pid, front.began, front.line = child, self._clock.monotonic(), ""
+        front.files = [told, os.pidfd_open(child)]
+        for fd in front.files:
+            self._selector.register(fd, selectors.EVENT_READ, (front, fd == told))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
-        with os.fdopen(told) as lines:
-            line = lines.readline().strip()
-        _, status = os.waitpid(child, 0)
-        self._child = 0
-        return os.waitstatus_to_exitcode(status), line
 
-    def _be_the_front(self, keeper: int, before: str, tell: int) -> None:
+    def _hear(self, front: _Front, told: int) -> None:
+        """It serves, or says nothing more."""
+        line = os.read(told, 1 << 16).decode().strip()
+        front.line = front.line or line
+        self._before = self._before or line
+        if not line:
+            self._selector.unregister(told)
+            os.close(told)
+            front.files.remove(told)
+
+    def _bury(self, front: _Front) -> None:
+        """It has ended: is it begun again?"""
+        _, status = os.waitpid(front.pid, 0)
+        for fd in list(front.files):
+            if len(front.files) > 1 and fd == front.files[0]:
+                self._hear(front, fd)  # what it said last
+        for fd in front.files:
+            self._selector.unregister(fd)
+            os.close(fd)
+        front.files, front.pid = [], 0
+        self._ended(front.number)
+        code = os.waitstatus_to_exitcode(status)
+        if self._code is not None:
+            self._code = self._code or (0 if -code in _ASKED_TO_STOP else abs(code))
+        elif code == 0 or not self._before:
+            if code < 0:  # a front that exits by itself has said why
+                _log.error("the front ended before it served", extra=described_end(code))
+            self._code = abs(code)
+            self._stop()
+        else:
+            now = self._clock.monotonic()
+            front.pause_s = _next_pause(front.pause_s, now - front.began)
+            front.due = now + front.pause_s
+            said = {"front": front.number} if front.number else {}
+            _log.error("the front ended", extra=described_end(code, front.pause_s) | said)
+
+    def _be(self, front: _Front, keeper: int, tell: int) -> None:
         """The whole of the forked process."""
         code = CRASHED
         try:
@@ -135,7 +202,7 @@ class Keeper:
             def ready(line: str) -> None:
                 os.write(tell, f"{line}\n".encode())
 
-            code = self._life(before, ready)
+            code = self._life(front.number, self._before, ready)
         except BaseException as error:  # the last stop of a process: nothing may end it silently
             _log.critical("the front failed", exc_info=error)
         finally:

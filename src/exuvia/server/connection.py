@@ -22,11 +22,14 @@ which nobody here would wait for.
 """
 
 import asyncio
+import errno
+import logging
 import socket
 import ssl
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -36,6 +39,7 @@ from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql_errors import ErrClientInteractionTimeout, ErrConnectionKilled, ErrUnknownCom
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, conversation
+from exuvia.server.fronts import LEAVE_S
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, explain
 from exuvia.server.processes import Connections
@@ -50,6 +54,7 @@ INBOX = 64
 LARGE_BYTES = 1 << 20
 AHEAD = 4
 STALLED_S = 60.0
+_log = logging.getLogger(__name__)
 Work = Callable[[], None]
 
 
@@ -441,7 +446,7 @@ class Connection(asyncio.Protocol):
         connections = self.parts.connections
 
         def work(outgoing: Outgoing) -> Chunks:
-            line = f"Uptime: {connections.uptime_s}  Threads: {len(connections.all())}"
+            line = f"Uptime: {connections.uptime_s}  Threads: {connections.place.total}"
             outgoing.add(line.encode())
             yield outgoing.take()
 
@@ -503,9 +508,55 @@ _COMMANDS: dict[int, Callable[[Connection, Statements, bytes], CommandTask | Non
 where the protocol wants no answer."""
 
 
-async def listen(parts: ServerParts, host: str, port: int) -> asyncio.Server:
-    """Bind, without accepting yet; port 0 is a free one (see the server's sockets)."""
-    loop = asyncio.get_running_loop()
-    return await loop.create_server(
-        lambda: Connection(parts), host, port, backlog=512, start_serving=False
-    )
+# -- accepting -------------------------------------------------------------------------------------
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_S = 1.0
+
+
+class Acceptor:
+    """Takes clients from sockets that the other fronts of the node accept from as well."""
+
+    def __init__(self, parts: ServerParts, listeners: Sequence[socket.socket]) -> None:
+        self._parts = parts
+        self._listeners = listeners
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Serve whoever comes, and whoever waits already."""
+        self._tasks = [asyncio.create_task(self._accept(each)) for each in self._listeners]
+
+    def stop(self) -> None:
+        """Take nobody more. Clients that it has stay."""
+        for task in self._tasks:
+            task.cancel()
+        for listener in self._listeners:
+            listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await _readable(loop, listener)
+            if self._parts.connections.place.has_more:
+                await asyncio.sleep(LEAVE_S)
+            try:
+                client, _ = listener.accept()
+            except BlockingIOError:
+                continue  # another front has it
+            except OSError as error:
+                _log.warning("a client was not accepted", extra={"reason": str(error)})
+                await asyncio.sleep(_EXHAUSTED_S if error.errno in _EXHAUSTED else 0)
+                continue
+            client.setblocking(False)
+            with suppress(OSError):  # it has gone already
+                await loop.connect_accepted_socket(lambda: Connection(self._parts), client)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+    """A client waits there, or did until another front took it."""
+    found = asyncio.Event()
+    loop.add_reader(listener, found.set)
+    try:
+        await found.wait()
+    finally:
+        loop.remove_reader(listener)

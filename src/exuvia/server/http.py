@@ -36,7 +36,7 @@ from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.kv.store import Store
-from exuvia.server.metrics import Metrics, exposition, gauge
+from exuvia.server.metrics import COUNTS, CommandCounts, Metrics, exposition, gauge
 from exuvia.server.processes import Connections
 from exuvia.stats import queue as stats_queue
 
@@ -110,7 +110,7 @@ class Status:
             "member": self._member.id,
             "address": self._member.info.address,
             "back_pid": self._back_pid(),
-            "connections": len(self._connections.all()),
+            "connections": self._connections.place.total,
             "schema_version": version,
             "schema_version_loaded": self._loader.version,
             "owner": None if owner is None else {"member": owner.member, "term": owner.term},
@@ -121,6 +121,11 @@ class Status:
             "jobs": [_job(job) for job in jobs[:SHOWN_JOBS]],
             "jobs_unfinished": len(jobs),
         }
+
+    def other_counts(self) -> list[CommandCounts]:
+        """What the node's other fronts have counted; without one that does not answer."""
+        asking = Asking(self._store, self._member, self._clock)
+        return [*asking.ask_members(COUNTS, None, asking.other_fronts_here()).given.values()]
 
     def priority_queue(self) -> dict[str, Any]:
         """The auto-analyze queue, asked of its owner. Raises Unavailable."""
@@ -206,7 +211,7 @@ def application(status: Status, metrics: Metrics) -> Starlette:
         return JSONResponse(status.report())
 
     def scrape(request: Request) -> Response:
-        page = exposition(metrics.collect, status.collect)
+        page = exposition(lambda: metrics.collect(status.other_counts()), status.collect)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
     def queue(request: Request) -> Response:

@@ -6,7 +6,9 @@ thread; a collector reads them when somebody scrapes. A histogram's bound is fou
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from operator import add
 
+import msgspec
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,6 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from exuvia.cluster.questions import Handler, Topic
 from exuvia.pipeline.throttle import Durations
 
 BOUNDS_S = (
@@ -37,6 +40,18 @@ class Histogram:
     def observe(self, seconds: float) -> None:
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.total_s += seconds
+
+
+class CommandCounts(msgspec.Struct, frozen=True):
+    """What one front has counted: latencies as (count of each bucket, sum in s) by kind, errors by
+    their code."""
+
+    latencies: dict[str, tuple[list[int], float]]
+    errors: dict[int, int]
+    malformed: int
+
+
+COUNTS: Topic[None, CommandCounts] = Topic("metrics", None, CommandCounts)
 
 
 class Metrics:
@@ -61,17 +76,44 @@ class Metrics:
         """A client was answered with that MySQL error."""
         self.errors[code] = self.errors.get(code, 0) + 1
 
-    def collect(self) -> Iterator[Metric]:
+    def counts(self) -> CommandCounts:
+        """As it stands now."""
+        latencies = {
+            k: (list(each.counts), each.total_s) for k, each in list(self.latencies.items())
+        }
+        return CommandCounts(latencies, dict(self.errors), self.malformed)
+
+    def handler(self) -> Handler[None, CommandCounts]:
+        """Tells another front of the node."""
+        return Handler(COUNTS, lambda body: self.counts())
+
+    def collect(self, others: Iterable[CommandCounts] = ()) -> Iterator[Metric]:
+        """For Prometheus; with what the node's other fronts have counted."""
+        node = Metrics()
+        for each in (self.counts(), *others):
+            node._add(each)
+        yield from node._families()
+
+    def _add(self, counts: CommandCounts) -> None:
+        for kind, (buckets, total_s) in counts.latencies.items():
+            histogram = self.latencies.setdefault(kind, Histogram())
+            histogram.counts = list(map(add, histogram.counts, buckets))
+            histogram.total_s += total_s
+        for code, count in counts.errors.items():
+            self.errors[code] = self.errors.get(code, 0) + count
+        self.malformed += counts.malformed
+
+    def _families(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(
             "exuvia_command_duration_seconds", "Commands of clients, by kind", labels=["kind"]
         )
-        for kind, histogram in list(self.latencies.items()):
+        for kind, histogram in self.latencies.items():
             latency.add_metric([kind], *_buckets(histogram))
         yield latency
         errors = CounterMetricFamily(
             "exuvia_client_errors", "Errors sent to clients, by MySQL code", labels=["code"]
         )
-        for code, count in list(self.errors.items()):
+        for code, count in self.errors.items():
             errors.add_metric([str(code)], count)
         yield errors
         yield CounterMetricFamily(

@@ -5,7 +5,7 @@
 It fits the four bytes that the greeting and COM_PROCESS_KILL have. A front without a number counts
 1, 2, 3. Of the whole cluster (cluster/questions.py):
 
-    list          this front's own
+    here          this front's own, and those of the node's other fronts (server/fronts.py)
     everywhere    asks every other front for theirs
     kill          the front's number in the id says whom to ask; one's own is done here
 
@@ -22,15 +22,16 @@ A forgotten reader makes a store grow.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.base.mysql_errors import ErrConCount, ErrUnknown
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.member import Member
+from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import ENDED, Asking, Handler, Topic
 from exuvia.kv.store import Store
+from exuvia.server.fronts import Place
 from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
 MOST = 1024
@@ -72,8 +73,13 @@ class Connections:
     """Added and removed on the wire's thread; listed and killed from any."""
 
     def __init__(
-        self, clock: Clock, most: int = MOST, number: Callable[[], int] = lambda: 0
+        self,
+        clock: Clock,
+        most: int = MOST,
+        number: Callable[[], int] = lambda: 0,
+        place: Place | None = None,
     ) -> None:
+        self.place = place or Place()
         self.most = most
         self.allowed = 0  # max_connections; 0: not said
         self._number = number
@@ -87,10 +93,11 @@ class Connections:
     def add(self, client: ClientConnection) -> int:
         """A number for a new connection. Raises 1040."""
         with self._lock:
-            if len(self._clients) >= min(self.allowed or self.most, self.most):
+            if self.place.total >= min(self.allowed or self.most, self.most):
                 raise ErrConCount()
             number = self._next_id()
             self._clients[number] = client
+            self.place.put(len(self._clients))
             self._loop = asyncio.get_running_loop()
             return number
 
@@ -105,6 +112,7 @@ class Connections:
     def remove(self, client: ClientConnection) -> None:
         with self._lock:
             self._clients.pop(client.id, None)
+            self.place.put(len(self._clients))
 
     def forget(self, client: ClientConnection) -> None:
         """Close one whose client has been silent too long; any thread."""
@@ -185,15 +193,17 @@ class ClusterProcesses:
         """How long this node has been taking connections. Unit: s."""
         return self._connections.uptime_s
 
-    def list(self) -> list[ProcessInfo]:
-        """All of this node."""
-        return self._connections.list()
+    def here(self) -> Everywhere:
+        """All of this node, and why those of some of its fronts are missing."""
+        return self._asked(self._asking.other_fronts_here())
 
     def everywhere(self) -> Everywhere:
         """All of the cluster with their node's address, and why some nodes' are missing."""
-        others = self._asking.other_fronts()
+        return self._asked(self._asking.other_fronts())
+
+    def _asked(self, others: Sequence[MemberInfo]) -> Everywhere:
         answers = self._asking.ask_members(_LIST, None, others)
-        found = [(self._member.info.address, each) for each in self.list()]
+        found = [(self._member.info.address, each) for each in self._connections.list()]
         found += [(at.address, each) for at in others for each in answers.given.get(at.id, ())]
         silent = answers.silent
         return found, [f"{each.title} {silent[each.id]}" for each in others if each.id in silent]

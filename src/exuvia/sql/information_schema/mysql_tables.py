@@ -243,8 +243,8 @@ _VARIABLES = "VARIABLE_NAME VARIABLE_VALUE:1024"
 def status_rows(context: Context) -> list[Row]:
     """Name and value, by name."""
     services = context.session.services
-    clients = services.processes.list()
-    running = sum(each.command != "Sleep" for each in clients)
+    clients, _ = services.processes.here()
+    running = sum(each.command != "Sleep" for _, each in clients)
     return [
         ["Ssl_cipher", ""],
         ["Ssl_version", ""],

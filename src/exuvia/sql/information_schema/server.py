@@ -35,7 +35,7 @@ from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.services import ProcessInfo
+from exuvia.sql.statement.services import Everywhere, ProcessInfo
 from exuvia.stats import analyze_jobs
 from exuvia.stats import queue as stats_queue
 from exuvia.stats.priority import AnalysisJob, parts
@@ -73,10 +73,16 @@ def _applicability(context: Context) -> Iterable[Row]:
 
 def processes_seen(context: Context) -> list[ProcessInfo]:
     """All with PROCESS, else those of the same user."""
-    session, found = context.session, context.session.services.processes.list()
-    if "PROCESS" in session.rights.everywhere:
-        return found
-    return [each for each in found if each.user == session.user]
+    return [each for _, each in _seen(context, context.session.services.processes.here())]
+
+
+def _seen(context: Context, told: Everywhere) -> list[tuple[str, ProcessInfo]]:
+    """Those that the user may see; who has not answered is a warning."""
+    session, (found, silent) = context.session, told
+    for reason in silent:
+        context.note(ErrUnknown.code, reason)
+    sees_all = "PROCESS" in session.rights.everywhere
+    return [(at, each) for at, each in found if sees_all or each.user == session.user]
 
 
 def process_row(each: ProcessInfo) -> Row:
@@ -90,13 +96,9 @@ def _processlist(context: Context) -> Iterable[Row]:
 
 
 def _cluster_processlist(context: Context) -> Iterable[Row]:
-    """With the address of each one's node; a node that has not answered is a warning."""
-    session = context.session
-    found, silent = session.services.processes.everywhere()
-    for reason in silent:
-        context.note(ErrUnknown.code, reason)
-    sees_all = "PROCESS" in session.rights.everywhere
-    return [[at, *process_row(p)] for at, p in found if sees_all or p.user == session.user]
+    """With the address of each one's node."""
+    found = _seen(context, context.session.services.processes.everywhere())
+    return [[at, *process_row(each)] for at, each in found]
 
 
 def all_jobs(context: Context) -> list[Job]:

@@ -42,8 +42,8 @@ class Processes(Protocol):
     def uptime_s(self) -> int:
         """How long the node has been taking connections. Unit: s."""
 
-    def list(self) -> list[ProcessInfo]:
-        """All of this node."""
+    def here(self) -> Everywhere:
+        """All of this node with its address, and why those of some of its fronts are missing."""
 
     def everywhere(self) -> Everywhere:
         """All of the cluster with their node's address, and why some nodes' are missing."""
@@ -59,8 +59,8 @@ class NoProcesses:
 
     uptime_s = 0
 
-    def list(self) -> list[ProcessInfo]:
-        return []
+    def here(self) -> Everywhere:
+        return [], []
 
     def everywhere(self) -> Everywhere:
         return [], []
