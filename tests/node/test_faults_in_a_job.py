@@ -45,7 +45,7 @@ def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
         for first in range(0, ROWS, BATCH):
             rows = ", ".join(f"({n % 97}, 'row {n}')" for n in range(first, first + BATCH))
             run(node, f"INSERT INTO d.t (b, c) VALUES {rows}")
-        run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 256")
+        run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 128")
         until(lambda: node.status()["owner"])
         yield node
 

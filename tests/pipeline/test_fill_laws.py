@@ -19,6 +19,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.kernels import fill
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
@@ -135,7 +136,9 @@ def test_two_drivers_and_a_late_third_need_no_special_case(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_on_disk_too(seed: int, tmp_path: Path) -> None:
+def test_on_disk_too(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There several batches are one chain."""
+    monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     try:
         world = World(2000 + seed, store)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from exuvia.catalog import writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import SchemaState
@@ -10,6 +12,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE
 from exuvia.kv.store import Store, open_store
+from exuvia.pipeline.kernels import fill
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
@@ -63,8 +66,11 @@ def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
         assert others.startswith("3 duplicates: ")
 
 
-def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(tmp_path: Path) -> None:
+def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a disk many batches are one chain: what is taken lies in different batches of it."""
+    monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     try:
         rows: list[list[object]] = [[n, f"x{n:04}", 1] for n in range(600)]

@@ -24,6 +24,7 @@ from functools import partial
 import numpy as np
 
 from exuvia.base.errors import Conflict
+from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog.columns import Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -191,8 +192,8 @@ class Fill:
         settings = self._dial.read()
         size = min(settings.batch_rows, self._pace.rows)
         starts = range(0, max(1, len(keys)), size)
-        if settings.write_speed:
-            starts = starts[:1]  # a rest after each
+        if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
+            starts = starts[:1]  # who set that wants it slow
         bulks = (self._bulk(keys, values, at, size, last, report) for at in starts)
         began = self._monotonic()
         results = self._store.bulk_chain(bulks, settings.batch_s)
