@@ -1,5 +1,7 @@
 """What the pipeline does about accidents that tests/torture only meets by chance."""
 
+import threading
+
 import pytest
 
 from exuvia.base.errors import Refused, Unavailable
@@ -8,10 +10,12 @@ from exuvia.catalog.model import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
+from exuvia.pipeline import spark
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import is_narrow
 from exuvia.pipeline.settings import Fixed, Variables
+from exuvia.pipeline.spark import SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
@@ -66,6 +70,20 @@ def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
             lost_wave(crew)
     with pytest.raises(Refused, match="failed 5 times: Python worker exited"):
         lost_wave(crew)
+
+
+def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "_POLL_S", 60.0)
+    ends = threading.Event()
+
+    def run(_wave: SparkTasks) -> list[Outcome]:
+        assert ends.wait(60)
+        return []
+
+    wave = SparkTasks("tag", run, lambda tag: None)
+    threading.Timer(0.05, ends.set).start()
+    assert wave.step() == 0
+    assert wave.done() and wave.error is None
 
 
 def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:

@@ -200,8 +200,10 @@ class SparkTasks:
             self.error = lines[ends[0] - 1] if ends and ends[0] else lines[0]
 
     def step(self) -> float:
-        """Spark goes on by itself; returns when to look again. Unit: s."""
-        return _POLL_S
+        """Spark goes on by itself. Waits for its end, for a moment, so that nobody sleeps through
+        it; when to look again. Unit: s."""
+        self._thread.join(_POLL_S)
+        return 0.0
 
     def done(self) -> bool:
         """Whether nothing more will come."""
