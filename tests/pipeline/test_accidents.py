@@ -73,7 +73,7 @@ def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
 
 
 def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark, "_POLL_S", 60.0)
+    monkeypatch.setattr(spark, "POLL_S", 60.0)
     ends = threading.Event()
 
     def run(_wave: SparkTasks) -> list[Outcome]:

@@ -133,7 +133,7 @@ def options() -> str:
 # -- tasks on their way ----------------------------------------------------------------------------
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
-_POLL_S = 0.1
+POLL_S = 0.1
 _LOCAL = re.compile(r"local\[(\d+|\*)")
 _SCHEMA = "ordinal long, outcome binary"
 _CONF = {
@@ -202,7 +202,7 @@ class SparkTasks:
     def step(self) -> float:
         """Spark goes on by itself. Waits for its end, for a moment, so that nobody sleeps through
         it; when to look again. Unit: s."""
-        self._thread.join(_POLL_S)
+        self._thread.join(POLL_S)
         return 0.0
 
     def done(self) -> bool:
