@@ -8,7 +8,7 @@ from exuvia.ddl import apply
 from exuvia.ddl.decision import ReorgOrder
 from exuvia.ddl.job import JobState
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Unchanged
+from exuvia.kv.packet import Standing
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import rewrite
 from support.scripts import Play, check, scripts
@@ -91,13 +91,13 @@ def noticed_in_rewrites(label):
 
 
 def the_rewrite_overwrites(patch):
-    packet = rewrite.Packet
+    bulk = MemoryStore.bulk
 
-    def without_sequences(writes, requirements, channels):
-        kept = [each for each in requirements if not isinstance(each, Unchanged)]
-        return packet(writes, kept, channels)
+    def without_stamps(self, keys, payloads, requirements=(), puts=(), report=False, overwrite=0):
+        kept = [each for each in requirements if not isinstance(each, Standing)]
+        return bulk(self, keys, payloads, kept, puts, report, overwrite)
 
-    patch.setattr(rewrite, "Packet", without_sequences)
+    patch.setattr(MemoryStore, "bulk", without_stamps)
 
 
 def writers_do_not_convert(patch):
@@ -105,7 +105,7 @@ def writers_do_not_convert(patch):
 
 
 def nothing_is_rewritten(patch):
-    patch.setattr(rewrite.Rewrite, "_prepared", lambda self, snapshot, keys, raws: [])
+    patch.setattr(rewrite.Rewrite, "_prepared", lambda self, *_: rewrite.Unwritten([], b"", []))
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,11 @@ class PhaseRunner:
             if any(txn.get(key) != payload for key, payload in self._base.fences):
                 raise Deposed("the reorg was left")
 
+    @property
+    def kernel(self) -> str:
+        """The kernel of the phase under way, or of the last one."""
+        return self._reorg.phases[min(self._phase, len(self._reorg.phases) - 1)].kernel
+
     # -- stages and phases -------------------------------------------------------------------------
 
     def _walked(self) -> Walk:

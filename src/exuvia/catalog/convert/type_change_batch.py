@@ -5,6 +5,7 @@ type_change.py has for one:
     integers to DECIMAL(<= 18)   multiplied by the scale, within the range
     integers to FLOAT, DOUBLE    numpy, where no digits are asked for
     integers to text             Arrow's text of the number, its length
+    text to integers             Arrow's number, where every text is digits and no more than a sign
     text to text, bytes to bytes lengths; CHAR loses trailing spaces
     anything else                each different value once
 
@@ -27,6 +28,7 @@ from exuvia.catalog.convert.type_change import ColumnChange
 from exuvia.catalog.convert.values import bounds_of
 
 _DOUBLE_DIGITS = 1 << 53
+_PLAIN_INTEGER = r"\A-?[0-9]{1,18}\z"  # of int64 for certain
 
 
 def converted_batch(change: ColumnChange, vector: Vector) -> Vector:
@@ -102,10 +104,26 @@ def _converted_as_arrays(change: ColumnChange, vector: Vector, new: FieldType) -
             text = pa.array(vector.values, mask=vector.nulls).cast(pa.string())
             return _texts_of_batch(Vector(new, text, vector.nulls), new)
         return None
+    if old.family == Family.STRING and new.Tp in INTEGER_BITS:
+        return _integers_of_texts(vector, new)
     same = old.family == new.family and old.family in (Family.STRING, Family.BYTES)
     texts = TypeCode.ENUM not in (old.Tp, new.Tp) and TypeCode.SET not in (old.Tp, new.Tp)
     padded = old.family == Family.BYTES and TypeCode.STRING in (old.Tp, new.Tp)
     return _texts_of_batch(vector, new) if same and texts and not padded else None
+
+
+def _integers_of_texts(vector: Vector, new: FieldType) -> Vector | None:
+    if vector.field.Tp in (TypeCode.ENUM, TypeCode.SET):
+        return None
+    plain = pc.all(pc.match_substring_regex(vector.values, _PLAIN_INTEGER), min_count=0).as_py()
+    if not plain:
+        return None
+    numbers = np.asarray(vector.values.cast(pa.int64()).fill_null(0))
+    low, high = bounds_of(new)
+    least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if not low <= least <= most <= high:
+        return None
+    return Vector(new, numbers.astype("<u8" if new.unsigned else "<i8"), vector.nulls)
 
 
 def _texts_of_batch(vector: Vector, new: FieldType) -> Vector | None:

@@ -207,8 +207,9 @@ def apply_chain(
 
 def apply_bulk(transaction: Writing, bulk: Bulk, moved: Moved) -> BulkResult:
     """Put sorted keys where nothing stands; see Store.bulk."""
+    read_many = partial(_read_many, transaction, moved)
     for requirement in bulk.requirements:
-        check(requirement, transaction.get)
+        check(requirement, transaction.get, read_many)
     if bulk.keys and max(map(len, bulk.keys)) > LONGEST_KEY:
         require_short(max(bulk.keys, key=len))
     sequence, stamp = _next_sequence(transaction)

@@ -30,15 +30,7 @@ from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import (
-    Packet,
-    Requirement,
-    Snapshot,
-    Span,
-    Unchanged,
-    Write,
-    WriteKind,
-)
+from exuvia.kv.packet import SEQUENCE_BYTES, Requirement, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -50,11 +42,23 @@ from exuvia.pipeline.verify.judge import row_name
 
 
 class Unwritten(NamedTuple):
-    """A row to be written: its new payload, if it is still the one of that sequence."""
+    """Rows to be written, in key order: their new payloads, if they are still the ones whose stored
+    values begin with these stamps (8 bytes each)."""
 
-    key: bytes
-    sequence: int
-    payload: bytes
+    keys: list[bytes]
+    stamps: bytes
+    payloads: list[bytes]
+
+    def part(self, start: int, end: int) -> "Unwritten":
+        """Some of them."""
+        stamps = self.stamps[start * SEQUENCE_BYTES : end * SEQUENCE_BYTES]
+        return Unwritten(self.keys[start:end], stamps, self.payloads[start:end])
+
+    def before(self, rest: "Unwritten") -> "Unwritten":
+        """These, then the rest."""
+        return Unwritten(
+            self.keys + rest.keys, self.stamps + rest.stamps, self.payloads + rest.payloads
+        )
 
 
 def change_of(table: Table, column_id: int) -> ColumnChange:
@@ -96,62 +100,63 @@ class Rewrite:
             yield from self._write(rows)
             self._rows += len(keys)
             start = k.after(keys[-1])
-        yield self._commit([], True)
+        yield self._batch(Unwritten([], b"", []), self._rows, True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
-    def _prepared(
-        self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]
-    ) -> list[Unwritten]:
+    def _prepared(self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]) -> Unwritten:
         """Those of the rows that are to be written."""
         skip = snapshot.skip
-        lacking = [n for n, raw in enumerate(raws) if layout_id_of(raw, skip) not in self._done]
+        lacking = without(self._done, raws, skip)
+        if len(lacking) < len(raws):
+            keys, raws = [keys[n] for n in lacking], [raws[n] for n in lacking]
         if not lacking:
-            return []
-        keys, raws = [keys[n] for n in lacking], [raws[n] for n in lacking]
+            return Unwritten([], b"", [])
         new = rewritten(self._table, self._change, keys, raws, skip)
-        sequences = snapshot.sequences(raws).tolist()
-        return [
-            Unwritten(key, sequence, payload)
-            for key, sequence, payload in zip(keys, sequences, new, strict=True)
-        ]
+        stamps = snapshot.sequences(raws).astype("<u8").tobytes()
+        return Unwritten(keys, stamps, new)
 
-    def _write(self, rows: list[Unwritten]) -> Iterator[Batch]:
+    def _write(self, rows: Unwritten) -> Iterator[Batch]:
         """Batch by batch; what is left of a refused one is written as it stands now."""
-        start = 0
-        while start < len(rows):
+        done, start = self._rows, 0
+        while start < len(rows.keys):
             self._pace.bounded(self._dial.read().batch_rows)
-            batch = rows[start : start + self._pace.rows]
+            end = start + self._pace.rows
+            batch = rows.part(start, end)
             try:
-                done = self._commit(batch, False)
+                written = self._batch(batch, done + len(batch.keys), False)
             except Conflict:
                 self._pace.refused()
-                with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-                    raws = snapshot.get_many([row.key for row in batch])
-                keys = [row.key for row in batch if row.key in raws]
-                now = self._prepared(snapshot, keys, [raws[key] for key in keys])
-                rows[start : start + len(batch)] = now
+                rows = self._as_it_stands(batch.keys).before(rows.part(end, len(rows.keys)))
+                start = 0
                 yield Batch(0, 0.0, 0.0)
                 continue
-            start += len(batch)
-            yield done
+            done, start = done + len(batch.keys), end
+            yield written
 
-    def _commit(self, batch: list[Unwritten], last: bool) -> Batch:
-        """One transaction; the last of a task says that its span is finished."""
+    def _as_it_stands(self, keys: list[bytes]) -> Unwritten:
+        """Those of the rows that are still to be written, from a new snapshot."""
+        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
+            raws = snapshot.get_many(keys)
+            keys = [key for key in keys if key in raws]
+            return self._prepared(snapshot, keys, [raws[key] for key in keys])
+
+    def _batch(self, batch: Unwritten, rows: int, last: bool) -> Batch:
+        """One transaction; the last of a task says that its span is finished. `rows`: that are
+        done with it."""
         self._batches += 1
-        rows = self._rows + len(batch)
-        progress = TaskProgress(rows, self._of, self._batches, len(batch), last)
+        progress = TaskProgress(rows, self._of, self._batches, len(batch.keys), last)
         puts = checkpoint.pairs_of(self._task, progress)
-        writes = [Write(WriteKind.PUT, row.key, row.payload) for row in batch]
-        writes += [Write(WriteKind.PUT, key, payload) for key, payload in puts]
-        required: list[Requirement] = [
-            Unchanged(row.key, row.sequence, "lost update") for row in batch
-        ]
+        required: list[Requirement] = [*self._task.order.fences]
+        if batch.keys:
+            required.append(Standing(batch.keys, batch.stamps, "lost update"))
         began = self._monotonic()
-        self._store.commit(Packet(writes, [*self._task.order.fences, *required], ()))
-        self._written += len(batch)
+        self._store.bulk(batch.keys, batch.payloads, required, puts, overwrite=True)
+        self._written += len(batch.keys)
         settings = self._dial.read()
-        paced = self._pace.succeeded(len(batch), self._monotonic() - began, settings.batch_s)
-        size = sum(len(row.key) + len(row.payload) for row in batch)
+        paced = self._pace.succeeded(len(batch.keys), self._monotonic() - began, settings.batch_s)
+        if not settings.write_speed:
+            return paced
+        size = sum(map(len, batch.keys)) + sum(map(len, batch.payloads))
         return held_back(paced, size, settings, self._task.order.at_once)
 
 
@@ -162,6 +167,15 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
         for layout in table.info.exuvia_layouts
         if any(stored.column == column_id for stored in layout.columns)
     )
+
+
+def without(layout_ids: frozenset[int], raws: list[bytes], skip: int) -> Sequence[int]:
+    """Positions of the rows that name none of these layouts."""
+    named = {raw[skip : skip + 2]: raw for raw in raws}  # few
+    others = {head for head, raw in named.items() if layout_id_of(raw, skip) not in layout_ids}
+    if len(others) in (0, len(named)):
+        return range(len(raws)) if others else ()
+    return [n for n, raw in enumerate(raws) if raw[skip : skip + 2] in others]
 
 
 def rewritten(
@@ -265,8 +279,7 @@ def verify_column(store: Store, task: Task) -> Steps:
             values = columns.column(change.source)
             converted = type_change_batch.converted_batch(change, values)
             stands = columns.column(change.position)
-            lacking = {n for n, raw in enumerate(raws) if layout_id_of(raw, skip) not in done}
-            bad = sorted(lacking | set(differing(converted, stands)))
+            bad = sorted({*without(done, raws, skip), *differing(converted, stands)})
             faults.add(keys, values, bad)
             yield Batch(len(raws), 0.0)
     return faults.outcome(task)
