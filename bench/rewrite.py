@@ -15,16 +15,15 @@ CPU is that of this process and of all its children (Spark's JVM and Python work
 
 import argparse
 import os
-import resource
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.add_index import publish, rows_of, table_of
+from bench.products import Meter
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.convert.type_change import ChangeKind
@@ -42,33 +41,12 @@ TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=20, Decimal=0, Charset="utf8mb4", Col
 
 
 class Timing(NamedTuple):
-    """One change. Unit: s; `slowest` is the least rate that its row ever showed, rows/s."""
+    """One change. Unit: s; `least`: the lowest rate its row showed, rows/s."""
 
     wall_s: float
     cpu_s: float
     phases: dict[str, float]
-    slowest: float
-
-
-def cpu_s() -> float:
-    """Of this process and its descendants, living ones too. Unit: s."""
-    ticks, tick_s = 0, os.sysconf("SC_CLK_TCK")
-    parents = dict(_parents())
-    mine = {os.getpid()}
-    for _ in range(8):
-        mine |= {pid for pid, (parent, _) in parents.items() if parent in mine}
-    ticks = sum(parents[pid][1] for pid in mine if pid in parents)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ticks / tick_s + ended.ru_utime + ended.ru_stime
-
-
-def _parents() -> Iterator[tuple[int, tuple[int, int]]]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        yield int(folder.name), (int(fields[1]), int(fields[11]) + int(fields[12]))
+    least: float
 
 
 def changing(info: TableInfo, to: FieldType) -> tuple[TableInfo, TableInfo, Reorg]:
@@ -100,24 +78,25 @@ def narrowing(info: TableInfo, to: FieldType) -> tuple[TableInfo, Reorg]:
 
 def timed(reorg: PhaseRunner) -> Timing:
     """Steps it to its end."""
-    began, cpu = time.perf_counter(), cpu_s()
     phases: dict[str, float] = {}
-    at, label, slowest = began, "", 0.0
-    while True:
-        reached = reorg.step(time.monotonic())
-        now = time.perf_counter()
-        phases[label] = phases.get(label, 0.0) + now - at
-        at = now
-        label = reorg.kernel
-        if isinstance(reached, Done):
-            phases.pop("", None)
-            return Timing(now - began, cpu_s() - cpu, phases, slowest)
-        if not isinstance(reached, Running | Waiting):
-            raise SystemExit(f"the reorg ended as {reached}")
-        if isinstance(reached, Running):
-            slowest = min(slowest, reached.rows_per_s)
-            if reached.wake_s:
-                time.sleep(min(reached.wake_s, 0.05))
+    least = 0.0
+    with Meter(os.getpid()) as meter:
+        at = time.perf_counter()
+        while True:
+            kernel = reorg.kernel
+            reached = reorg.step(time.monotonic())
+            if isinstance(reached, Running):
+                least = min(least, reached.rows_per_s)
+                if reached.wake_s:
+                    time.sleep(min(reached.wake_s, 0.05))
+            now = time.perf_counter()
+            phases[kernel] = phases.get(kernel, 0.0) + now - at
+            at = now
+            if isinstance(reached, Done):
+                break
+            if not isinstance(reached, Running | Waiting):
+                raise SystemExit(f"the reorg ended as {reached}")
+    return Timing(meter.usage.wall_s, meter.usage.cpu_s, phases, least)
 
 
 def measure(rows: int, profiles: list[str], folder: Path, inline: bool) -> None:
@@ -167,9 +146,7 @@ def _set(store: Store, profile: str) -> None:
     txn.commit()
 
 
-def _run(
-    store: Store, spark: Spark | None, info: TableInfo, revision: int, plan: Reorg
-) -> Timing:
+def _run(store: Store, spark: Spark | None, info: TableInfo, revision: int, plan: Reorg) -> Timing:
     return timed(PhaseRunner(store, revision, 1, publish(store, info, revision), plan, spark))
 
 
@@ -179,7 +156,7 @@ def shown(what: str, rows: int, timing: Timing) -> None:
     print(
         f"{what:>16}   {timing.wall_s:6.2f} s   {rows / timing.wall_s:>9,.0f} rows/s"
         f"   CPU {timing.cpu_s:6.2f} s   {phases}"
-        f"{'   a rate below 0: ' + format(timing.slowest, '.0f') if timing.slowest < 0 else ''}",
+        f"{'   a rate below 0: ' + format(timing.least, '.0f') if timing.least < 0 else ''}",
         flush=True,
     )
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.base.types import INTEGER_BITS, FieldType, Flag, TypeCode
 from exuvia.catalog.columns import vector_of
 from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter, kind_of
@@ -152,6 +152,9 @@ PAIRS = [
     (text(), text(length=3)),
     (text(), CHAR),
     (text(), INT),
+    (text(), TINY),
+    (text(length=25), BIG),
+    (text(length=25), integer(TypeCode.LONGLONG, UNSIGNED)),
     (text(charset="binary"), text(length=3, charset="binary")),
     (text(charset="binary"), BINARY),
 ]
@@ -161,12 +164,15 @@ VALUES = {
     TypeCode.NEWDECIMAL: st.decimals(-99999999, 99999999, places=2),
 }
 TEXTS = st.text("12a .", max_size=6)
+DIGITS = st.from_regex(r"[-+]?[0-9]{1,20}\n?", fullmatch=True) | st.integers(-200, 300).map(str)
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 @given(data=st.data())
 def test_as_columns_as_one_by_one(old, new, data):
     texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
+    if old.Charset != "binary" and new.Tp in INTEGER_BITS:
+        texts = DIGITS | TEXTS
     one = VALUES.get(old.Tp, texts)
     values = data.draw(st.lists(st.none() | one, max_size=6))
     change = ColumnChange(0, 0, converter(old, new, "c"), False, "c", None, old, new)

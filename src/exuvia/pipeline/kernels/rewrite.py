@@ -5,7 +5,8 @@
       -> its values        the old column's, converted as columns (catalog/convert)
       -> payloads          whole rows in the newest layout
     then batches, each requiring the reorg's epoch (law 2) and of every row that it is still the one
-    that was read: a row that changed since was written by somebody who knows the hidden column
+    that was read: a row that changed since was written by somebody who knows the hidden column;
+    several wait for the disk together (Store.bulk_chain)
       a conflict           that batch is read again; what is left of it is written
     the last batch says that the span is finished
 
@@ -30,7 +31,7 @@ from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import SEQUENCE_BYTES, Requirement, Snapshot, Span, Standing
+from exuvia.kv.packet import SEQUENCE_BYTES, Bulk, Requirement, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -82,7 +83,7 @@ class Rewrite:
         self._done = layouts_with(self._table, task.order.changing)
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(dial.read().batch_rows)
+        self._pace = BatchSize(CHUNK_ROWS)
         self._of = store.count(task.span)
         self._rows = self._written = self._batches = 0
 
@@ -100,7 +101,7 @@ class Rewrite:
             yield from self._write(rows)
             self._rows += len(keys)
             start = k.after(keys[-1])
-        yield self._batch(Unwritten([], b"", []), self._rows, True)
+        yield self._chain(Unwritten([], b"", []), 1, self._rows, True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
     def _prepared(self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]) -> Unwritten:
@@ -119,18 +120,17 @@ class Rewrite:
         """Batch by batch; what is left of a refused one is written as it stands now."""
         done, start = self._rows, 0
         while start < len(rows.keys):
-            self._pace.bounded(self._dial.read().batch_rows)
-            end = start + self._pace.rows
-            batch = rows.part(start, end)
+            size = min(self._dial.read().batch_rows, self._pace.rows)
+            part = rows.part(start, start + self._pace.rows)
             try:
-                written = self._batch(batch, done + len(batch.keys), False)
+                written = self._chain(part, size, done, False)
             except Conflict:
                 self._pace.refused()
-                rows = self._as_it_stands(batch.keys).before(rows.part(end, len(rows.keys)))
-                start = 0
+                keys, rest = part.keys[:size], rows.part(start + size, len(rows.keys))
+                rows, start = self._as_it_stands(keys).before(rest), 0
                 yield Batch(0, 0.0, 0.0)
                 continue
-            done, start = done + len(batch.keys), end
+            done, start = done + written.rows, start + written.rows
             yield written
 
     def _as_it_stands(self, keys: list[bytes]) -> Unwritten:
@@ -140,24 +140,37 @@ class Rewrite:
             keys = [key for key in keys if key in raws]
             return self._prepared(snapshot, keys, [raws[key] for key in keys])
 
-    def _batch(self, batch: Unwritten, rows: int, last: bool) -> Batch:
-        """One transaction; the last of a task says that its span is finished. `rows`: that are
-        done with it."""
-        self._batches += 1
-        progress = TaskProgress(rows, self._of, self._batches, len(batch.keys), last)
-        puts = checkpoint.pairs_of(self._task, progress)
-        required: list[Requirement] = [*self._task.order.fences]
-        if batch.keys:
-            required.append(Standing(batch.keys, batch.stamps, "lost update"))
-        began = self._monotonic()
-        self._store.bulk(batch.keys, batch.payloads, required, puts, overwrite=True)
-        self._written += len(batch.keys)
+    def _chain(self, rows: Unwritten, size: int, done: int, last: bool) -> Batch:
+        """Transactions of `size` rows, as many of them as may wait for the disk together; the last
+        of a task says that its span is finished. `done`: rows before these."""
         settings = self._dial.read()
-        paced = self._pace.succeeded(len(batch.keys), self._monotonic() - began, settings.batch_s)
+        starts = range(0, max(1, len(rows.keys)), size)
+        if settings.write_speed:
+            starts = starts[:1]  # a rest after each
+        bulks = (
+            self._bulk(rows.part(at, at + size), n, done + at, last)
+            for n, at in enumerate(starts, 1)
+        )
+        began = self._monotonic()
+        results = self._store.bulk_chain(bulks, settings.batch_s)
+        seconds = self._monotonic() - began
+        number = min(len(rows.keys), len(results) * size)
+        self._written, self._batches = self._written + number, self._batches + len(results)
+        paced = self._pace.succeeded(number, seconds, settings.batch_s)
         if not settings.write_speed:
             return paced
-        size = sum(map(len, batch.keys)) + sum(map(len, batch.payloads))
-        return held_back(paced, size, settings, self._task.order.at_once)
+        put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
+        return held_back(paced, put, settings, self._task.order.at_once)
+
+    def _bulk(self, rows: Unwritten, number: int, done: int, last: bool) -> Bulk:
+        """One transaction: the rows, if they still are what was read, and how far the task is."""
+        count = len(rows.keys)
+        progress = TaskProgress(done + count, self._of, self._batches + number, count, last)
+        puts = checkpoint.pairs_of(self._task, progress)
+        required: list[Requirement] = [*self._task.order.fences]
+        if rows.keys:
+            required.append(Standing(rows.keys, rows.stamps, "lost update"))
+        return Bulk(rows.keys, rows.payloads, required, puts, overwrite=True)
 
 
 def layouts_with(table: Table, column_id: int) -> frozenset[int]:
