@@ -2,6 +2,7 @@
 did wrong (law 9)."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
@@ -13,11 +14,10 @@ from exuvia.catalog.model import SchemaState, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
+from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult
 from exuvia.pipeline import bulk
-from exuvia.pipeline.kernels import fill, rewrite
-from exuvia.pipeline.kernels.rewrite import Unwritten
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, change_column
 from exuvia.pipeline.settings import Fixed, PipelineSettings
@@ -30,7 +30,7 @@ DIAL = Fixed(PipelineSettings(span_rows=500, inline_rows=ROWS * 2, batch_rows=BA
 
 
 def changing(store: MemoryStore) -> tuple[Table, Reorg]:
-    """A table whose indexed column k is to become a text, in the state in which rows are written."""
+    """A table whose indexed column k is to become a text, in the state that writes rows."""
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
     bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(ROWS)]])
     old = info.column("k")
@@ -107,52 +107,53 @@ def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
 # -- planted ---------------------------------------------------------------------------------------
 
 
-def a_batch_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    made = rewrite.Rewrite._bulk
+Pairs = tuple[list[bytes], list[bytes]]
 
-    def dropping(
-        self: rewrite.Rewrite, rows: Unwritten, number: int, done: int, last: bool
-    ) -> Bulk:
-        whole = made(self, rows, number, done, last)
-        return whole._replace(keys=[], payloads=[], requirements=()) if done == BATCH else whole
 
-    patch.setattr(rewrite.Rewrite, "_bulk", dropping)
+def spoil(patch: pytest.MonkeyPatch, kind: bytes, how: Callable[[Pairs], Pairs]) -> None:
+    """The second batch that a kernel writes of rows (kind r) or entries (i) is another one."""
+    bulk_of, batches = MemoryStore.bulk, count()
+
+    def spoilt(self: MemoryStore, *arguments: object) -> BulkResult:
+        asked = Bulk(*arguments)  # type: ignore[arg-type]
+        if (
+            len(asked.keys) > 1
+            and asked.keys[0][HANDLE_AT - 1 : HANDLE_AT] == kind
+            and next(batches) == 1
+        ):
+            payloads = asked.payloads
+            each = [payloads] * len(asked.keys) if isinstance(payloads, bytes) else [*payloads]
+            keys, each = how(([*asked.keys], each))
+            asked = asked._replace(keys=keys, payloads=each, requirements=())
+        return bulk_of(self, *asked)
+
+    patch.setattr(MemoryStore, "bulk", spoilt)
+
+
+def a_batch_of_rows_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    spoil(patch, b"r", lambda _: ([], []))
 
 
 def a_row_is_written_wrong(patch: pytest.MonkeyPatch) -> None:
-    made = rewrite.rewritten
-
-    def wrong(*arguments: object) -> list[bytes]:
-        payloads = made(*arguments)  # type: ignore[arg-type]
-        return [payloads[0][:-1] + b"x", *payloads[1:]]
-
-    patch.setattr(rewrite, "rewritten", wrong)
+    spoil(patch, b"r", lambda pairs: (pairs[0], [pairs[1][0][:-1] + b"x", *pairs[1][1:]]))
 
 
 def a_batch_of_entries_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    made = fill.Fill._bulk
-
-    def dropping(self: fill.Fill, keys: list[bytes], values: bytes, at: int, *rest: object) -> Bulk:
-        whole = made(self, keys, values, at, *rest)  # type: ignore[arg-type]
-        return whole._replace(keys=[]) if not self._batches else whole
-
-    patch.setattr(fill.Fill, "_bulk", dropping)
+    spoil(patch, b"i", lambda _: ([], []))
 
 
 def an_entry_is_wrong(patch: pytest.MonkeyPatch) -> None:
-    made = fill.Fill._bulk
-
-    def wrong(self: fill.Fill, *arguments: object) -> Bulk:
-        whole = made(self, *arguments)  # type: ignore[arg-type]
-        keys = [bytes(key) for key in whole.keys]
-        return whole._replace(keys=[*keys[:-1], keys[-1] + b"\1"] if keys else keys)
-
-    patch.setattr(fill.Fill, "_bulk", wrong)
+    spoil(patch, b"i", lambda pairs: ([*pairs[0][:-1], pairs[0][-1] + b"\1"], pairs[1]))
 
 
 @pytest.mark.parametrize(
     "plant",
-    [a_batch_is_dropped, a_row_is_written_wrong, a_batch_of_entries_is_dropped, an_entry_is_wrong],
+    [
+        a_batch_of_rows_is_dropped,
+        a_row_is_written_wrong,
+        a_batch_of_entries_is_dropped,
+        an_entry_is_wrong,
+    ],
     ids=lambda plant: plant.__name__,
 )
 def test_verification_finds_what_a_kernel_did_wrong(

@@ -105,7 +105,7 @@ def writers_do_not_convert(patch):
 
 
 def nothing_is_rewritten(patch):
-    patch.setattr(rewrite.Rewrite, "_prepared", lambda self, *_: rewrite.Unwritten([], b"", []))
+    patch.setattr(rewrite.Rewrite, "_prepared", lambda self, *_: rewrite.NOTHING)
 
 
 @pytest.mark.parametrize(

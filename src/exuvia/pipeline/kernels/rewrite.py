@@ -31,7 +31,7 @@ from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import SEQUENCE_BYTES, Bulk, Requirement, Snapshot, Span, Standing
+from exuvia.kv.packet import Bulk, Requirement, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -43,23 +43,24 @@ from exuvia.pipeline.verify.judge import row_name
 
 
 class Unwritten(NamedTuple):
-    """Rows to be written, in key order: their new payloads, if they are still the ones whose stored
-    values begin with these stamps (8 bytes each)."""
+    """Rows to be written, in key order: their new payloads, if they are still the ones of these
+    sequences (uint64)."""
 
     keys: list[bytes]
-    stamps: bytes
+    sequences: Array
     payloads: list[bytes]
 
     def part(self, start: int, end: int) -> "Unwritten":
         """Some of them."""
-        stamps = self.stamps[start * SEQUENCE_BYTES : end * SEQUENCE_BYTES]
-        return Unwritten(self.keys[start:end], stamps, self.payloads[start:end])
+        return Unwritten(self.keys[start:end], self.sequences[start:end], self.payloads[start:end])
 
     def before(self, rest: "Unwritten") -> "Unwritten":
         """These, then the rest."""
-        return Unwritten(
-            self.keys + rest.keys, self.stamps + rest.stamps, self.payloads + rest.payloads
-        )
+        sequences = np.concatenate([self.sequences, rest.sequences])
+        return Unwritten(self.keys + rest.keys, sequences, self.payloads + rest.payloads)
+
+
+NOTHING = Unwritten([], np.zeros(0, np.uint64), [])
 
 
 def change_of(table: Table, column_id: int) -> ColumnChange:
@@ -101,7 +102,7 @@ class Rewrite:
             yield from self._write(rows)
             self._rows += len(keys)
             start = k.after(keys[-1])
-        yield self._chain(Unwritten([], b"", []), 1, self._rows, True)
+        yield self._chain(NOTHING, 1, self._rows, True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
     def _prepared(self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]) -> Unwritten:
@@ -111,10 +112,9 @@ class Rewrite:
         if len(lacking) < len(raws):
             keys, raws = [keys[n] for n in lacking], [raws[n] for n in lacking]
         if not lacking:
-            return Unwritten([], b"", [])
+            return NOTHING
         new = rewritten(self._table, self._change, keys, raws, skip)
-        stamps = snapshot.sequences(raws).astype("<u8").tobytes()
-        return Unwritten(keys, stamps, new)
+        return Unwritten(keys, snapshot.sequences(raws), new)
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
         """Batch by batch; what is left of a refused one is written as it stands now."""
@@ -169,7 +169,8 @@ class Rewrite:
         puts = checkpoint.pairs_of(self._task, progress)
         required: list[Requirement] = [*self._task.order.fences]
         if rows.keys:
-            required.append(Standing(rows.keys, rows.stamps, "lost update"))
+            stamps = rows.sequences.astype("<u8").tobytes()
+            required.append(Standing(rows.keys, stamps, "lost update"))
         return Bulk(rows.keys, rows.payloads, required, puts, overwrite=True)
 
 
