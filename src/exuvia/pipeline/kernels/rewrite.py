@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused, counted
+from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_batch import encode, layout_id_of
@@ -145,8 +146,8 @@ class Rewrite:
         of a task says that its span is finished. `done`: rows before these."""
         settings = self._dial.read()
         starts = range(0, max(1, len(rows.keys)), size)
-        if settings.write_speed:
-            starts = starts[:1]  # a rest after each
+        if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
+            starts = starts[:1]  # who set that wants it slow
         bulks = (
             self._bulk(rows.part(at, at + size), n, done + at, last)
             for n, at in enumerate(starts, 1)
