@@ -110,13 +110,18 @@ class Renderer:
     def condition(self, expr: Expr) -> str:
         """SQL of the expression as a BOOLEAN."""
         if isinstance(expr, Call) and not is_constant(expr):
-            maker = CONDITIONS.get(expr.function)
-            found = None if maker is None else maker(expr, self)
+            found = self._compared(expr)
             if found is not None:
                 return found
         if isinstance(expr, Subquery) and expr.kind != "scalar":
             return self.leaf(expr)
         return f"({self.number(expr)} <> 0)"
+
+    def _compared(self, expr: Call) -> str | None:
+        maker = CONDITIONS.get(expr.function)
+        if maker is None or any(_is_null_column(part) for part in expr.arguments):
+            return None
+        return maker(expr, self)
 
     def filter(self, expr: Expr) -> str:
         """As `condition`, where what is NULL is left out like what is false."""
@@ -155,7 +160,7 @@ class Renderer:
         if maker is not None:
             return maker(expr, self)
         if expr.function in CONDITIONS:
-            found = CONDITIONS[expr.function](expr, self)
+            found = self._compared(expr)
             return None if found is None else f"CAST({found} AS BIGINT)"
         return None
 
