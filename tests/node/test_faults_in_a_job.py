@@ -17,7 +17,7 @@ from support.kv_children import hear, start, stop
 from support.node_processes import ROOT, NodeProcess, running_nodes, until
 from support.store_faults import ANY, FOREVER, SLOT, WRITE, Faults
 
-ROWS = 3000
+ROWS = 1500
 BATCH = 500
 ADD, DROP = "ALTER TABLE d.t ADD INDEX ib (b, c)", "ALTER TABLE d.t DROP INDEX ib"
 TOLD = {1021, 1026, 1180, 8022, 8027}
