@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -217,18 +216,6 @@ def test_all_end_in_order_and_none_outlives_its_keeper(tmp_path: Path) -> None:
             until(lambda children=children: not any(map(is_alive, children)))
         finally:
             node.kill()
-
-
-def test_a_port_that_is_taken_is_said_and_nothing_begins(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        node = NodeProcess(f"lmdb://{tmp_path}/store", tmp_path / "log", options=("--port", port))
-        try:
-            assert node.process.wait(20) == 1
-            assert "ddress already in use" in (tmp_path / "log").read_text()
-        finally:
-            node.kill()
-    assert not (tmp_path / "store").exists()
 
 
 # -- who takes a client ----------------------------------------------------------------------------

@@ -157,7 +157,8 @@ def test_a_node_that_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
         node = NodeProcess(f"lmdb://{tmp_path}/s", tmp_path / "log", options=("--port", port))
         assert node.process.wait(20) == 1
         node.close()
-    assert "address already in use" in (tmp_path / "log").read_text()
+    assert "Address already in use" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "s").exists()
     wrong = NodeProcess("nosuch:store", tmp_path / "log2")
     assert wrong.process.wait(20) == 1
     wrong.close()

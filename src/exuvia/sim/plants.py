@@ -30,9 +30,8 @@ from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.events import notifier
 from exuvia.kv import keys as k
 from exuvia.kv import memory, packet, transaction, validate
-from exuvia.kv.packet import Packet, Unchanged
+from exuvia.kv.packet import Standing
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.kernels import rewrite
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
 
@@ -157,13 +156,21 @@ def same_epoch() -> Iterator[None]:
 @contextmanager
 def rewrite_overwrites() -> Iterator[None]:
     """The rewrite requires its epoch alone."""
-    honest = Packet
+    honest = memory.MemoryStore.bulk
 
-    def packet(writes: Any, requirements: Any, channels: Any) -> Any:
-        kept = [each for each in requirements if not isinstance(each, Unchanged)]
-        return honest(writes, kept, channels)
+    def bulk(
+        self: Any,
+        keys: Any,
+        payloads: Any,
+        requirements: Any = (),
+        puts: Any = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> Any:
+        kept = [each for each in requirements if not isinstance(each, Standing)]
+        return honest(self, keys, payloads, kept, puts, report, overwrite)
 
-    with _replaced(rewrite, "Packet", packet):
+    with _replaced(memory.MemoryStore, "bulk", bulk):
         yield
 
 

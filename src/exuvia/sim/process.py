@@ -126,14 +126,16 @@ class NodeStore(ForwardingStore):
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """As the shared store; what stood before is shown to the law of fills."""
+        """As the shared store; what stood before is shown to the law of fills. What is to replace
+        is none: a rewrite's rows, whose values the clients know."""
         fate = self._fate()
         self._guard(fate, "before")
         view = self.shared.snapshot()
         before = {key: view.get(key) for key in keys}
         view.close()
         result = self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
-        self._filled(keys, before)
+        if not overwrite:
+            self._filled(keys, before)
         self._committed((), [*keys, *(key for key, _ in puts)])
         self._guard(fate, "after")
         return result
