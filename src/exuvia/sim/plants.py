@@ -30,7 +30,7 @@ from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.events import notifier
 from exuvia.kv import keys as k
 from exuvia.kv import memory, packet, transaction, validate
-from exuvia.kv.packet import Standing
+from exuvia.kv.packet import Bulk, Standing
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
@@ -105,22 +105,21 @@ def loose_fence() -> Iterator[None]:
 
 
 @contextmanager
-def fill_overwrites() -> Iterator[None]:
-    """Put, present or not."""
+def _bulks(changed: Callable[[Bulk], Bulk]) -> Iterator[None]:
+    """The store is asked for something else."""
     honest = memory.MemoryStore.bulk
 
-    def bulk(
-        self: Any,
-        keys: Any,
-        payloads: Any,
-        requirements: Any = (),
-        puts: Any = (),
-        report: bool = False,
-        overwrite: bool = False,
-    ) -> Any:
-        return honest(self, keys, payloads, requirements, puts, report, True)
+    def bulk(self: Any, *arguments: Any) -> Any:
+        return honest(self, *changed(Bulk(*arguments)))
 
     with _replaced(memory.MemoryStore, "bulk", bulk):
+        yield
+
+
+@contextmanager
+def fill_overwrites() -> Iterator[None]:
+    """Put, present or not."""
+    with _bulks(lambda asked: asked._replace(overwrite=True)):
         yield
 
 
@@ -156,21 +155,12 @@ def same_epoch() -> Iterator[None]:
 @contextmanager
 def rewrite_overwrites() -> Iterator[None]:
     """The rewrite requires its epoch alone."""
-    honest = memory.MemoryStore.bulk
 
-    def bulk(
-        self: Any,
-        keys: Any,
-        payloads: Any,
-        requirements: Any = (),
-        puts: Any = (),
-        report: bool = False,
-        overwrite: bool = False,
-    ) -> Any:
-        kept = [each for each in requirements if not isinstance(each, Standing)]
-        return honest(self, keys, payloads, kept, puts, report, overwrite)
+    def unchecked(asked: Bulk) -> Bulk:
+        kept = [each for each in asked.requirements if not isinstance(each, Standing)]
+        return asked._replace(requirements=kept)
 
-    with _replaced(memory.MemoryStore, "bulk", bulk):
+    with _bulks(unchecked):
         yield
 
 
