@@ -19,11 +19,11 @@ import random
 import signal
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pymysql
@@ -39,8 +39,11 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
 from support.node_processes import NodeProcess, end_all, is_alive, until
 
+Answer = TypeVar("Answer")
+
 MARK = "EXUVIA_TEST_MARK"
 PATIENCE_S = 90.0
+SILENT = (8027,)  # a member that slept too long, until it has joined again
 
 
 class Process(NamedTuple):
@@ -224,6 +227,22 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
+def served(question: Callable[[], Answer]) -> Answer:
+    """Its answer; asked again while a busy machine keeps the node from renewing its lease."""
+    told: list[Answer] = []
+
+    def answered() -> bool:
+        try:
+            told.append(question())
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in SILENT:
+                raise
+        return bool(told)
+
+    until(answered, PATIENCE_S, "a node does not serve")
+    return told[0]
+
+
 def begin(node: NodeProcess, statement: str) -> Any:
     """Send a statement and do not wait for its answer; the connection.
 
@@ -236,10 +255,14 @@ def begin(node: NodeProcess, statement: str) -> Any:
 
 def jobs(node: NodeProcess, ended: int = 10) -> list[dict[str, Any]]:
     """ADMIN SHOW DDL JOBS by column name: those under way, and the last `ended` others."""
-    made = node.connect(cursorclass=pymysql.cursors.DictCursor)
-    with made as connection, connection.cursor() as cursor:
-        cursor.execute(f"ADMIN SHOW DDL JOBS {ended}")
-        return list(cursor.fetchall())
+
+    def shown() -> list[dict[str, Any]]:
+        made = node.connect(cursorclass=pymysql.cursors.DictCursor)
+        with made as connection, connection.cursor() as cursor:
+            cursor.execute(f"ADMIN SHOW DDL JOBS {ended}")
+            return list(cursor.fetchall())
+
+    return served(shown)
 
 
 def job_of(node: NodeProcess, kind: str) -> dict[str, Any]:

@@ -56,11 +56,13 @@ def nodes(pair: Nodes) -> Nodes:
 
 
 def stop(pid: int, store: Any) -> None:
-    """SIGSTOP, not inside a write transaction: whoever stops there is ended by those who wait."""
+    """SIGSTOP, neither inside a write transaction nor next in turn for one: whoever stops there is
+    ended by those who wait, and until then they wait."""
     while True:
         end_by_pid(pid, signal.SIGSTOP)
         until(lambda: is_stopped(pid))
-        if store.environment.gate.holders().blamed != pid:
+        holders = store.environment.gate.holders()
+        if pid not in (holders.turn, holders.writer):
             return
         end_by_pid(pid, signal.SIGCONT)
         threading.Event().wait(0.03)  # let it finish what it was stopped in

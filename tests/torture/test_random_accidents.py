@@ -23,7 +23,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pymysql
 import pytest
@@ -31,6 +31,7 @@ import pytest
 from support.node_processes import ROOT, NodeProcess, children_of, until
 from support.torture import (
     PATIENCE_S,
+    SILENT,
     Nodes,
     Writer,
     end_by_pid,
@@ -38,9 +39,8 @@ from support.torture import (
     jobs,
     nodes_to_hurt,
     run,
+    served,
 )
-
-Answer = TypeVar("Answer")
 
 LEASE_S = 2.0
 LONGEST_QUIET_S = 1.2
@@ -51,7 +51,6 @@ HARMLESS = ("the parent ended before its child began",)
 ROWS = 300
 TABLES = ("t0", "t1")
 LOST = (0, 2003, 2006, 2013)
-SILENT = (8027,)  # a member that slept too long, until it has joined again
 OVERTAKEN = (8028, 1412, 1213)  # a transaction that a change or another one overtook
 RACED = {
     1050: "the table is there",
@@ -380,22 +379,6 @@ def asked(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
     return served(lambda: run(node, statement))
 
 
-def served(question: Callable[[], Answer]) -> Answer:
-    """Its answer; asked again while a busy machine keeps the node from renewing its lease."""
-    told: list[Answer] = []
-
-    def answered() -> bool:
-        try:
-            told.append(question())
-        except pymysql.err.OperationalError as error:
-            if error.args[0] not in SILENT:
-                raise
-        return bool(told)
-
-    until(answered, PATIENCE_S, "a node does not serve")
-    return told[0]
-
-
 def answers(node: NodeProcess) -> bool:
     try:
         return run(node, "SELECT 1") == [(1,)]
@@ -405,7 +388,7 @@ def answers(node: NodeProcess) -> bool:
 
 
 def unfinished(node: NodeProcess) -> list[dict[str, Any]]:
-    return [job for job in served(lambda: jobs(node)) if job["END_TIME"] is None]
+    return [job for job in jobs(node) if job["END_TIME"] is None]
 
 
 class Told(NamedTuple):
@@ -472,7 +455,7 @@ def play(nodes: Nodes, seed: str, accidents: int, a_round: int, seconds: float) 
             hurt.seen, sum((each.ended for each in others), told.changes), told.commits + commits
         )
         print(f"{time.monotonic() - began:.0f} s: {told}", flush=True)
-    ends = Counter(f"{job['STATE']}" for job in served(lambda: jobs(nodes.living()[0], 1_000_000)))
+    ends = Counter(f"{job['STATE']}" for job in jobs(nodes.living()[0], 1_000_000))
     print(f"jobs by their ends: {dict(ends)}")
     return told
 
