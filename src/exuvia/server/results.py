@@ -13,8 +13,9 @@ Chunks of about 64 KB leave as they are ready, so that a large answer never exis
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from exuvia.base.types import (
     INTEGER_BITS,
@@ -29,11 +30,12 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import unfilled
 from exuvia.server import packets
 from exuvia.server.packets import Outgoing
-from exuvia.sql.result import OutputColumn, Result, Row, text_type
+from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row, text_type
 
 PARAMETER = OutputColumn("?", text_type(255))
 CHUNK_BYTES = 1 << 16
 Encoder = Callable[[Any], bytes]
+Made = TypeVar("Made")
 _LENGTHS = [packets.length(size) for size in range(251)]
 _FIXED = {8: Struct("<b"), 16: Struct("<h"), 24: Struct("<i"), 32: Struct("<i"), 64: Struct("<q")}
 _FIXED_UNSIGNED = {
@@ -171,9 +173,22 @@ def answer(
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
     """The count of columns and their definitions."""
-    outgoing.add(packets.length(len(columns)))
-    for column in columns:
-        outgoing.add(packets.column(column))
+    for payload in _kept(columns, "definitions", partial(_definitions, columns)):
+        outgoing.add(payload)
+
+
+def _definitions(columns: Sequence[OutputColumn]) -> list[bytes]:
+    return [packets.length(len(columns)), *map(packets.column, columns)]
+
+
+def _kept(columns: Sequence[OutputColumn], what: object, make: Callable[[], Made]) -> Made:
+    """What was made of a plan's columns before, or what is made of others now."""
+    if not isinstance(columns, PlanColumns):
+        return make()
+    made: Made | None = columns.kept.get(what)
+    if made is None:
+        made = columns.kept[what] = make()
+    return made
 
 
 def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> None:
@@ -192,10 +207,15 @@ def shown_type(column: OutputColumn) -> FieldType:
 
 def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
     """The rows alone; whole chunks leave."""
-    encoder_of = binary_encoder if binary else text_encoder
     encode_row = _binary_row if binary else _text_row
-    encoders = [encoder_of(shown_type(column), codec) for column in result.columns]
+    columns = result.columns
+    encoders = _kept(columns, (codec, binary), partial(_encoders, columns, codec, binary))
     for row in result.rows:
         outgoing.add(encode_row(row, encoders))
         if len(outgoing) >= CHUNK_BYTES:
             yield outgoing.take()
+
+
+def _encoders(columns: Sequence[OutputColumn], codec: str, binary: bool) -> list[Encoder]:
+    encoder_of = binary_encoder if binary else text_encoder
+    return [encoder_of(shown_type(column), codec) for column in columns]

@@ -2,14 +2,15 @@
 
     Result         columns (none for a statement without rows), rows, counts, warnings, info
     OutputColumn   what a client is told of a column: its name, its type and where it comes from
+    PlanColumns    the columns of a plan that is run again and again
     Note           one line of SHOW WARNINGS
 
 Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text
 or binary by the column's type (catalog/convert/values.py).
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode, Value
@@ -26,6 +27,17 @@ class OutputColumn(NamedTuple):
     origin_table: str = ""
     origin: str = ""
     database: str = ""
+
+
+class PlanColumns(list[OutputColumn]):
+    """The columns of a plan, never changed. `kept` has what the wire makes of them, so that it is
+    made once for a plan and not for each answer."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, columns: Iterable[OutputColumn]) -> None:
+        super().__init__(columns)
+        self.kept: dict[object, Any] = {}
 
 
 class Note(NamedTuple):

@@ -55,7 +55,7 @@ from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
-from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
@@ -310,7 +310,7 @@ class ReadRows(KeptPlan):
         self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], context: Context
     ) -> None:
         super().__init__(source.table, source.database, source.name)
-        self.columns: list[OutputColumn] = [item.column for item in items]
+        self.columns = PlanColumns(item.column for item in items)
         self._node = node
         self._items = items
         self._aggregates = items[0].aggregate is not None
@@ -532,7 +532,7 @@ class SmallRows(Plan):
         items: Sequence[OutputItem],
         context: Context,
     ) -> None:
-        self.columns = [item.column for item in items]
+        self.columns = PlanColumns(item.column for item in items)
         self._rows = rows
         self._items = items
         where = node.args.get("where")
