@@ -65,11 +65,10 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
         if ends_in_handle or nulls is None:
             return EntryKeys(keys, nulls)
         return EntryKeys(_with_handles(keys, columns, nulls), nulls)
-    found = _joined_keys(form, parts, columns)
-    if ends_in_handle:
-        handles = columns.handle_list()
-        return EntryKeys([k + h for k, h in zip(found, handles, strict=True)], nulls)
-    return EntryKeys(found if nulls is None else _with_handles(found, columns, nulls), nulls)
+    found = _joined_keys(form, parts, columns, ends_in_handle)
+    if ends_in_handle or nulls is None:
+        return EntryKeys(found, nulls)
+    return EntryKeys(_with_handles(found, columns, nulls), nulls)
 
 
 def _wrapped(part: Vector, kind: FieldType) -> Vector:
@@ -118,16 +117,40 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
 # -- everything else -------------------------------------------------------------------------------
 
 
-def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns) -> list[bytes]:
-    """Prefix and values of each row, cut where too long."""
+def _joined_keys(
+    form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool
+) -> list[bytes]:
+    """Prefix, values (cut where too long) and perhaps the handle of each row."""
     lengths = [part.length for part in form.info.idx_cols]
     encoded = [part_bytes(part, length) for part, length in zip(parts, lengths, strict=True)]
     kept = form.keys.limit - HASH_BYTES
+    longest = sum(pc.max(pc.binary_length(part)).as_py() or 0 for part in encoded)
+    if longest > kept and (cut_keys := _cut_keys(form, encoded)) is not None:
+        if not with_handle:
+            return cut_keys
+        return [key + handle for key, handle in zip(cut_keys, columns.handle_list(), strict=True)]
+    handles = [_arrow_handles(columns.handles)] if with_handle else []
+    return list(join_rows([pa.scalar(form.prefix), *encoded, *handles]).to_pylist())
+
+
+def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
+    """Prefix and values; None where no row's values are too long."""
     values = join_rows(encoded)
-    longest = pc.max(pc.binary_length(values)).as_py()
-    if longest is not None and longest > kept:
-        return [form.prefix + cut(value, form.keys.limit) for value in values.to_pylist()]
-    return list(join_rows([pa.scalar(form.prefix), values]).to_pylist())
+    if pc.max(pc.binary_length(values)).as_py() <= form.keys.limit - HASH_BYTES:
+        return None
+    return [form.prefix + cut(value, form.keys.limit) for value in values.to_pylist()]
+
+
+def _arrow_handles(handles: Keys) -> pa.Array:
+    """Handles as a column of bytes."""
+    if isinstance(handles, list):
+        return pa.array(handles, type=pa.binary())
+    width = handles.dtype.itemsize
+    ends = np.arange(0, (len(handles) + 1) * width, width, dtype=np.int32)
+    data = np.ascontiguousarray(handles).view(np.uint8)
+    return pa.Array.from_buffers(
+        pa.binary(), len(handles), [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    )
 
 
 _SPACE = 0x20

@@ -9,6 +9,7 @@ whose key ends in the handle instead), None in a plain index, where it is always
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def joined(parts: list[Keys]) -> Keys:
         return []
     first = parts[0]
     if isinstance(first, list) or any(isinstance(p, list) or p.dtype != first.dtype for p in parts):
-        return [key for part in parts for key in as_bytes(part)]
+        return list(chain.from_iterable(map(as_bytes, parts)))
     arrays: Array = np.concatenate(parts)
     return arrays
 
@@ -92,7 +93,7 @@ def in_order(parts: list[Keys]) -> Keys | Sorted:
     the keys are made anew when they are wanted."""
     first = parts[0] if parts else []
     if isinstance(first, list) or any(isinstance(p, list) or p.dtype != first.dtype for p in parts):
-        return sorted(key for part in parts for key in as_bytes(part))
+        return sorted(chain.from_iterable(map(as_bytes, parts)))
     matrices = [_matrix(part) for part in parts if not isinstance(part, list) and len(part)]
     columns = _varying_columns(matrices)
     if not matrices or len(columns) > WORD:
