@@ -45,6 +45,7 @@ class BadSpark:
     """Starts only waves that fail."""
 
     at_once = 2
+    is_started = True
 
     def obstacle(self) -> None:
         return None
@@ -60,7 +61,7 @@ def lost_wave(crew: Executor) -> None:
 
 def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
     crew = Executor(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
-    crew.choose(False)
+    crew.choose(1, 0)
     for _ in range(20):
         with pytest.raises(Unavailable, match="is tried again"):
             lost_wave(crew)
@@ -70,6 +71,20 @@ def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
             lost_wave(crew)
     with pytest.raises(Refused, match="failed 5 times: Python worker exited"):
         lost_wave(crew)
+
+
+def test_a_spark_that_is_not_started_leaves_more_to_this_process() -> None:
+    spark = BadSpark()
+    crew = Executor(MemoryStore(), spark, Fixed(), lambda: 0.0)  # type: ignore[arg-type]
+
+    def is_inline(rows: int, inline_rows: int) -> bool:
+        crew.choose(rows, inline_rows)
+        return crew.at_once == 1
+
+    assert is_inline(100, 100) and not is_inline(101, 100)
+    spark.is_started = False
+    assert is_inline(800, 100) and not is_inline(801, 100)
+    assert not is_inline(1, 0), "0: always Spark"
 
 
 def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

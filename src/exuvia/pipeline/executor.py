@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
+from exuvia.base.limits import COLD_INLINE
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
@@ -90,9 +91,12 @@ class Executor:
         self._wave: TaskBatch | None = None
         self._fruitless = 0
 
-    def choose(self, is_small: bool) -> None:
-        """Decide who does it. Without a Spark it is always this process."""
-        self._inline = is_small or self._spark is None
+    def choose(self, rows: int, inline_rows: int) -> None:
+        """Decide who does so many rows. Without a Spark it is always this process; while Spark is
+        not started, also what this process has done before the JVM would have begun."""
+        spark = self._spark
+        most = inline_rows if spark is None or spark.is_started else COLD_INLINE * inline_rows
+        self._inline = spark is None or rows <= most
 
     @property
     def at_once(self) -> int:

@@ -240,6 +240,11 @@ class Spark:
             return 1
         return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a session, or was one until its JVM ended."""
+        return self._session is not None
+
     def obstacle(self) -> str | None:
         """Why nothing can run now and what would help; None when it can."""
         if self._session is not None:
