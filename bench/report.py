@@ -474,8 +474,8 @@ def _resources_text(
     lines = [
         "## What it took\n",
         "Over all processes of a product: processor seconds / most memory (private, and shared "
-        "once) in MB / MB written, and p95 where it was told. LMDB's map is the page cache's and "
-        "is not counted; rates take this for their whole time.\n",
+        "once) in MB / MB that the disk was given to write, and p95 where it was told. LMDB's map "
+        "is the page cache's and is not counted; rates take this for their whole time.\n",
         f"| work | {head} |",
         "|---|" + "---|" * len(names),
     ]
@@ -596,7 +596,9 @@ def _measure(asked: argparse.Namespace, words: list[str], report: Path) -> None:
     kinds = [PRODUCTS[name] for name in names if PRODUCTS[name].installed()]
     run = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write = writer(asked.results, run)
-    folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-", dir=asked.folder))
+    if asked.folder:
+        tempfile.tempdir = str(asked.folder)  # the disk whose bytes are counted
+    folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-"))
     folder.chmod(0o755)  # a server that runs as another user reads the rows
     try:
         command = " ".join(["python -m bench.report", *words])

@@ -194,6 +194,38 @@ def test_vectorised_keys_are_each_rows_keys(named: str, data: st.DataObject) -> 
     both_ways(table, rows, [keys.i64(row[0]) for row in rows])
 
 
+WORDY = [name for name, (kind, _) in TYPES.items() if kind.family in (Family.STRING, Family.BYTES)]
+
+
+@pytest.mark.parametrize("named", WORDY)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_texts_of_one_width_have_each_rows_keys(named: str, data: st.DataObject) -> None:
+    """Such as need no second look are keys in one array; a blank, a zero or an accent is one."""
+    field, _ = TYPES[named]
+    width = data.draw(st.integers(1, 8))
+    alphabet = data.draw(st.sampled_from(["abZ09-_", "ab ", "a\0", "aZ\t\x7f", "aé", "aÄ "]))
+    word = st.text(alphabet, min_size=width, max_size=width)
+    words = data.draw(st.lists(word, min_size=1, max_size=8))
+    rows = [
+        [n, each.encode() if field.family == Family.BYTES else each] for n, each in enumerate(words)
+    ]
+    indexes = [
+        numbered_index(2, [2]),
+        numbered_index(3, [2], unique=True),
+        numbered_index(4, [2, 1]),
+        numbered_index(5, [2], lengths={2: 3}),
+    ]
+    table = table_of([INT, field], indexes, primary=[1])
+    both_ways(table, rows, [keys.i64(row[0]) for row in rows])
+    raws = [bytes(8) + table.encoder.encode(row) for row in rows]
+    places = [table.row_prefix + keys.i64(n) for n in range(len(rows))]
+    columns = row_batch.decode(table, places, raws, SEQUENCE_BYTES)
+    made = row_batch.index_keys(table, table.info.index("i2"), columns).keys
+    if alphabet == "abZ09-_":
+        assert not isinstance(made, list)
+
+
 @given(st.lists(st.tuples(TYPES["bin"][1], TYPES["unsigned"][1]), max_size=10, unique=True))
 @settings(max_examples=25, deadline=None)
 def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> None:

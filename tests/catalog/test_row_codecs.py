@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.catalog.codec import row_batch
+from exuvia.catalog.columns import vector_of
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import SEQUENCE_BYTES, RawRun
 from support.tables import (
     BIGINT,
     DECIMAL,
@@ -82,6 +83,10 @@ def test_many_rows_decode_as_each_does(rows: list[list[Any]]) -> None:
     columns = row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES)
     assert columns.to_rows() == rows
     assert columns.handle_list() == [keys.i64(n) for n in range(len(rows))]
+    run = RawRun.of(*encoded(table, rows))
+    assert row_batch.decode(table, [], run, SEQUENCE_BYTES).to_rows() == rows
+    backwards = run.take(slice(None, None, -1))
+    assert row_batch.decode(table, [], backwards, SEQUENCE_BYTES).to_rows() == rows[::-1]
 
 
 @pytest.mark.parametrize("named", VALUES)
@@ -94,6 +99,48 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     assert row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES, [1]).to_rows() == [
         [v] for _, v in rows
     ]
+    run = RawRun.of(*encoded(table, rows))
+    found = row_batch.decode(table, [], run, SEQUENCE_BYTES, [1, 0])
+    assert found.to_rows() == [[v, n] for n, v in rows]
+
+
+@pytest.mark.parametrize("named", VALUES)
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_rows_moved_with_a_new_column_are_those_that_are_encoded(
+    named: str, data: st.DataObject
+) -> None:
+    """Among columns of every type; one is gone, and the new one stands anywhere."""
+    field, values = VALUES[named]
+    old = table_of(FIELDS)
+    gone = data.draw(st.sampled_from(range(len(FIELDS))))
+    at = data.draw(st.integers(0, len(FIELDS) - 1))
+    kept = [each for n, each in enumerate(old.info.cols) if n != gone]
+    added = numbered_column(len(FIELDS) + 1, field)
+    cols = (*kept[:at], added, *kept[at:])
+    table = planned(with_layout(evolve(old.info, cols=cols)))
+    rows = data.draw(st.lists(ROW, min_size=1, max_size=8))
+    rows = data.draw(st.sampled_from([rows, rows[:1] * 3]))  # of one length too
+    made = [data.draw(st.none() | values) for _ in rows]
+    _, raws = encoded(old, rows)
+    new = vector_of(made, field)
+    wanted = []
+    for row, value in zip(rows, made, strict=True):
+        others = [each for n, each in enumerate(row) if n != gone]
+        wanted.append(table.encoder.encode([*others[:at], value, *others[at:]]))
+    assert row_batch.with_column(table, raws, SEQUENCE_BYTES, added.id, new) == wanted
+
+
+def test_rows_are_not_moved_where_bytes_change() -> None:
+    first, second, third = map(planned, evolved())
+    _, raws = encoded(first, [[1, "gone", Decimal(12)]])
+    _, newer = encoded(second, [[1, "gone", Decimal(12), 7]])
+    new, last = vector_of([7], INT), second.info.cols[-1].id
+    assert row_batch.with_column(second, raws, SEQUENCE_BYTES, last, new) == [
+        raw[SEQUENCE_BYTES:] for raw in newer
+    ]
+    assert row_batch.with_column(second, [*raws, *newer], SEQUENCE_BYTES, last, new) is None
+    assert row_batch.with_column(third, raws, SEQUENCE_BYTES, last, new) is None
 
 
 @pytest.mark.parametrize("lengths", [[5], [5, 5, 5], [5, 6, 5], [2000, 2000], [5, 3000]])
@@ -104,6 +151,8 @@ def test_rows_of_one_length_decode_as_others_do(lengths: list[int]) -> None:
     for some in (rows, swapped):  # of one length together, not each value
         _, raws = encoded(table, some)
         assert row_batch.decode(table, [], raws, SEQUENCE_BYTES).to_rows() == some
+        run = RawRun.of([b"k" * n for n in range(len(raws))], raws)
+        assert row_batch.decode(table, [], run, SEQUENCE_BYTES).to_rows() == some
 
 
 def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
@@ -138,6 +187,8 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
         third, places, [SEQUENCE + each for each in payloads], SEQUENCE_BYTES
     )
     assert columns.to_rows() == [third.decode(each) for each in payloads]
+    run = RawRun.of(places, [SEQUENCE + each for each in payloads])
+    assert row_batch.decode(third, [], run, SEQUENCE_BYTES).to_rows() == columns.to_rows()
     for table, some in ((first, payloads[::3]), (second, payloads[1::3]), (third, payloads)):
         for each in some:
             assert table.decoding()(each) == table.decode(each)

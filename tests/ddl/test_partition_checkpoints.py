@@ -27,16 +27,16 @@ PARTS = 4
 ROWS_EACH = 30
 
 
-def modified(cluster, **kind):
-    return modify(cluster, changed(cluster.table("t").info.column("b"), **kind))
+def modified(cluster, column, **kind):
+    return modify(cluster, changed(cluster.table("t").info.column(column), **kind))
 
 
 WORK = {
     "ADD INDEX": lambda cluster: requests.add_index(
         cluster.database(), cluster.table("t").info, index("ia", "a")
     ),
-    "MODIFY, rows are written": lambda c: modified(c, Tp=TypeCode.DOUBLE, Decimal=-1),
-    "MODIFY, rows are read": lambda c: modified(c, Flag=int(Flag.NOT_NULL)),
+    "MODIFY, rows are written": lambda c: modified(c, "b", Tp=TypeCode.DOUBLE, Decimal=-1),
+    "MODIFY, rows are read": lambda c: modified(c, "a", Flag=int(Flag.NOT_NULL)),
 }
 
 

@@ -16,7 +16,8 @@ from exuvia.ddl.job import JobState
 from exuvia.ddl.manager import Ddl, Pools
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.memory import MemoryStore
-from support.small_cluster import PlainReorg
+from support.small_cluster import PlainReorg, SmallCluster
+from support.tables import abc, column
 
 SOURCES = ("local notice", "other node's notice", "ticker")
 NEVER_S = 3600.0
@@ -136,3 +137,22 @@ def test_many_sessions_wait_and_one_of_them_reads_history():
         running.stop()
     assert {job.state for job in ended} == {JobState.SYNCED} and len(ended) == 24
     assert running.submitter.waiting == 0
+
+
+def test_a_worker_looks_for_acknowledgements_when_one_has_come_and_not_right_after_its_step():
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc("t")))
+    add = requests.add_column(cluster.database(), cluster.table("t").info, column("c"))
+    job_id, manager = cluster.submit(add), cluster.owner.ddl.manager
+    now = cluster.clock.monotonic()
+    while not cluster.job(job_id).begun:
+        manager.step(now)
+    transact, looks = cluster.store.transact, []
+    cluster.store.transact = lambda *asked: looks.append(asked) or transact(*asked)
+    assert manager.step_workers(now) > 0.0, "it waits for an answer"
+    assert not looks
+    cluster.fronts[0].step(now)
+    looks.clear()
+    before = cluster.job(job_id).schema_state
+    manager.step_workers(now)
+    assert len(looks) == 1 and cluster.job(job_id).schema_state != before

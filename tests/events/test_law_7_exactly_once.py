@@ -237,3 +237,24 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
 def test_a_state_of_the_table_comes_along():
     change = schema_change.create_table(abc())
     assert SchemaChange.from_json(change.to_json()).get_create_table().state == SchemaState.PUBLIC
+
+
+def test_all_handlers_of_an_event_wait_for_the_disk_once_and_one_alone_after_a_conflict():
+    one, other, news = two()
+    commit_chain, chains = news.store.commit_chain, []
+
+    def counted(packets):
+        chains.append(len(packets))
+        if len(chains) == 1:
+            raise Conflict("planted")
+        return commit_chain(packets)
+
+    news.store.commit_chain = counted
+    news.finish(1)
+    news.run()
+    assert chains == [2, 1, 1], "both; then, after the conflict, each by itself"
+    chains[:] = [0]
+    news.finish(2)
+    news.run()
+    assert chains == [0, 2]
+    assert one.effects(news.store) == other.effects(news.store) == [(1, -1), (2, -1)]

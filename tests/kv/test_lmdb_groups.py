@@ -1,7 +1,9 @@
 """Many sessions' commits in one transaction: one fsync, each judged by itself, nobody left."""
 
 import itertools
+import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +20,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb import committer
 from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket, apply_arranged
+from exuvia.kv.lmdb.gate import BULKS
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.packet import LIVE, Bulk, Span, WriteKind
 from exuvia.kv.store import open_store
@@ -166,18 +169,48 @@ def test_a_chain_of_bulks_gives_way_to_who_waits(opened: LmdbStore) -> None:
     assert others[0] > results[-1].sequence
 
 
-def test_a_chain_of_bulks_gives_way_to_another_process(opened: LmdbStore) -> None:
+@pytest.mark.parametrize("has_bulks", [False, True])
+def test_a_chain_of_bulks_gives_way_to_another_process(opened: LmdbStore, has_bulks: bool) -> None:
+    """Unless that one waits with bulks too."""
     gate = opened.environment.gate
     assert not gate.is_wanted
-    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 1);"
+    script = (
+        "import fcntl, os, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 1);"
+    )
+    if has_bulks:
+        script += f"fcntl.lockf(f, fcntl.LOCK_EX, 1, {BULKS} + os.getpid());"
     script += "print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", script, opened.environment.file("locks")]
     with Popen(command, stdin=PIPE, stdout=PIPE) as other:
         assert other.stdout
         other.stdout.readline()
-        assert gate.is_wanted
+        assert gate.is_wanted is not has_bulks
         other.communicate()
     assert not gate.is_wanted
+
+
+def test_who_writes_a_chain_of_bulks_is_known_by_it(opened: LmdbStore) -> None:
+    locks = opened.environment.locks
+    script = (
+        "import sys; from exuvia.kv.lmdb.gate import *; print(LockFile(sys.argv[1]).holder(BULKS"
+    )
+    script += " + int(sys.argv[2])), flush=True)"
+    seen = []
+
+    def look() -> str:
+        path = opened.environment.file("locks")
+        return subprocess.check_output(
+            [sys.executable, "-c", script, path, str(os.getpid())]
+        ).decode()
+
+    def watched() -> Iterator[Bulk]:
+        yield Bulk([b"t-bulk"], b"x")
+        seen.append(look())
+
+    assert locks.holder(BULKS + os.getpid()) is None
+    opened.bulk_chain(watched(), 60.0)
+    assert str(os.getpid()) in seen[0]
+    assert look() == "None\n"
 
 
 class _Failing:

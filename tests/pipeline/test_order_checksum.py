@@ -31,6 +31,14 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
     assert in_order([array(keys[:9]), keys[9:]]) == sorted(keys)
 
 
+@pytest.mark.parametrize("width", [5, 9, 60])
+def test_equal_keys_stay_in_their_order(width: int) -> None:
+    chooser = random.Random(width)
+    keys = [bytes(chooser.randrange(2) for _ in range(2)) * (width // 2) for _ in range(300)]
+    wanted = sorted(range(300), key=keys.__getitem__)
+    assert entries.positions(array(keys)).tolist() == wanted
+
+
 def test_keys_that_one_word_tells_apart_are_sorted_by_it() -> None:
     chooser = random.Random(7)
     keys = [b"ti\0" + chooser.randbytes(3) + b"--" + chooser.randbytes(5) for _ in range(500)]

@@ -5,21 +5,22 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from exuvia.base.mysql_errors import ErrDataInconsistent
-from exuvia.base.types import FieldType, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import reader, writer
 from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import SchemaState, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
-from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.keys import HANDLE_AT, i64
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Bulk, BulkResult
-from exuvia.pipeline import bulk
+from exuvia.kv.packet import TOMBSTONE, Bulk, BulkResult
+from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, change_column
+from exuvia.pipeline.reorg import Done, Failed, Phase, Progress, Reorg, Running, change_column
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import begin_reorg, publish, table_info
@@ -43,6 +44,27 @@ def changing(store: MemoryStore) -> tuple[Table, Reorg]:
     table = publish(store, modify_column.hidden_in_state(placed, asked, SchemaState.WRITE_REORG), 2)
     hidden = tuple(index for _, index in asked.changing_idxs)
     return table, change_column(old.id, asked.changing_column_id, hidden)
+
+
+def narrowing(
+    store: MemoryStore, values: list[int | None], declared: str, keys: str, not_null: bool = False
+) -> tuple[Table, Reorg]:
+    """A table whose column k is held to a byte."""
+    info = table_info("id int not null", f"k {declared}", primary="id", plain={"ik": keys})
+    bulk.load(store, publish(store, info, 1), [[[n, value] for n, value in enumerate(values)]])
+    old = info.column("k")
+    assert old is not None
+    flags = old.type.Flag | (int(Flag.NOT_NULL) if not_null else 0)
+    byte = evolve(old.type, Tp=TypeCode.TINY, Flen=4, Flag=flags)
+    asked = Modification(
+        column=evolve(old, type=byte),
+        old_column_name="k",
+        old_type=old.type,
+        kind=ChangeKind.CHECKED,
+    )
+    begin_reorg(store, 1, info.id)
+    announced = modify_column.with_announced_type(info, asked)
+    return publish(store, announced, 2), change_column(old.id, 0, ())
 
 
 def walk(store: MemoryStore, table: Table, plan: Reorg) -> Iterator[Progress]:
@@ -102,6 +124,106 @@ def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
     ]
     hidden = next(index for index in table.info.indexes if index.id in plan.phases[-1].index_ids)
     assert check_index(store, table, hidden, "slow").faults == []
+
+
+def as_before(plan: Reorg) -> Reorg:
+    """The same reorg as versions walked it that filled the index when all rows were written."""
+    rewrite, fill, compare = plan.phases
+    verify = Phase(kernel="verify column", changing=rewrite.changing, verifies=True)
+    return replace(plan, phases=(replace(rewrite, index_ids=()), verify, fill, compare))
+
+
+def finished_spans(store: MemoryStore, job_id: int) -> set[bytes]:
+    with store.read() as txn:
+        return {row.ele_type for row in checkpoint.rows_of(txn, job_id)}
+
+
+@pytest.mark.parametrize("older_begins", [True, False])
+@pytest.mark.parametrize("steps", [2, 12, 25, 40, 60])
+def test_what_another_version_began_is_gone_on_with(older_begins: bool, steps: int) -> None:
+    """Rows written, their entries not; and an older version that takes over from this one."""
+    store = MemoryStore()
+    table, plan = changing(store)
+    first, second = (as_before(plan), plan) if older_begins else (plan, as_before(plan))
+    reorg = PhaseRunner(store, table.info.id, 1, table, first, dial=DIAL)
+    for n in range(steps):
+        assert not isinstance(reorg.step(n * 0.003), Failed)
+    reorg.stop()
+    assert isinstance(end_of(store, table, second), Done)
+    assert finished_spans(store, table.info.id) == {b"_col_", b"_idx_"}
+    hidden = next(index for index in table.info.indexes if index.id in plan.phases[-1].index_ids)
+    assert check_index(store, table, hidden, "slow").faults == []
+    with store.read() as txn:
+        assert all(row[2] == str(row[1]) for _, row in reader.scan(txn, table))
+
+
+def test_a_row_is_read_for_its_new_value_and_its_entry_once() -> None:
+    """The fill behind the rewrite has nothing to do."""
+    store = MemoryStore()
+    table, plan = changing(store)
+    kernels: list[str] = []
+    reorg = PhaseRunner(store, table.info.id, 1, table, plan, dial=DIAL)
+    while not isinstance(reorg.step(float(len(kernels))), Done):
+        kernels.append(reorg.kernel)
+    assert set(kernels) == {"rewrite", "compare"}
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "keys", "read"),
+    [
+        ([-128, 5, 127], "int", "k", False),
+        ([0, 255], "int unsigned", "k", False),
+        ([None, 5], "int", "k, id", False),
+        ([], "int", "k", False),
+        ([None], "int", "k", False),
+        ([1, 2], "int", "id, k", True),
+        ([1, 2], "int", "id", True),
+    ],
+)
+def test_a_narrower_type_is_judged_by_the_ends_of_an_index(
+    values: list[int | None], declared: str, keys: str, read: bool
+) -> None:
+    store = MemoryStore()
+    table, plan = narrowing(store, values, declared, keys)
+    said = list(walk(store, table, plan))
+    assert isinstance(said[-1], Done), said[-1]
+    assert any(isinstance(each, Running) for each in said) == read
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "keys", "wrong"),
+    [
+        ([128, 1, 130], "int", "k", 2),
+        ([-129, 1], "int", "k", 1),
+        ([256, None], "int unsigned", "k", 1),
+        ([128, 300], "int", "k, id", 2),
+    ],
+)
+def test_all_that_do_not_fit_are_counted_where_an_index_shows_one(
+    values: list[int | None], declared: str, keys: str, wrong: int
+) -> None:
+    store = MemoryStore()
+    end = end_of(store, *narrowing(store, values, declared, keys))
+    assert isinstance(end, Failed)
+    assert (f"{wrong} rows" if wrong > 1 else "overflows") in end.error.message
+
+
+def test_what_a_writer_removed_is_no_end_of_an_index() -> None:
+    """A tombstone stands before the least entry, and behind the greatest."""
+    store = MemoryStore()
+    table, plan = narrowing(store, [1, 2], "int", "k")
+    (form,) = table.forms
+    for value in (-500, 500):
+        key = form.prefix + b"\1" + i64(value) + i64(9)
+        store.bulk([key], TOMBSTONE)
+    assert isinstance(end_of(store, table, plan), Done)
+
+
+def test_a_null_is_found_before_the_numbers_of_an_index() -> None:
+    store = MemoryStore()
+    end = end_of(store, *narrowing(store, [1, None], "int", "k", not_null=True))
+    assert isinstance(end, Failed)
+    assert end.error.message.startswith("Data truncated")
 
 
 # -- planted ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from exuvia.catalog import writer
 from exuvia.catalog.model import SchemaState
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span
+from exuvia.kv.packet import SEQUENCE_BYTES, InChunks, Snapshot, Span
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import ATTEMPTS, Answer, ManagedTransaction, Work
 from exuvia.pipeline.kernels.entries import of_rows
@@ -36,7 +36,7 @@ def laid_out(raw: bytes) -> bytes:
     return BEFORE + raw[:SEQUENCE_BYTES] + BEHIND + raw[SEQUENCE_BYTES:]
 
 
-class OtherSnapshot:
+class OtherSnapshot(InChunks):
     """The values of another one, laid out otherwise."""
 
     skip = len(BEFORE) + SEQUENCE_BYTES + len(BEHIND)

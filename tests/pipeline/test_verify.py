@@ -2,6 +2,7 @@
 alarm."""
 
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -12,12 +13,12 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import LIVE, TOMBSTONE
+from exuvia.kv.packet import LIVE, TOMBSTONE, InChunks, Piece, RawRun, Snapshot, Span
 from exuvia.pipeline.executor import InlineTasks
-from exuvia.pipeline.kernels import entries
 from exuvia.pipeline.kernels.attempt import SCANS
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.task import order_for
+from exuvia.pipeline.verify import compare
 from exuvia.pipeline.verify.compare import check_index, verification
 from exuvia.pipeline.verify.judge import FaultJudge
 from support.tables import publish, table_info
@@ -46,7 +47,11 @@ def filled() -> tuple[MemoryStore, Table]:
 
 
 def test_a_scan_can_be_made_to_rest_after_every_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "NEAR_ROWS", 100)
+    def small(snapshot: Snapshot, span: Span) -> Iterator[Piece]:
+        for keys, raws in snapshot.chunks(span, 100):
+            yield lambda keys=keys, raws=raws: iter([RawRun.of(keys, raws)])
+
+    monkeypatch.setattr(InChunks, "pieces", small)
     store, table = filled()
     order = order_for(table, (PLAIN.id,))
     rows, standing = next(verification(store, order, ROWS))
@@ -141,6 +146,39 @@ def test_live_writes_between_the_scans_raise_no_alarm(seed: int) -> None:
         except StopIteration as end:
             assert end.value == []
     assert differed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scans_of_one_snapshot_need_no_second_look(seed: int) -> None:
+    """Whatever writers do meanwhile, nothing differs; a fault does."""
+    store, table = filled()
+    chance = random.Random(seed)
+    for planted in (False, True):
+        kinds = []
+        if planted:
+            plant(store, table, "orphan", unique=False)
+        order = order_for(table, (PLAIN.id, UNIQUE.id))
+        waves = verification(store, order, 100, together=True)
+        tasks = next(waves)
+        try:
+            while True:
+                kinds.append([task.kind for task in tasks])
+                wave = InlineTasks(store, tasks, Fixed(), lambda: 0.0)
+                while not wave.done():
+                    write(store, table, chance)
+                    wave.step()
+                tasks = waves.send(sorted(wave.outcomes, key=lambda o: o.ordinal))
+        except StopIteration as end:
+            assert len(end.value) == planted
+        assert kinds[0] == ["sum both"]
+        assert len(kinds) == 1 + planted
+
+
+def test_a_large_table_is_not_held_in_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "TOGETHER_ROWS", ROWS - 1)
+    store, table = filled()
+    tasks = next(verification(store, order_for(table, (PLAIN.id,)), ROWS, together=True))
+    assert [task.kind for task in tasks] == ["sum rows", "sum entries"]
 
 
 def write(store: MemoryStore, table: Table, chance: random.Random) -> None:

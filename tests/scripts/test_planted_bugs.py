@@ -108,9 +108,21 @@ def nothing_is_rewritten(patch):
     patch.setattr(rewrite.Rewrite, "_prepared", lambda self, *_: rewrite.NOTHING)
 
 
+def entries_are_kept_of_rows_that_were_refused(patch):
+    prepared = rewrite.Rewrite._prepared
+
+    def at_once(self, *rows):
+        found = prepared(self, *rows)
+        self.keep(found.entries)
+        return found
+
+    patch.setattr(rewrite.Rewrite, "_prepared", at_once)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
+        entries_are_kept_of_rows_that_were_refused,
         the_rewrite_overwrites,
         writers_do_not_convert,
         nothing_is_rewritten,

@@ -93,7 +93,7 @@ def test_spark_writes_what_this_process_writes(spark_store: SparkStore) -> None:
     assert isinstance(ended(reorg_of(spark_store, here, plan, inline=True)), Done)
     done = ended(reorg_of(spark_store, there, plan, inline=False))
     assert isinstance(done, Done), done
-    assert (done.rows, done.spans_done) == (ROWS, 12)  # six of rows, six of the index
+    assert (done.rows, done.spans_done) == (ROWS, 6)  # of rows and index at once
     rows = rows_of(store, there)
     assert rows == rows_of(store, here)
     assert all(row[3] == (None if row[1] is None else str(row[1])) for row in rows)
@@ -127,7 +127,7 @@ def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
     done = ended(reorg_of(spark_store, table, plan, inline=True))
     assert isinstance(done, Done)
     assert done.rows == ROWS
-    assert done.spans_done == 6, "those of the index"
+    assert (done.spans_done, done.spans_skipped) == (0, 12), "of rows, and of the index"
 
 
 def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) -> None:
@@ -148,7 +148,7 @@ def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) ->
     for job in set(tracker.getJobIdsForGroup(None)) - before:
         for stage in tracker.getJobInfo(job).stageIds:
             completed += tracker.getStageInfo(stage).numCompletedTasks
-    assert completed >= 4 * PARTS, "rows written, looked at, entries put and compared"
+    assert completed >= 2 * PARTS, "rows written with their entries, both compared"
     for index in table.info.indexes:
         if index.id in plan.phases[-1].index_ids:
             assert check_index(store, table, index, "slow").faults == []

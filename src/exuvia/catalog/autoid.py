@@ -30,7 +30,7 @@ counter of an older generation than the sequence's counts as never used.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -324,14 +324,21 @@ class IdAllocator:
 
     def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: IdRule = PLAIN) -> None:
         """A row took `value` by itself: this node gives out neither it nor a smaller one."""
+        self.rebase_all(table_id, (value,), kind, rule)
+
+    def rebase_all(
+        self, table_id: int, values: Iterable[int], kind: Kind = "auto", rule: IdRule = PLAIN
+    ) -> None:
+        """`rebase` for each, one after another."""
         block = self._block(table_id, kind, rule.epoch)
         with block.lock:
-            if value < block.next:
-                return
-            if value > block.last:
-                self._raise(table_id, kind, block, min(value, rule.last), rule)
-            else:
-                block.next = value + 1
+            for value in values:
+                if value < block.next:
+                    continue
+                if value > block.last:
+                    self._raise(table_id, kind, block, min(value, rule.last), rule)
+                else:
+                    block.next = value + 1
 
     def peek(self, txn: Transaction, table_id: int, kind: Kind = "auto") -> int:
         """The id a node without a block would be given next; for SHOW."""
@@ -415,6 +422,10 @@ class TableIds:
     def rebase(self, value: int) -> None:
         """As the allocator's, of AUTO_INCREMENT."""
         self._ids.rebase(self._table_id, value, "auto", self._rule)
+
+    def rebase_all(self, values: Iterable[int]) -> None:
+        """`rebase` for each."""
+        self._ids.rebase_all(self._table_id, values, "auto", self._rule)
 
 
 # -- auto random -----------------------------------------------------------------------------------

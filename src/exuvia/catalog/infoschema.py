@@ -14,6 +14,7 @@ used; `capacity` bounds how many are kept, those unused for longest go first (tw
 point statement, 0.9 us each).
 
 `Loader` follows the diffs, so that the first statement after a change seldom has to decode a table.
+A process without statements, the back, follows them by its period alone (no `channel`).
 """
 
 import threading
@@ -164,14 +165,14 @@ def _fingerprint(txn: Transaction, database_id: int) -> Fingerprint:
 class Loader:
     """Follows the schema version. `loaded(version, now)` is told after each look (law 8)."""
 
-    channel = "version"
-
     def __init__(
         self,
         schemas: Schemas,
         loaded: Callable[[int, float], None] = lambda version, now: None,
         period_s: float = LOAD_PERIOD_S,
+        channel: str = "version",
     ) -> None:
+        self.channel = channel
         self._schemas = schemas
         self._loaded = loaded
         self._period_s = period_s

@@ -60,6 +60,16 @@ def scan(
     return txn.decoded(span or table.row_span(), HANDLE_AT, decode, reverse)
 
 
+def count(txn: Transaction, table: Table, most: int = -1) -> int:
+    """How many rows `scan` gives, by their keys alone; where they are more than `most` (-1: any
+    number), some number beyond it."""
+    span = table.row_span()
+    own = list(txn.own_writes(span))
+    here = txn.snapshot.get_many([key for key, _ in own]) if own else {}
+    more = sum((payload is not None) - (key in here) for key, payload in own)
+    return more + txn.snapshot.count(span, most if most < 0 else most - more if more < most else 0)
+
+
 def scan_index(
     txn: Transaction,
     table: Table,

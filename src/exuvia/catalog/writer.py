@@ -34,10 +34,11 @@ Columns that clients do not see:
 Every write requires that table and database are at most one revision ahead of the plan when it
 commits (law 1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 from exuvia.base.errors import Broken, Duplicate, Refused
-from exuvia.base.types import Family, TypeCode
+from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
@@ -72,6 +73,45 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     _clear_former_life(txn, table, row, handle)
     txn.write(WriteKind.PUT, key, table.encoder.encode(row))
     return handle
+
+
+def is_plain(table: Table) -> bool:
+    """Whether a new row owes nothing but itself and entries of plain indexes."""
+    return (
+        not (table.changes or table.hidden or table.virtual is not None or table.forms_not_added)
+        and not table.is_partitioned
+        and all(form.duty.adds and not form.unique and not form.wraps for form in table.forms)
+    )
+
+
+def insert_new(
+    txn: Transaction,
+    table: Table,
+    columns: Sequence[Sequence[Value]],
+    ids: Sequence[int] | None = None,
+) -> bool:
+    """`insert` of many rows of an `is_plain` table, given by column, where each is certainly new;
+    `ids` where rows have hidden ids. False, and nothing is written, where one is not: then they
+    are to be inserted one by one, and that says what is wrong."""
+    if table.info.pk_is_handle and table.handle_is_unsigned:
+        handles = list(map(keys.u64, columns[table.handle_positions[0]]))
+    elif table.info.pk_is_handle:
+        handles = list(map(keys.i64, columns[table.handle_positions[0]]))
+    elif ids is not None:
+        handles = list(map(keys.i64, ids))
+    elif table.handle_form is not None:
+        handles = table.handle_form.encode_many([columns[p] for p in table.handle_positions])
+    else:
+        return False
+    rows = list(map(table.row_prefix.__add__, handles))
+    if len(set(rows)) < len(rows):
+        return False
+    fence(txn, table)
+    places: list[bytes] = []
+    for form in table.forms:
+        encoded = form.keys.encode_many([columns[position] for position in form.positions])
+        places += map(b"".join, zip(repeat(form.prefix), encoded, handles, strict=False))
+    return txn.put_new(rows, table.encoder.encode_many(columns), places)
 
 
 def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row: Row) -> bytes:

@@ -210,6 +210,11 @@ def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
     return [each for _, found in _behind(txn, job_id) for each in found]
 
 
+def has_fronts(txn: Transaction) -> bool:
+    """Whether anybody answers announcements."""
+    return any(info.kind == "front" for info in members.live(txn))
+
+
 def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:

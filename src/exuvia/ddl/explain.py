@@ -168,7 +168,7 @@ def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
     """Bytes; `size`: of all rows."""
     if phase.element is None:
         return 0
-    if not phase.index_ids:
+    if not phase.index_ids or phase.changing:  # entries are counted with the fill behind it
         return size
     widths = [len(index.idx_cols) for index in table.indexes if index.id in phase.index_ids]
     return rows * sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)

@@ -30,6 +30,7 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster import versions
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
@@ -169,14 +170,15 @@ class StepBatcher:
         except Exception:  # whose it is shows when each is stepped by itself
             self._singly = len(workers)
             return False
-        for worker, decision in prepared:
-            worker.committed(decision)
-        return bool(prepared)
+        steps, awaits = prepared
+        for worker, decision in steps:
+            worker.committed(decision, awaits, now)
+        return bool(steps)
 
     def _prepare(
         self, txn: Transaction, workers: Sequence[JobWorker], now: float
-    ) -> list[tuple[JobWorker, Decision]]:
-        """Who steps, and how; the steps are in the transaction."""
+    ) -> tuple[list[tuple[JobWorker, Decision]], bool]:
+        """Who steps, and how; the steps are in the transaction. And whether fronts answer them."""
         prepared: list[tuple[JobWorker, Decision]] = []
         for worker in workers:
             ended = sum(decision.archive for _, decision in prepared)
@@ -186,7 +188,7 @@ class StepBatcher:
                 prepared.append((worker, decision))
         if prepared:
             self._context.campaign.guard(txn)
-        return prepared
+        return prepared, versions.has_fronts(txn)
 
 
 # -- the manager -----------------------------------------------------------------------------------

@@ -245,7 +245,7 @@ class JobWorker:
                 self._context.store.transact(partial(self._note, reason=reason), ONCE)
             return MOST_BACK_OFF_S
         except (Refused, Unavailable) as error:
-            return self._count_error(error)
+            return self._count_error(error, now)
 
     def _commit(self, work: Work[Then]) -> float:
         """One transaction, and what follows from it."""
@@ -267,13 +267,13 @@ class JobWorker:
         self._lags_since = None
         decision = decide(job, self._snapshot(txn, job))
         if commits(decision):
-            return self._write(txn, decision)
+            return self._write(txn, decision, now)
         # Nothing moves: a reorg may have to run, and people must be able to see what for
         self.parked = self.rests = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
             self._open_reorg(txn, job, decision.to_run)
         elif decision.job != job and (decision.parks or self._may_note(now)):
-            self._write(txn, decision)
+            self._write(txn, decision, now)
         return lambda: FILL_POLL_S
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
@@ -290,22 +290,22 @@ class JobWorker:
             decision = decide(job, self._snapshot(txn, job, ended))
             return decision if commits(decision) else None
 
-    def committed(self, decision: Decision) -> None:
-        """What `prepare` gave has been committed."""
+    def committed(self, decision: Decision, awaits: bool, now: float) -> float:
+        """What `prepare` gave has been committed; seconds until the next step. `awaits`: fronts
+        have to answer it, and "ack" wakes this worker then: a look before is a look in vain."""
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
             if decision.archive:
-                self._end()
+                return self._end()
+            delay = LAG_POLL_S if awaits and decision.moves else 0.0
+            self.due = now + delay
+            return delay
 
-    def _write(self, txn: Transaction, decision: Decision) -> Then:
+    def _write(self, txn: Transaction, decision: Decision, now: float) -> Then:
         self._context.campaign.guard(txn)
         apply(txn, decision, self._context.owner)
-        return partial(self._stepped, decision)
-
-    def _stepped(self, decision: Decision) -> float:
-        self.committed(decision)
-        return 0.0
+        return partial(self.committed, decision, versions.has_fronts(txn), now)
 
     def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
         snapshot = read_snapshot(txn, job, timestamp(self._context.clock.wall_ns()))
@@ -396,7 +396,7 @@ class JobWorker:
         self.parked = True
         return MOST_BACK_OFF_S
 
-    def _count_error(self, error: Refused | Unavailable) -> float:
+    def _count_error(self, error: Refused | Unavailable, now: float) -> float:
         """One more error of this job; beyond the limit it is turned back with this error."""
         refused = error if isinstance(error, Refused) else ErrUnknown(str(error))
 
@@ -409,7 +409,7 @@ class JobWorker:
             if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
                 decision = give_up(job, self._snapshot(txn, job), reason_to_end(job))
                 if decision.moves or decision.archive:
-                    return self._write(txn, decision)
+                    return self._write(txn, decision, now)
             self._context.campaign.guard(txn)
             queue.update(txn, job)
             pause_s = min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)

@@ -12,10 +12,11 @@ Effects in the store are exactly once; effects in memory may come again after a 
 handlers are idempotent. Job ids say in which order events are told, not in which they happened: a
 long job's event may come after those of younger jobs, and is told when it is there.
 
-Transactions of one handler for events behind one another are a chain (kv/chain.py): each reads what
-those before it wrote, and up to MOST_IN_CHAIN of them wait for the disk once (decision 022). `step`
-does at most one chain. What handlers are waiting for stands in the store for people
-(ADMIN SHOW DDL NOTIFIER), from the first refusal on.
+Transactions of one handler for events behind one another, and those of all handlers, are a chain
+(kv/chain.py): each reads what those before it wrote, and up to MOST_IN_CHAIN of each handler wait
+for the disk once (decisions 022, 057). `step` does at most one chain. After a conflict the next
+chain is that of one handler: who meets conflicts for ever holds nobody else back. What handlers are
+waiting for stands in the store for people (ADMIN SHOW DDL NOTIFIER), from the first refusal on.
 
 A handler's id is given once and for all: bit n of an event's flag (seed 004). An id that is no
 longer used is never given again: events at rest may still have its bit.
@@ -266,6 +267,7 @@ class Notifier:
         self._at = 0
         self._seen = -1
         self._looked_at = float("-inf")
+        self._together = True  # all handlers in one chain
 
     def register(self, number: int, name: str, handler: Handler) -> None:
         """A handler under its fixed id, for good: 0..63. Raises Broken."""
@@ -299,11 +301,11 @@ class Notifier:
             if event.flag & self.mask == self.mask and event.flag != _GONE:
                 self._purge(event)
                 return 0.0
-            for handler in self.handlers.values():
-                run = list(self._run(handler, now))
-                if run:
-                    self._deliver(handler, run, now)
-                    return 0.0
+            runs = [(each, list(self._run(each, now))) for each in self.handlers.values()]
+            runs = [(each, run) for each, run in runs if run]
+            if runs:
+                self._deliver(runs if self._together else runs[:1], now)
+                return 0.0
             self._at += 1
         # Read on, or from the beginning when something new may be there; seconds to wait
         counter = self._store.counter(self.channel)
@@ -343,37 +345,48 @@ class Notifier:
 
     # -- one event, one handler --------------------------------------------------------------------
 
-    def _deliver(self, handler: _Registered, run: list[int], now: float) -> None:
-        most, handler.most = handler.most, 1  # what meets a conflict comes again one by one
-        flags: dict[int, int] = {}
+    def _deliver(self, runs: list[tuple[_Registered, list[int]]], now: float) -> None:
+        """To each handler the events of its run, in one chain."""
+        most = [handler.most for handler, _ in runs]
+        for handler, _ in runs:
+            handler.most = 1  # what meets a conflict comes again one by one
+        self._together = False
+        flags: list[dict[int, int]] = []
+        errors: list[Exception | None] = []
         chain = Chain(self._store)
         try:
-            error = self._take(chain, handler, run, flags)
-            if error is not None and not isinstance(error, NotReady):
-                # Show it, behind what the handler took before
-                event = self._page[run[len(flags)]]
-                attempts = handler.attempts + 1 if handler.held == event.place else 1
-                shown = Trouble(
-                    handler=handler.name,
-                    job_id=event.job_id,
-                    part=event.part,
-                    attempts=attempts,
-                    error=f"{type(error).__name__}: {error}",
-                )
-                txn = chain.begin()
-                self._campaign.guard(txn)
-                show(txn, handler.number, shown)
-                txn.commit()
+            for handler, run in runs:
+                taken: dict[int, int] = {}
+                error = self._take(chain, handler, run, taken)
+                if error is not None and not isinstance(error, NotReady):
+                    # Show it, behind what the handler took before
+                    event = self._page[run[len(taken)]]
+                    attempts = handler.attempts + 1 if handler.held == event.place else 1
+                    shown = Trouble(
+                        handler=handler.name,
+                        job_id=event.job_id,
+                        part=event.part,
+                        attempts=attempts,
+                        error=f"{type(error).__name__}: {error}",
+                    )
+                    txn = chain.begin()
+                    self._campaign.guard(txn)
+                    show(txn, handler.number, shown)
+                    txn.commit()
+                flags.append(taken)
+                errors.append(error)
             chain.flush()
         finally:
             chain.close()
-        handler.most = min(2 * most, MOST_IN_CHAIN)
-        for at, flag in flags.items():
-            self._page[at] = self._page[at]._replace(flag=flag)
-        if flags:
-            handler.held = None
-        if error is not None:
-            self._hold(handler, self._page[run[len(flags)]], now, error)
+        self._together = True
+        for (handler, run), before, taken, error in zip(runs, most, flags, errors, strict=True):
+            handler.most = min(2 * before, MOST_IN_CHAIN)
+            for at, flag in taken.items():
+                self._page[at] = self._page[at]._replace(flag=flag)
+            if taken:
+                handler.held = None
+            if error is not None:
+                self._hold(handler, self._page[run[len(taken)]], now, error)
 
     def _take(
         self, chain: Chain, handler: _Registered, run: list[int], flags: dict[int, int]

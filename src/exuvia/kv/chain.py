@@ -20,7 +20,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from exuvia.kv.packet import SEQUENCE_BYTES, Packet, Requirement, Snapshot, Span, Unchanged
+from exuvia.kv.packet import (
+    SEQUENCE_BYTES,
+    InChunks,
+    Packet,
+    Requirement,
+    Snapshot,
+    Span,
+    Unchanged,
+)
 from exuvia.kv.transaction import Transaction, merged
 from exuvia.kv.validate import settle
 
@@ -87,7 +95,7 @@ def _is_provisional(requirement: Requirement) -> bool:
     return isinstance(requirement, Unchanged) and requirement.sequence >= _PROVISIONAL
 
 
-class _View:
+class _View(InChunks):
     """A snapshot with what the chain has written over it. Implements kv/packet.py's Snapshot.
 
     What one transaction of a chain reads the next reads too (epochs, revisions), so raw values are

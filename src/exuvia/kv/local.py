@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Packet, Snapshot, Span
+from exuvia.kv.packet import Packet, Piece, Snapshot, Span
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import settle
@@ -60,6 +60,14 @@ class LocalSnapshot:
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """Raw keys and values, `rows` at a time."""
         return self._of(span.start).chunks(span, rows)
+
+    def pieces(self, span: Span) -> Iterator[Piece]:
+        """The same in pieces."""
+        return self._of(span.start).pieces(span)
+
+    def count(self, span: Span, most: int = -1) -> int:
+        """How many keys."""
+        return self._of(span.start).count(span, most)
 
     def in_use(self, running: bool) -> None:
         self._shared.in_use(running)

@@ -15,8 +15,9 @@ An index entry's payload is `LIVE + handle` (the handle is empty in a plain inde
 in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + handle`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,6 +202,81 @@ class BulkResult(NamedTuple):
     present: list[tuple[int, bytes]]
 
 
+Places = NDArray[np.int64]
+
+
+class RawRun:
+    """Keys and raw values that stand somewhere in `data` (uint8, with PADDING more bytes at its
+    end): key n at `key_at[n]`, as long as `key_lengths[n]`, its value at `at[n]`. Never changed."""
+
+    PADDING = 16
+    __slots__ = ("at", "data", "key_at", "key_lengths", "lengths")
+
+    def __init__(
+        self,
+        data: NDArray[np.uint8],
+        key_at: Places,
+        key_lengths: Places,
+        at: Places,
+        lengths: Places,
+    ) -> None:
+        self.data = data
+        self.key_at = key_at
+        self.key_lengths = key_lengths
+        self.at = at
+        self.lengths = lengths
+
+    @classmethod
+    def of(cls, keys: Sequence[bytes], raws: Sequence[bytes]) -> "RawRun":
+        """Those that a chunk gives."""
+        both = np.fromiter(map(len, [*keys, *raws]), np.int64, 2 * len(keys))
+        begins = np.cumsum(both) - both
+        data = np.frombuffer(b"".join([*keys, *raws, bytes(cls.PADDING)]), np.uint8)
+        n = len(keys)
+        return cls(data, begins[:n], both[:n], begins[n:], both[n:])
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def take(self, which: Any) -> "RawRun":
+        """Those at some positions: a slice, an array of places, or of truth."""
+        return RawRun(
+            self.data,
+            self.key_at[which],
+            self.key_lengths[which],
+            self.at[which],
+            self.lengths[which],
+        )
+
+    def keys(self) -> list[bytes]:
+        """The keys."""
+        return self._list(self.key_at, self.key_lengths)
+
+    def raws(self) -> list[bytes]:
+        """The raw values."""
+        return self._list(self.at, self.lengths)
+
+    def cut(self, at: Places, lengths: Places) -> "NDArray[Any] | list[bytes]":
+        """What stands at some places: an array of V<n> where all have one length and that is not 0,
+        else a list."""
+        width = int(lengths[0]) if len(lengths) else 0
+        if not width or not (lengths == width).all():
+            return self._list(at, lengths)
+        windows: NDArray[Any] = np.ndarray(
+            (len(self.data) - width + 1,), f"V{width}", self.data.data, strides=(1,)
+        )
+        found: NDArray[Any] = windows[at]
+        return found
+
+    def _list(self, at: Places, lengths: Places) -> list[bytes]:
+        data = self.data.data
+        ends = (at + lengths).tolist()
+        return [bytes(data[a:b]) for a, b in zip(at.tolist(), ends, strict=True)]
+
+
+Piece = Callable[[], Iterator[RawRun]]
+
+
 class Snapshot(Protocol):
     """One consistent view. Not thread-safe; raises Unavailable once it outlived its allowed age."""
 
@@ -223,6 +299,15 @@ class Snapshot(Protocol):
         """The same as lists of at most `rows` keys and values: the fast way to read much. Readers
         step over `skip` bytes of each value by stride."""
 
+    def pieces(self, span: Span) -> Iterator["Piece"]:
+        """The same as pieces in key order, of some thousand keys, each to be read by a call: in any
+        thread, before or after others, and raising what a read raises. It gives one run, or several
+        where values are long."""
+
+    def count(self, span: Span, most: int = -1) -> int:
+        """How many keys the span holds, exactly; where they are more than `most` (-1: any number),
+        some number beyond it."""
+
     def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
         """The sequences of the commits that raw values are of."""
 
@@ -233,7 +318,36 @@ class Snapshot(Protocol):
         """Give the snapshot back. Twice is harmless."""
 
 
-class StampedValues:
+def _run_of(keys: Sequence[bytes], raws: Sequence[bytes]) -> Iterator[RawRun]:
+    yield RawRun.of(keys, raws)
+
+
+class Chunked(Protocol):
+    """What can be read in chunks."""
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Lists of at most `rows` keys and values."""
+
+
+class InChunks:
+    """Pieces and counts for a snapshot that has nothing better than its chunks."""
+
+    __slots__ = ()
+
+    def pieces(self: "Chunked", span: Span) -> Iterator[Piece]:
+        for keys, raws in self.chunks(span):
+            yield partial(_run_of, keys, raws)
+
+    def count(self: "Chunked", span: Span, most: int = -1) -> int:
+        total = 0
+        for keys, _ in self.chunks(span):
+            total += len(keys)
+            if 0 <= most < total:
+                break
+        return total
+
+
+class StampedValues(InChunks):
     """How the engines here lay a raw value out: the sequence of its commit (u64, little-endian),
     then the payload. Part of their snapshots."""
 

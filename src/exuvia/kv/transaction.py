@@ -49,18 +49,20 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, repeat
 from random import SystemRandom
 from typing import NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from exuvia.base.errors import Broken, Conflict, Unavailable
+from exuvia.base.errors import Broken, Conflict, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.packet import (
     JUDGED,
+    LIVE,
     LONGEST_KEY,
     SEQUENCE_BYTES,
     VALIDATED,
@@ -69,6 +71,7 @@ from exuvia.kv.packet import (
     Equal,
     HeldKeys,
     Packet,
+    Piece,
     Requirement,
     Snapshot,
     Span,
@@ -171,6 +174,12 @@ class Unread:
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         return self.take().chunks(span, rows)
 
+    def pieces(self, span: Span) -> Iterator[Piece]:
+        return self.take().pieces(span)
+
+    def count(self, span: Span, most: int = -1) -> int:
+        return self.take().count(span, most)
+
     def in_use(self, running: bool) -> None:
         """As the snapshot, as soon as there is one."""
         self._running = running
@@ -198,6 +207,9 @@ Work = Callable[["Transaction"], Answer]
 KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 LOCKABLE = (b"r", b"i")
 BOTH = (UPDATE, SHARE)
+_NOTHING: tuple[bool, bytes | None] = (False, None)
+_new_write: Callable[[Iterable[object]], Write] = partial(tuple.__new__, Write)
+_new_unchanged: Callable[[Iterable[object]], Unchanged] = partial(tuple.__new__, Unchanged)
 HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
 """Writes that hold their key against the locks of others."""
 
@@ -395,6 +407,51 @@ class Transaction:
         self._overlay[key] = after
         self._writes.append(Write(kind, key, payload))
         self.size += size
+
+    def put_new(
+        self, rows: Sequence[bytes], payloads: Sequence[bytes], places: list[bytes]
+    ) -> bool:
+        """PUT of each row and PLACE of each (live) entry, all at once, where nothing stands at the
+        rows' keys and this transaction has neither written nor required one of the keys. False,
+        and nothing is written, where that is not so or a limit might say something: then they are
+        to be written one by one. All keys are distinct."""
+        if self._overlay and not self._overlay.keys().isdisjoint(chain(rows, places)):
+            return False
+        required = list(zip(repeat(Unchanged), rows))
+        if not self._requirements.keys().isdisjoint(required):
+            return False
+        key_bytes = sum(map(len, rows)) + sum(map(len, places))
+        size = key_bytes + sum(map(len, payloads)) + len(places)
+        longest = max(map(len, chain(rows, places)))
+        most = max(max(map(len, rows)) + max(map(len, payloads)), longest + 1)
+        if longest > LONGEST_KEY or most > self._most_entry or self._stands_one_of(rows):
+            return False
+        if self.size + size > self._known_room:
+            try:
+                known = self._grown(self.size + size, len(self._writes) + len(rows) + len(places))
+            except Refused:
+                return False
+            self._known_room = known
+        unchanged = map(_new_unchanged, zip(rows, repeat(0), repeat("lost update")))
+        self._requirements.update(zip(required, unchanged, strict=True))
+        if self.snapshot.sequence > self._newest:
+            self._newest = self.snapshot.sequence
+        self._writes += map(_new_write, zip(repeat(WriteKind.PLACE), places, repeat(LIVE)))
+        self._writes += map(_new_write, zip(repeat(WriteKind.PUT), rows, payloads))
+        self._before += [_NOTHING] * (len(places) + len(rows))
+        self._unsorted += places
+        self._unsorted += rows
+        self._overlay.update(dict.fromkeys(places, LIVE))
+        self._overlay.update(zip(rows, payloads, strict=True))
+        self.size += size
+        return True
+
+    def _stands_one_of(self, keys: Sequence[bytes]) -> bool:
+        """Whether the snapshot has one of the keys. New ids lie behind all others: one look."""
+        low, high = min(keys), max(keys)
+        if next(iter(self.snapshot.scan(Span(low, high + b"\0"))), None) is None:
+            return False
+        return bool(self.snapshot.get_many(list(keys)))
 
     def limit(self, entry_bytes: int, room: int, grown: Callable[[int, int], int]) -> None:
         """From now on an entry larger than that is 8025, and `grown(bytes, writes)` is asked when

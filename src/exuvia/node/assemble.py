@@ -77,7 +77,8 @@ def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
     bootstrap(store)
     member = Member.join(store, clock, kind, address, options.lease_s)
     schemas = Schemas(store, evaluator=EVALUATOR)
-    loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5))
+    channel = "version" if kind == "front" else ""  # a back serves no statement
+    loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5), channel)
     loader.step(clock.monotonic())
     return Base(store, member, schemas, loader)
 

@@ -2,7 +2,7 @@
 
     main thread      asyncio: sockets, quick statements
     pool threads     statements that may block
-    loop threads     acknowledger and heartbeat, schema loader, reaper of idle transactions
+    loop threads     acknowledger and heartbeat with schema loader, reaper of idle transactions
     http thread      status and metrics                       of front 0 of the node
     supervisor       keeps the back alive (supervise.py)      likewise
 
@@ -29,6 +29,7 @@ from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
+from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
@@ -60,6 +61,22 @@ LOOPS_STOP_S = 1.2
 BACK_STOP_S = 3.5
 
 _log = logging.getLogger(__name__)
+
+
+class VersionFollower:
+    """What a new version wakes in a front, in one thread: the owner waits for its answer, so that
+    comes first; then the tables that changed are loaded, while the owner steps on."""
+
+    channel = Acknowledger.channel
+
+    def __init__(self, acknowledger: Acknowledger, loader: Loader) -> None:
+        self._acknowledger = acknowledger
+        self._loader = loader
+
+    def step(self, now: float) -> float:
+        """Answer, then load; seconds until either wants to go on."""
+        pause_s = self._acknowledger.step(now)
+        return min(pause_s, self._loader.step(now))
 
 
 class Front:
@@ -154,8 +171,9 @@ class Front:
         own = *answers(self.connections), self.metrics.handler()
         handlers = (*own, writers(self._services.locks))
         self._loops.start(
-            base.loader,
-            Acknowledger(base.store, base.member, self._services.locks),
+            VersionFollower(
+                Acknowledger(base.store, base.member, self._services.locks), base.loader
+            ),
             Reaper(base.store, self.connections),
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),

@@ -29,6 +29,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from exuvia.base.errors import Broken
 from exuvia.catalog import reader, writer
@@ -345,14 +346,16 @@ def forget(txn: Transaction, job_id: int) -> None:
 
 
 def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:
-    """What a task's commit says of itself: its progress, and the row if it has finished. Nothing
-    without a job."""
+    """What a task's commit says of itself: its progress, and a row for each element that it has
+    finished. Nothing without a job."""
     order = task.order
     if not order.job_id:
         return []
     key = k.meta("progress", order.job_id, order.run, task.ordinal)
-    rows = pairs(order, task.span, progress.rows) if progress.finished else []
-    return [(key, msgspec.msgpack.encode(progress)), *rows]
+    said = [(key, msgspec.msgpack.encode(progress))]
+    for element in order.finishes if progress.finished else ():
+        said += pairs(replace(order, element=element), task.span, progress.rows)
+    return said
 
 
 def read_progress(txn: Transaction, order: TaskOrder) -> list[TaskProgress]:

@@ -45,7 +45,7 @@ from exuvia.pipeline.reorg import (
     Running,
     Waiting,
 )
-from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, order_for
 from exuvia.pipeline.throttle import ShareController
@@ -64,7 +64,7 @@ Ended = Generator[Progress, None, Progress | None]
 REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]] = {
     "check rows": rules.refusal_of,
     "check column": rewrite.refusal_of,
-    "verify column": rewrite.fault_of,
+    "verify column": lambda store, order, outcomes: None,  # its tasks refuse by themselves
     "check moved": move.fault_of,
     "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
 }
@@ -145,6 +145,7 @@ class PhaseRunner:
         self._now = 0.0
         self._again_at = 0.0
         self._reason = ""
+        self._apart = False  # whether each task of a comparison has a snapshot of its own
         self._ended: Progress | None = None
         self._walk = self._walked()
         self.spans_done = 0
@@ -163,6 +164,7 @@ class PhaseRunner:
                 self._controller.step(now)
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
+            self._apart = True  # it may have been a snapshot that was open for too long
             self.stop()
             self._check_epoch()  # what stopped it may be that it was left long ago
             self._reason, self._again_at = str(error), self._now + _RETRY_S
@@ -288,7 +290,7 @@ class PhaseRunner:
     def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
         """Of one task: less where it keeps the entries of several indexes, for memory's sake."""
         rows = phase.most_rows or self._dial.read().span_rows
-        if phase.kernel in ("fill", COMPARE):
+        if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
             return run_rows(self._stages[self._stage].table, index_ids, rows)
         if phase.router:
             return max(1, rows // max(1, len(move.indexes_of(self._table))))
@@ -364,6 +366,9 @@ class PhaseRunner:
 
     def _read(self, phase: Phase, rows: list[RowsOf]) -> Ended:
         """Every row looked at; what is wrong with them, all of them counted."""
+        if phase.kernel == "check column" and rewrite.fits_by_index(self._store, self.order):
+            self._rows += self._total
+            return None
         span_rows, at_once = self._span_rows(phase, ()), self._executor.at_once
         tasks: list[Task] = []
         for part in rows:
@@ -382,6 +387,11 @@ class PhaseRunner:
         index_ids = phase.index_ids or kept
         if not index_ids:
             return None
+        if phase.changing and self._dial.read().verify == "sample":
+            column = replace(phase, kernel="verify column", index_ids=())
+            ended = yield from self._phase_done(column)
+            if ended is not None:
+                return ended
         for part in rows:
             order = replace(part.order, index_ids=index_ids)
             if self._dial.read().verify == "sample":
@@ -391,7 +401,8 @@ class PhaseRunner:
             else:
                 yield self._running(phase.label, 0.0)
                 span_rows, at_once = self._span_rows(phase, index_ids), self._executor.at_once
-                waves = verification(self._store, order, span_rows, part.rows, at_once)
+                together = not self._apart and (at_once == 1 or self._dial.read().batch_s < ALONE_S)
+                waves = verification(self._store, order, span_rows, part.rows, at_once, together)
                 outcomes: list[Outcome] | None = None
                 while True:
                     try:

@@ -1,8 +1,8 @@
 """A reorg is a visible tuple of phases: made by an action's step, walked by phase_runner.py.
 
     fill_indexes    fill -> compare                                     partition by partition
-    change_column   rewrite -> verify column, or check column,
-                    then fill -> compare, of the indexes that follow    partition by partition
+    change_column   rewrite and fill -> compare, or rewrite -> verify
+                    column, or check column, or that -> fill -> compare partition by partition
     check_rows      check rows
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition
@@ -27,6 +27,7 @@ Deposed is raised: the epoch was lost, the reorg belongs to somebody else or to 
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from exuvia.base.errors import Refused
 
@@ -103,7 +104,7 @@ def _indexes(index_ids: tuple[int, ...]) -> ReorgElement:
     return ReorgElement("_idx_", index_ids)
 
 
-def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, ...]:
+def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, Phase]:
     element = _indexes(index_ids)
     return (
         Phase(kernel="fill", element=element, index_ids=index_ids, gathers=gathers),
@@ -114,21 +115,28 @@ def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, ...]:
 def change_column(column: int, changing: int, index_ids: tuple[int, ...]) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
 
-    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes."""
+    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes. What
+    a rewrite finishes is finished for the indexes too, and the fill behind it finds nothing to do
+    but spans whose rows were written by a version that filled the indexes afterwards. Their
+    comparison looks at the column in passing."""
     meant = changing or column
     element = ReorgElement("_col_", (meant,))
     check = Phase(kernel="check column", column=column, changing=meant)
     rewrite = Phase(
         kernel="rewrite",
         element=element,
+        index_ids=index_ids,
         column=column,
         changing=meant,
         explained_by=check,
     )
-    verify = Phase(kernel="verify column", changing=meant, verifies=True)
-    rows = (rewrite, verify) if changing else (check,)
-    fill = _fill(index_ids, gathers=False) if index_ids else ()
-    return Reorg((*rows, *fill), by_partition=element)
+    phases: tuple[Phase, ...] = (rewrite if changing else check,)
+    if index_ids:
+        fill, compare = _fill(index_ids, gathers=False)
+        phases += (fill, replace(compare, changing=changing))
+    elif changing:
+        phases += (Phase(kernel="verify column", changing=meant, verifies=True),)
+    return Reorg(phases, by_partition=element)
 
 
 def check_rows(kind: str, element: int) -> Reorg:

@@ -3,14 +3,17 @@ and back.
 
     kind              a kernel over one span            answers in `result`
     fill              put index entries of rows         -, or a Summary
-    rewrite           fill a hidden column of rows      -
+    rewrite           fill a hidden column of rows,     -
+                      and indexes that hold it
     move              put rows, entries in partitions   -
     check moved       rows looked up in the other set   how many have no twin there, the first
     check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text
-    verify column     a filled column, compared         likewise
+    verify column     a filled column, compared;        one Sums per index
+                      checksums, as sum rows
     sum rows          checksums, computed from rows     one Sums per index
     sum entries       checksums of one index            one Sums
+    sum both          both of these, of one moment      the Sums of rows, then of entries
     collect rows      entries of the given buckets      keys and handles, per index
     collect entries   likewise, of one index            keys and handles
     check rows        rows held to a rule               how many break it, the first as text
@@ -90,6 +93,15 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     def remembered_as(self) -> ReorgElement:
         """What its finished spans are, as their rows name it."""
         return self.element or ReorgElement("_idx_", self.index_ids)
+
+    @property
+    def finishes(self) -> list[ReorgElement]:
+        """All that a finished span of it is finished for: indexes that were filled on the way
+        too."""
+        found = [self.remembered_as]
+        if self.index_ids and self.remembered_as.type != "_idx_":
+            found.append(ReorgElement("_idx_", self.index_ids))
+        return found
 
     @property
     def fences(self) -> list[Equal]:

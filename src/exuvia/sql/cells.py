@@ -8,7 +8,8 @@ assign(value, row number) -> the value as the column holds it; strict mode's err
 and row
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 
 from sqlglot import exp
 
@@ -74,6 +75,38 @@ def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Ass
     if plain and target.Flen >= 0:
         return _text(target.Flen, general)
     return general
+
+
+AssignMany = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+def assign_many_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> AssignMany:
+    """As `assign_to`, for the values of many rows, none of them NULL. What it raises does not tell
+    the row: whoever asks then goes through them one by one."""
+    target = column.type
+    assign = assign_to(column, source, mode)
+
+    def each(given: Sequence[Value]) -> Sequence[Value]:
+        return [assign(value, 0) for value in given]
+
+    if source.Tp == TypeCode.NULL:
+        return each
+    if target.Tp in INTEGER_BITS and source.family in (Family.INT, Family.UINT):
+        least, most = values.bounds_of(target)
+        return lambda given: given if least <= min(given) and max(given) <= most else each(given)
+    is_text = target.family == Family.STRING and source.family == Family.STRING
+    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset != "ascii"
+    if not plain or target.Flen < 0:
+        return each
+
+    def texts(given: Sequence[Value]) -> Sequence[Value]:
+        fits = max(map(len, given)) <= target.Flen and not any(map(_ends_in_blank, given))
+        return given if fits else each(given)
+
+    return texts
+
+
+_ends_in_blank = methodcaller("endswith", " ")
 
 
 def _general(column: ColumnInfo, source: FieldType, mode: Mode) -> Assign:

@@ -113,6 +113,22 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
     return kept if isinstance(kept, KeptPlan) else None
 
 
+def plan_alike(key: Key, node: Statement | None, context: Context) -> insert.InsertAlike | None:
+    """As `plan_shape`, of rows that are written as the one of the shape."""
+    found = None
+    try:
+        if isinstance(node, Insert):
+            found = insert.plan_alike(node, context)
+    except Refused as error:
+        if error.code == ErrTableaccessDenied.code:
+            raise
+        return None  # its own text says it in its own words; it may be right the next time
+    if found is not None:
+        found.tree = node
+    context.session.services.plans.put(key, REFUSED if found is None else found)
+    return found
+
+
 def tree_of_shape(shape: str) -> Statement | None:
     """As `parse_shape`; None too where it is no statement at all."""
     try:

@@ -2,6 +2,7 @@
 row by row.
 
     all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
+    texts of one width  a matrix of bytes, a block of columns a part                   V<n>
     otherwise           bytes per part, joined row by row by Arrow                     list of bytes
 
     part            how                                        value by value instead
@@ -65,7 +66,9 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
         if ends_in_handle or nulls is None:
             return EntryKeys(keys, nulls)
         return EntryKeys(_with_handles(keys, columns, nulls), nulls)
-    found = _joined_keys(form, parts, columns, ends_in_handle)
+    found = _matrix_keys(form, parts, columns, ends_in_handle)
+    if found is None:
+        found = _joined_keys(form, parts, columns, ends_in_handle)
     if ends_in_handle or nulls is None:
         return EntryKeys(found, nulls)
     return EntryKeys(_with_handles(found, columns, nulls), nulls)
@@ -112,6 +115,67 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
         pairs = zip(packed.tolist(), handles, strict=True)
         return [key + handle for key, handle in pairs]
     return packed
+
+
+# -- texts of one width ----------------------------------------------------------------------------
+#
+# Hashes, codes, padded numbers: no NULL, and nothing that an encoding makes longer.
+
+
+def _matrix_keys(
+    form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool
+) -> Keys | None:
+    """The keys as one array, if all of them are of one width and that was cheap to see."""
+    if with_handle and isinstance(columns.handles, list):
+        return None
+    rows = len(columns.handles)
+    blocks = []
+    for part, cell in zip(parts, form.info.idx_cols, strict=True):
+        block = _block(part, cell.length)
+        if block is None:
+            return None
+        blocks.append(block)
+    if sum(block.shape[1] for block in blocks) > form.keys.limit - HASH_BYTES:
+        return None
+    blocks.insert(0, np.frombuffer(form.prefix, np.uint8)[None, :])
+    if with_handle:
+        blocks.append(np.ascontiguousarray(columns.handles).view(np.uint8).reshape(rows, -1))
+    width = sum(block.shape[1] for block in blocks)
+    keys = np.empty((rows, width), np.uint8)
+    at = 0
+    for block in blocks:
+        keys[:, at : at + block.shape[1]] = block
+        at += block.shape[1]
+    packed: Array = keys.view(f"V{width}").reshape(rows)
+    return packed
+
+
+def _block(part: Vector, length: int) -> Array | None:
+    """The encoded part of every row. Shape (n, width), uint8."""
+    if part.nulls is not None:
+        return None
+    family = part.field.family
+    if family in NUMBERS:
+        return _number_block(part)
+    if family not in (Family.STRING, Family.BYTES) or not len(part.values):
+        return None
+    found = collation(part.field.Collate) if family == Family.STRING else None
+    offsets, data = _buffers(part.values)
+    width = int(offsets[1] - offsets[0])
+    if not (0 < width and (length < 0 or width <= length)):
+        return None
+    if not (np.diff(offsets) == width).all():
+        return None
+    folded = _folded(data, found)
+    if folded is None or (folded == (_SPACE if found is not None and found.pads else 0)).any():
+        return None
+    end = END_PAD if found is not None and found.pads else END_NO_PAD
+    rows = len(part.values)
+    block = np.empty((rows, len(PRESENT) + width + len(end)), np.uint8)
+    block[:, : len(PRESENT)] = np.frombuffer(PRESENT, np.uint8)
+    block[:, len(PRESENT) : -len(end)] = folded.reshape(rows, width)
+    block[:, -len(end) :] = np.frombuffer(end, np.uint8)
+    return block
 
 
 # -- everything else -------------------------------------------------------------------------------
@@ -187,11 +251,16 @@ def _by_value(part: Vector, length: int) -> pa.Array:
 
 
 def _numbers(part: Vector) -> pa.Array:
+    return _fixed_bytes(_number_block(part))
+
+
+def _number_block(part: Vector) -> Array:
+    """Numbers without NULLs. Shape (n, 9), uint8."""
     rows = len(part.values)
     words = np.empty(rows, dtype=[("marker", "u1"), ("value", ">u8")])
     words["marker"] = 1
     words["value"] = sortable(part)
-    return _fixed_bytes(words.view(np.uint8).reshape(rows, len(NULL_NUMBER)))
+    return words.view(np.uint8).reshape(rows, len(NULL_NUMBER))
 
 
 def sortable(part: Vector) -> Array:
@@ -230,24 +299,34 @@ def _body(values: pa.Array, found: Collation | None) -> pa.Array | None:
         return pc.replace_substring(values.cast(pa.binary()), b"\0", b"\0\xff")
     if found.pads:
         values = pc.utf8_rtrim(values, " ")
-    offsets, data = _buffers(values)
-    if len(data) and data.min() < _SPACE:
+    offsets, raw = _buffers(values)
+    data = _folded(raw, found)
+    if data is None:
         return None
-    if found.fold is not None:
-        if len(data) and data.max() >= _DELETE:
-            return None
-        # What each ASCII byte that is no control character becomes under a folding collation
-        fold = found.fold
-        assert fold is not None
-        table = np.arange(256, dtype=np.uint8)
-        for code in range(_SPACE, _DELETE):
-            table[code] = ord(fold(chr(code)))
-        data = table[data]
     offsets_buffer = pa.py_buffer(offsets)
     body = pa.Array.from_buffers(
         pa.binary(), len(values), [values.buffers()[0], offsets_buffer, pa.py_buffer(data)]
     )
     return pc.replace_substring(body, b" ", b" \x02") if found.pads else body
+
+
+def _folded(data: Array, found: Collation | None) -> Array | None:
+    """What the bytes of texts become under the collation; None where one needs the slow way."""
+    if found is None or (found.fold is None and not found.pads) or not len(data):
+        return data
+    if data.min() < _SPACE:
+        return None
+    fold = found.fold
+    if fold is None:
+        return data
+    if data.max() >= _DELETE:
+        return None
+    # What each ASCII byte that is no control character becomes under a folding collation
+    table = np.arange(256, dtype=np.uint8)
+    for code in range(_SPACE, _DELETE):
+        table[code] = ord(fold(chr(code)))
+    folded: Array = table[data]
+    return folded
 
 
 def _buffers(values: pa.Array) -> tuple[Array, Array]:

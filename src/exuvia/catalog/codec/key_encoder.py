@@ -243,6 +243,13 @@ class KeyForm:
         encoded = self.whole(values)
         return encoded if len(encoded) <= self.limit - HASH_BYTES else cut(encoded, self.limit)
 
+    def encode_many(self, columns: Sequence[Sequence[Value]]) -> list[bytes]:
+        """As `encode`, of values that are given by column."""
+        if not self.exact:
+            return [self.encode(values) for values in zip(*columns, strict=True)]
+        encoded = [map(one, column) for one, column in zip(self._encoders, columns, strict=True)]
+        return list(map(b"".join, zip(*encoded, strict=True)))
+
     def decode(self, encoded: bytes, at: int) -> tuple[tuple[Value, ...] | None, int]:
         """Values that begin at the position, and where they end. Cut values are None and end at the
         limit."""

@@ -18,6 +18,7 @@ The row codec (row_codec.py) defines the meaning; tests/catalog holds the two eq
 
 from collections.abc import Sequence
 from decimal import Decimal
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
 from exuvia.catalog.codec.key_batch import index_keys
-from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of, storage_of
+from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of, storage_of, stored_alike
 from exuvia.catalog.columns import (
     DTYPES,
     Array,
@@ -45,8 +46,9 @@ from exuvia.catalog.convert.values import default_of, origin_default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table, VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.packet import RawRun
 
-__all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow"]
+__all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow", "with_column"]
 
 _INLINE = 12  # an Arrow view holds so many bytes itself
 _SHORT = 1024  # bytes of a row that is cheaper to join with others than to slice
@@ -55,12 +57,12 @@ _MOST_BYTES = 1 << 31
 
 def decode(
     table: Table,
-    keys: list[bytes],
-    raws: list[bytes],
+    keys: list[bytes] | RawRun,
+    raws: list[bytes] | RawRun,
     skip: int,
     positions: Sequence[int] | None = None,
 ) -> Columns:
-    """Rows as the store's chunks give them, as columns at `positions` (all by default).
+    """Rows as the store's chunks or pieces give them, as columns at `positions` (all by default).
 
     No `keys`: without handles. `skip`: bytes before each payload (kv/packet.py). Raises
     SchemaChanged for a row of a later revision's layout."""
@@ -83,10 +85,20 @@ def decode(
     return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws))
 
 
-def handles_of(table: Table, keys: list[bytes]) -> Keys:
+def beginnings(table: Table, run: RawRun, skip: int, position: int, size: int) -> Array | None:
+    """The first `size` bytes of each value of a text column, zeros behind shorter ones and for
+    NULL: shape (n, size), uint8. None where not all rows have one layout that stores it as it is
+    now."""
+    groups = _groups(table, run, skip)
+    return groups[0].beginnings(position, size) if len(groups) == 1 else None
+
+
+def handles_of(table: Table, keys: list[bytes] | RawRun) -> Keys:
     """The handles that end these row keys."""
     if table.info.is_common_handle:
-        return [key[HANDLE_AT:] for key in keys]
+        return [key[HANDLE_AT:] for key in (keys.keys() if isinstance(keys, RawRun) else keys)]
+    if isinstance(keys, RawRun):
+        return keys.cut(keys.key_at + HANDLE_AT, keys.key_lengths - HANDLE_AT)
     width = HANDLE_AT + 8
     whole = np.frombuffer(b"".join(keys), dtype=[("prefix", f"V{HANDLE_AT}"), ("handle", "V8")])
     assert whole.dtype.itemsize == width
@@ -94,13 +106,41 @@ def handles_of(table: Table, keys: list[bytes]) -> Keys:
     return found
 
 
-def _groups(table: Table, raws: list[bytes], skip: int) -> list["_Group"]:
-    if not raws:
+def handles_of_run(table: Table, run: RawRun) -> Keys:
+    """The handles that end the row keys of a run."""
+    if table.info.is_common_handle:
+        keys = run.keys()
+        return [key[HANDLE_AT:] for key in keys]
+    return _Joined.of(run, 0).cut(run.key_at + HANDLE_AT, 8)
+
+
+def _groups(table: Table, raws: list[bytes] | RawRun, skip: int) -> list["_Group"]:
+    if not len(raws):
         return []
+    if isinstance(raws, RawRun):
+        joined = _Joined.of(raws, skip)
+        first = int(joined.heads(2, 1).view("<u2")[0])
+        alone = _Group.of_joined(table, first, joined)
+        if alone is not None:
+            return [alone]
+        ids = joined.heads(2).view("<u2")
+        groups = []
+        for layout_id in np.unique(ids).tolist():
+            at = np.flatnonzero(ids == layout_id)
+            group = _Group.of_joined(table, layout_id, _Joined.of(raws.take(at), skip))
+            if group is None:
+                raise AssertionError("rows of one layout id have heads of one layout")
+            group.at = at
+            groups.append(group)
+        return groups
+    return _groups_of_list(table, raws, skip)
+
+
+def _groups_of_list(table: Table, raws: list[bytes], skip: int) -> list["_Group"]:
     single = _Group.of(table, layout_id_of(raws[0], skip), raws, skip)
     if single is not None:
         return [single]
-    ids = np.frombuffer(b"".join([raw[skip : skip + 2] for raw in raws]), dtype="<u2")
+    ids = layouts_of(raws, skip)
     groups = []
     for layout_id in np.unique(ids).tolist():
         at = np.flatnonzero(ids == layout_id)
@@ -110,6 +150,14 @@ def _groups(table: Table, raws: list[bytes], skip: int) -> list["_Group"]:
         group.at = at
         groups.append(group)
     return groups
+
+
+def layouts_of(raws: list[bytes] | RawRun, skip: int) -> Array:
+    """The layout that each row names. Shape (n,), uint16."""
+    if isinstance(raws, RawRun):
+        return _Joined.of(raws, skip).heads(2).view("<u2")
+    heads = b"".join([raw[skip : skip + 2] for raw in raws])
+    return np.frombuffer(heads, dtype="<u2")
 
 
 def layout_id_of(raw: bytes, skip: int) -> int:
@@ -146,28 +194,53 @@ class _Plan:
 
 
 class _Joined:
-    """Rows put together: `data`, and where each begins in it. `width`: of each, if all have one."""
+    """Rows put together: `data`, and where each begins in it. `width`: of each, if all have one and
+    each begins where the one before it ends."""
 
-    def __init__(self, raws: list[bytes], skip: int) -> None:
+    def __init__(self, data: Any, starts: Array, shortest: int, width: int, skip: int) -> None:
+        self.data = data
+        self.starts = starts
+        self.shortest = shortest
+        self.width = width
         self.skip = skip
+
+    @classmethod
+    def joined(cls, raws: list[bytes], skip: int) -> "_Joined":
+        """The rows of a list."""
         lengths = np.fromiter(map(len, raws), dtype=np.int64, count=len(raws))
-        self.shortest = int(lengths.min())
-        self.width = self.shortest if self.shortest == int(lengths.max()) else 0
-        self.data = b"".join(raws)
-        self.starts = np.cumsum(lengths) - lengths
+        shortest = int(lengths.min())
+        width = shortest if shortest == int(lengths.max()) else 0
+        return cls(b"".join(raws), np.cumsum(lengths) - lengths, shortest, width, skip)
+
+    @classmethod
+    def of(cls, run: RawRun, skip: int) -> "_Joined":
+        """Rows that stand together already."""
+        return cls(run.data, run.at, int(run.lengths.min()), 0, skip)
 
     @property
     def matrix(self) -> Array:
         """Rows of one width. Shape (n, width), uint8."""
         return np.frombuffer(self.data, np.uint8).reshape(-1, self.width)
 
-    def heads(self, size: int) -> Array:
-        """The first `size` bytes of each payload. Shape (n * size,), uint8."""
+    @property
+    def padded(self) -> Array:
+        """The data with some bytes more behind it. Shape (n,), uint8."""
+        if isinstance(self.data, np.ndarray):
+            return self.data
+        return np.frombuffer(self.data + bytes(_INLINE), dtype=np.uint8)
+
+    def heads(self, size: int, most: int | None = None) -> Array:
+        """The first `size` bytes of each payload, at most of so many. Shape (n * size,), uint8, or
+        (n,), V<size>."""
         if self.width:
             return np.ascontiguousarray(self.matrix[:, self.skip : self.skip + size])
+        return self.cut(self.starts[:most] + self.skip, size)
+
+    def cut(self, starts: Array, size: int) -> Array:
+        """So many bytes from each of these places on. Shape (n,), V<size>."""
         places = len(self.data) - size + 1
         windows: Array = np.ndarray((places,), f"V{size}", self.data, strides=(1,))
-        found: Array = windows[self.starts + self.skip]
+        found: Array = windows[starts]
         return found
 
 
@@ -175,7 +248,7 @@ def _heads(raws: list[bytes], size: int, skip: int) -> tuple[memoryview | bytes,
     """The heads of rows, and the rows joined where that was the cheapest way to get them."""
     end = skip + size
     if len(raws[0]) <= _SHORT:
-        joined = _Joined(raws, skip)
+        joined = _Joined.joined(raws, skip)
         if joined.shortest >= end:
             return joined.heads(size).data, joined
     return b"".join([raw[skip:end] for raw in raws]), None
@@ -188,7 +261,7 @@ class _Group:
         self,
         table: Table,
         plan: _Plan,
-        raws: list[bytes],
+        raws: list[bytes] | None,
         skip: int,
         heads: Array,
         joined: _Joined | None,
@@ -215,12 +288,23 @@ class _Group:
             return None
         return cls(table, plan, raws, skip, heads, joined)
 
+    @classmethod
+    def of_joined(cls, table: Table, layout_id: int, joined: _Joined) -> "_Group | None":
+        """The rows as a group, None if not all of them have that layout."""
+        plan = plan_of(table, layout_id)
+        if joined.shortest < joined.skip + plan.head_bytes:
+            return None
+        heads = joined.heads(plan.head_bytes).view(plan.dtype)
+        if not (heads["layout"] == layout_id).all():
+            return None
+        return cls(table, plan, None, joined.skip, heads, joined)
+
     def column(self, position: int) -> Vector:
         """One column of these rows, as the table's type now is."""
         column = self._table.info.cols[position]
         place = self._plan.places.get(column.id)
         if place is None:
-            return constant(origin_default_of(column), column.type, len(self._raws))
+            return constant(origin_default_of(column), column.type, len(self._heads))
         number, name, variable, field = place
         nulls = self._nulls(number)
         if name:
@@ -233,30 +317,129 @@ class _Group:
         values = [None if v is None else cast(v) for v in stored.to_list()]
         return vector_of(values, column.type)
 
+    def with_column(self, shape: Shape, column_id: int, new: Vector) -> list[bytes] | None:
+        """These rows in that layout, see `with_column`."""
+        joined, raws = self._joined, self._raws
+        if joined is None or raws is None or len(joined.data) >= _MOST_BYTES:
+            return None
+        rows, places = len(raws), self._plan.places
+        head: Array = np.zeros((rows, shape.head_bytes), dtype=np.uint8)
+        head[:, :2] = np.frombuffer(shape.layout.id.to_bytes(2, "little"), np.uint8)
+        self._move_fixed(head, shape, column_id, new)
+        if not shape.variable:
+            return _cut_rows(head)
+        old: Array = np.zeros((rows, 1), np.int64)
+        if "ends" in (self._heads.dtype.names or ()):
+            old = np.concatenate([old, self._heads["ends"]], axis=1)  # as i64: begins and ends
+        made = None
+        lengths: Array = np.empty((rows, len(shape.variable)), np.int64)
+        pieces: list[list[int]] = []  # [first, behind the last] of old texts; [] the new one
+        for n, (_, each) in enumerate(shape.variable):
+            if each.column == column_id:
+                made = _variable(new.values)
+                lengths[:, n] = np.asarray(pc.binary_length(made))
+                pieces.append([])
+                continue
+            at = places[each.column][2]
+            lengths[:, n] = old[:, at + 1] - old[:, at]
+            if pieces and pieces[-1][1:] == [at]:
+                pieces[-1][1] = at + 1
+            else:
+                pieces.append([at, at + 1])
+        ends = np.cumsum(lengths, axis=1).astype("<u4")
+        head[:, shape.ends_at :] = ends.view(np.uint8).reshape(rows, -1)
+        begin = self._skip + self._plan.head_bytes
+        found = [head]
+        whole: list[list[bytes]] = []
+        for piece in pieces:
+            if not piece:
+                assert made is not None
+                whole.append(made.to_pylist())
+                continue
+            start, end = old[:, piece[0]] + begin, old[:, piece[1]] + begin
+            if not whole and joined.width and _is_constant(start) and _is_constant(end):
+                found.append(joined.matrix[:, int(start[0]) : int(end[0])])
+                continue
+            cuts = zip(raws, start.tolist(), end.tolist(), strict=True)
+            whole.append([raw[one:other] for raw, one, other in cuts])
+        first = _cut_rows(np.concatenate(found, axis=1))
+        for more in whole:
+            first = list(map(add, first, more))
+        return first
+
+    def _move_fixed(self, head: Array, shape: Shape, column_id: int, new: Vector) -> None:
+        """Nulls and fixed columns."""
+        places, fields = self._plan.places, self._plan.dtype.fields
+        assert fields is not None
+        old = self._heads.view(np.uint8).reshape(len(head), self._plan.head_bytes)
+        for number, each in enumerate(shape.layout.columns):
+            nulls = new.nulls if each.column == column_id else self._nulls(places[each.column][0])
+            if nulls is not None:
+                head[:, 2 + number // 8] |= (nulls << number % 8).astype(np.uint8)
+        for n, (_, each) in enumerate(shape.fixed):
+            start, width = shape.offset_of(n), SIZES[shape.codes[n]]
+            if each.column == column_id:
+                cells = np.ascontiguousarray(new.values).view(np.uint8).reshape(len(head), width)
+                if new.nulls is not None:
+                    cells = np.where(new.nulls[:, None], np.uint8(0), cells)
+            else:
+                at = fields[places[each.column][1]][1]
+                cells = old[:, at : at + width]
+            head[:, start : start + width] = cells
+
     def _nulls(self, number: int) -> Array | None:
         if not self._has_nulls:
             return None
         bits: Array = self._heads["nulls"][:, number >> 3] & (1 << (number & 7)) != 0
         return bits if bits.any() else None
 
-    def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
+    def _places(self, variable: int) -> tuple[_Joined, Array, Array, Array]:
+        """The rows, joined, and of a variable column: where each value begins in them, how long it
+        is, and how far behind its row's head it is."""
         if self._joined is None:
-            self._joined = _Joined(self._raws, self._skip)
-        joined = self._joined
+            assert self._raws is not None, "rows that are not joined are a list"
+            self._joined = _Joined.joined(self._raws, self._skip)
         ends = self._heads["ends"]
         begin = ends[:, variable - 1].astype(np.int64) if variable else np.zeros(len(ends), "i8")
         lengths = ends[:, variable].astype(np.int64) - begin
-        at = self._skip + self._plan.head_bytes
-        starts = joined.starts + at + begin
+        starts = self._joined.starts + self._skip + self._plan.head_bytes + begin
+        return self._joined, starts, lengths, begin
+
+    def beginnings(self, position: int, size: int) -> Array | None:
+        """The first `size` bytes of a text column, zeros behind shorter ones and for NULL: shape
+        (n, size), uint8. None where it is not stored as it is now."""
+        column = self._table.info.cols[position]
+        place = self._plan.places.get(column.id)
+        if place is None or place[1] or cast_of(place[3], column.type) is not None:
+            return None
+        joined, starts, lengths, _ = self._places(place[2])
+        if size > RawRun.PADDING:
+            raise AssertionError("no more than the bytes behind the data")
+        found: Array = joined.cut(starts, size).view(np.uint8).reshape(-1, size)
+        if int(lengths.min()) < size:
+            found[np.arange(size) >= lengths[:, None]] = 0
+        return found
+
+    def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
+        joined, starts, lengths, begin = self._places(variable)
         if len(joined.data) >= _MOST_BYTES:
             pairs = zip(starts.tolist(), lengths.tolist(), strict=True)
-            parts = [joined.data[start : start + length] for start, length in pairs]
+            parts = [bytes(joined.data[start : start + length]) for start, length in pairs]
             gathered = pa.array(parts, type=pa.binary(), mask=nulls)
             return gathered.cast(arrow_type(field))
         if joined.width and nulls is None and _is_constant(begin) and _is_constant(lengths):
             start = int(starts[0])
             return _cells(joined.matrix[:, start : start + int(lengths[0])], field)
-        return texts_of(joined.data, starts, lengths, field, nulls)
+        width = int(lengths[0])
+        if nulls is None and width and _is_constant(lengths):
+            cells = joined.cut(starts, width).view(np.uint8).reshape(-1, width)
+            return _cells(cells, field)
+        return texts_of(joined.padded, starts, lengths, field, nulls)
+
+
+def _cut_rows(matrix: Array) -> list[bytes]:
+    """The rows of a matrix of bytes."""
+    return list(matrix.view(f"V{matrix.shape[1]}").reshape(len(matrix)).tolist())
 
 
 def _is_constant(values: Array) -> bool:
@@ -280,15 +463,15 @@ def plan_of(table: Table, layout_id: int) -> _Plan:
 
 
 def texts_of(
-    data: bytes, starts: Array, lengths: Array, field: FieldType, nulls: Array | None
+    padded: Array, starts: Array, lengths: Array, field: FieldType, nulls: Array | None
 ) -> pa.Array:
     """The texts at these places of the data, as an Arrow array: views into the data first, then one
-    copy by Arrow.
+    copy by Arrow. Behind the data there are _INLINE bytes, or more, that do not count.
 
     Source of a view's form: Arrow columnar format, "Variable-size Binary View Layout"."""
     rows = len(starts)
-    padded = np.frombuffer(data + bytes(_INLINE), dtype=np.uint8)
-    windows = np.lib.stride_tricks.as_strided(padded, (len(data) + 1, _INLINE), (1, 1))
+    places = len(padded) - _INLINE + 1
+    windows = np.lib.stride_tricks.as_strided(padded, (places, _INLINE), (1, 1))
     head = windows[starts]
     head[np.arange(_INLINE) >= lengths[:, None]] = 0
     views = np.zeros((rows, 16), dtype=np.uint8)
@@ -303,7 +486,7 @@ def texts_of(
         validity = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
     kind = arrow_type(field)
     view_type = pa.binary_view() if kind == pa.binary() else pa.string_view()
-    buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(padded)]
     return pa.Array.from_buffers(view_type, rows, buffers).cast(kind)
 
 
@@ -489,3 +672,36 @@ def _decimals(column: pa.Array, scale: int, width: int) -> Array:
         whole.offset * 16 : (whole.offset + rows) * 16
     ]
     return raw.reshape(rows, 16)[:, :width]
+
+
+# -- rows with one column more ---------------------------------------------------------------------
+#
+# A rewrite knows one column; the bytes of all others stand in the row already, and are moved:
+#
+#     old    [id][nulls][a][b][x][ends of s, t]      [s][t]       x: a column that is gone
+#     new    [id][nulls][a][b][new][ends of s, t]    [s][t]       a fixed one
+#            [id][nulls][a][b][ends of s, t, new]    [s][t][new]  a text
+#
+# All heads are one matrix, and so are the rows where all are of one width.
+
+
+def with_column(
+    table: Table, raws: list[bytes], skip: int, column_id: int, new: Vector
+) -> list[bytes] | None:
+    """Payloads in the newest layout of rows that lack the column, with these values of it.
+
+    None where more than moving bytes is needed: rows of several layouts, a column that was added
+    or changed its type since."""
+    plan = plan_of(table, layout_id_of(raws[0], skip))
+    shape = Shape(table.layout)
+    kept = [each for each in table.layout.columns if each.column != column_id]
+    places = plan.places
+    if any(
+        each.column not in places or not stored_alike(places[each.column][3], each.type)
+        for each in kept
+    ):
+        return None
+    group = _Group.of(table, layout_id_of(raws[0], skip), raws, skip)
+    if group is None:
+        return None
+    return group.with_column(shape, column_id, new)

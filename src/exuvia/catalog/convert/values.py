@@ -750,6 +750,8 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
         whole = to_text(value, source) if not isinstance(value, str | bytes) else value
         if isinstance(whole, bytes) and target.family is Family.STRING:
             whole = whole.decode("utf-8", "replace")
+        elif isinstance(whole, str) and target.family is Family.BYTES:
+            whole = whole.encode()
         # As much as a column holds: characters, or bytes of a TEXT; no character is halved
         if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
             return whole[: target.Flen]

@@ -25,7 +25,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from typing import cast
 from urllib.parse import parse_qsl
@@ -44,6 +44,7 @@ from exuvia.base.errors import (
 from exuvia.base.limits import DEFAULT_LEASE_S, SNAPSHOT_IDLE_S, SNAPSHOT_QUERY_S
 from exuvia.kv.lmdb import process
 from exuvia.kv.lmdb.gate import DOOR, MEMBERS, SWAPPER, Gate, LockFile
+from exuvia.kv.lmdb.leaves import DataFile
 from exuvia.kv.lmdb.native import (
     Reading,
     Writing,
@@ -221,6 +222,8 @@ class Environment:
         self._is_open = False
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
+        self.pages: DataFile | None = None
+        """What reads whole pages of the open file (leaves.py)."""
         self._closed = False
         self._room_end = 0
         self._opening = threading.RLock()
@@ -319,6 +322,9 @@ class Environment:
         self._bytes = status.st_size
         self._is_open = True
         self._sign = process.hang_sign(self.path, self._files)
+        with suppress(OSError):
+            page_bytes = opened.stat()["psize"]
+            self.pages = DataFile(data, self._files, page_bytes, opened.info()["map_size"])
         return opened
 
     def _file(self) -> tuple[int, int] | None:
@@ -338,6 +344,7 @@ class Environment:
 
     def _shut(self, opened: lmdb.Environment) -> None:
         self._is_open = False
+        self.pages = None
         opened.close()
         self._sign.close()
 

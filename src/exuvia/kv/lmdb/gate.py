@@ -36,6 +36,7 @@ A record lock of the kernel on the lock file ends with its process, and the kern
     ROWS                 the process that is in the table of row locks (see shared_locks)
     SEATS + n            the process that has seat n of that table
     MEMBERS + pid        every process that has the store open
+    BULKS + pid          a process while a chain of bulks of its own waits or is written
 
 POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
 holder's pid, so that there is no moment in which a lock is taken and nobody knows by whom. Their
@@ -50,13 +51,15 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 DOOR, TURN, WRITER, SWAPPER, ROWS = 0, 1, 2, 3, 4
 SEATS = 1 << 16
 MEMBERS = 1 << 32
 MOST_PIDS = 1 << 32
+BULKS = MEMBERS + MOST_PIDS
 
 _FLOCK = struct.Struct("hhqqi4x")
 _TAKEN = (errno.EACCES, errno.EAGAIN)
@@ -200,8 +203,19 @@ class Gate:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether another process waits for the one inside."""
-        return self.locks.holder(TURN) is not None
+        """Whether another process waits for the one inside, and with more than bulks."""
+        waiting = self.locks.holder(TURN)
+        return waiting is not None and self.locks.holder(BULKS + waiting[0]) is None
+
+    @contextmanager
+    def with_bulks(self) -> Iterator[None]:
+        """What this process writes meanwhile is no reason for other bulks to give way: a sync for
+        every few milliseconds of several tasks would be most of what they do."""
+        self.locks.try_take(BULKS + self._pid)
+        try:
+            yield
+        finally:
+            self.locks.release(BULKS + self._pid)
 
     def progress(self) -> None:
         """To be called by the writer about every thousand keys: it moves."""

@@ -13,18 +13,21 @@ free pages are enough. So it is judged by that growth, from the first look after
 
 How many keys, and where to cut, without reading them all.
 
-LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as a
-binary tree: the first bit in which the first and the last key differ parts them in two halves,
-neither of them empty. Its size is estimated by random descents (Knuth, Estimating the efficiency
-of backtrack programs, 1975): go down choosing halves by chance, and two to the number of choices,
-times what is left where the end can be counted, has the right mean.
+LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that leaf pages are: their
+headers, of at most 65,536 at even distances, say how many keys they hold (leaves.py, Outline).
+
+Where whole pages cannot be read, or are too many to number, the keys are looked at as a binary
+tree: the first bit in which the first and the last key differ parts them in two halves, neither of
+them empty. Its size is estimated by random descents (Knuth, Estimating the efficiency of backtrack
+programs, 1975): go down choosing halves by chance, and two to the number of choices, times what is
+left where the end can be counted, has the right mean.
 
     cut    the heaviest piece is halved again and again, so that what is rare and far away (one huge
            handle behind a million small ones) does not spoil the rest
     weigh  then every piece is estimated anew: the estimates that led the cutting are biased by it
 
-Precision: exact up to EXACT_KEYS; mostly within 5 % on integer keys, 15 % on text, whatever gaps
-and clusters they have. It takes 0.05 to 0.1 s however many keys there are.
+Precision: exact up to EXACT_KEYS; by pages within 1 %; by descents mostly within 5 % on integer
+keys, 15 % on text, whatever gaps and clusters they have, in 0.05 to 0.1 s however many keys.
 """
 
 import heapq
@@ -37,7 +40,9 @@ from typing import NamedTuple, Protocol
 
 import lmdb
 import msgspec
+import numpy as np
 
+from exuvia.kv.lmdb.leaves import Outline
 from exuvia.kv.packet import Span
 
 MOST_LOOKS = 4096
@@ -165,6 +170,9 @@ class View(Protocol):
     def beside(self, key: bytes) -> tuple[bytes, bytes]:
         """The last key before and the first at or after, both of which must exist."""
 
+    def outline(self, span: Span) -> Outline | None:
+        """How the keys of the span lie, from whole pages; None where that is not known."""
+
 
 class Piece(NamedTuple):
     """Keys from first to last, both there. Sorts heaviest first."""
@@ -180,6 +188,9 @@ def count(view: View, span: Span) -> int:
     keys = view.keys(span, EXACT_KEYS + 1)
     if len(keys) <= EXACT_KEYS:
         return len(keys)
+    outline = view.outline(span)
+    if outline is not None:
+        return round(float(outline.weights.sum()))
     return round(-sum(piece.minus_weight for piece in _survey(view, span, PIECES)))
 
 
@@ -192,6 +203,12 @@ def split(view: View, span: Span, parts: int) -> list[Span]:
     if len(keys) <= EXACT_KEYS:
         size = max(1, -(-len(keys) // parts))
         bounds = [span.start, *keys[size::size], span.end]
+    elif (outline := view.outline(span)) is not None:
+        before = np.cumsum(outline.weights)
+        shares = before[-1] / parts * np.arange(1, parts)
+        ends = np.unique(np.searchsorted(before, shares) + 1)
+        inner = ends[ends < len(before)].tolist()
+        bounds = [span.start, *map(outline.first_key, inner), span.end]
     else:
         pieces = _survey(view, span, min(MOST_PIECES, max(PIECES, 4 * parts)))
         bounds = [span.start, *_cuts(pieces, parts), span.end]

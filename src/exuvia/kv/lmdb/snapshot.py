@@ -10,21 +10,25 @@ only inside one touch, and a scan goes on from its last key."""
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 import lmdb
 
 from exuvia.base.errors import Broken, Unavailable
-from exuvia.kv.lmdb.native import Reading, translate
-from exuvia.kv.packet import Span, StampedValues
+from exuvia.kv.lmdb.leaves import Damaged, DataFile, Metas, Outline, Tree, tree_of
+from exuvia.kv.lmdb.native import Reading, damaged, translate
+from exuvia.kv.packet import Piece, RawRun, Span, StampedValues
 
 FIRST_KEY = b"\x01"
 FIRST_ROWS, MOST_ROWS = 8, 2048
+FEW_KEYS = 256
+"""Fewer are read by a cursor: pages read whole are worth it for more."""
 
 Pairs = list[tuple[bytes, bytes]]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Answer = TypeVar("_Answer")
 
 
 def _reading(method: _Method) -> _Method:
@@ -52,8 +56,10 @@ class LmdbSnapshot(StampedValues):
         "_lock",
         "_touched",
         "_transaction",
+        "_tree",
         "_used_s",
         "_why",
+        "metas",
         "number",
         "path",
         "sequence",
@@ -65,8 +71,11 @@ class LmdbSnapshot(StampedValues):
         sequence: int,
         forget: Callable[[int], None],
         path: str,
+        pages: tuple[DataFile, Metas] | None = None,
     ) -> None:
         self.path = path
+        self.metas = pages
+        self._tree: Tree | None = None
         self._transaction: Reading | None = transaction
         self.sequence = sequence
         self.number = -1
@@ -167,6 +176,62 @@ class LmdbSnapshot(StampedValues):
             cursor.set_range(low)
             values = list(islice(cursor.iternext(keys=False, values=True), len(keys)))
         return keys, values
+
+    def pieces(self, span: Span) -> Iterator[Piece]:
+        """Whole pages, see leaves.py; by cursors where they cannot be read so."""
+        low = max(span.start, FIRST_KEY)
+        keys, values = self._chunk(low, span.end, FEW_KEYS) if low < span.end else ([], [])
+        if len(keys) < FEW_KEYS:
+            if keys:
+                yield partial(iter, [RawRun.of(keys, values)])
+            return
+        tree = self.tree()
+        if tree is None:
+            yield from super().pieces(span)
+            return
+        for piece in self._judged(tree.pieces(span, self._alive)):
+            yield partial(self._runs_of, piece)
+
+    def _runs_of(self, piece: Piece) -> Iterator[RawRun]:
+        return self._judged(piece())
+
+    def count(self, span: Span, most: int = -1) -> int:
+        """How many keys the span holds; no more than is known by `most`."""
+        few = len(self.keys(span, FEW_KEYS))
+        if few < FEW_KEYS:
+            return few
+        tree = self.tree()
+        if tree is None:
+            return super().count(span, most)
+        (found,) = self._judged(tree.count(span, most, self._alive))
+        return found
+
+    def outline(self, span: Span) -> Outline | None:
+        """See leaves.py; None where whole pages cannot be read, or there are too many."""
+        tree = self.tree()
+        found = () if tree is None else self._judged(tree.outline(span, self._alive))
+        return next(iter(found), None)
+
+    def tree(self) -> Tree | None:
+        """What reads whole pages; None where they cannot be read so."""
+        if self._tree is None and self.metas is not None:
+            with self._lock:
+                commit = self._live().id()
+            file, metas = self.metas
+            self._tree, self.metas = tree_of(file, metas, commit), None
+        return self._tree
+
+    def _alive(self) -> None:
+        with self._lock:
+            self._live()
+
+    def _judged(self, found: Iterator[_Answer]) -> Iterator[_Answer]:
+        """The same. A page that is none of ours is damage, unless the reader has ended."""
+        try:
+            yield from found
+        except Damaged as error:
+            self._alive()
+            raise Broken(damaged(self.path, str(error))) from error
 
     @_reading
     def keys(self, span: Span, limit: int) -> list[bytes]:

@@ -83,9 +83,12 @@ class LmdbStore(TransactionalStore):
         self._require_open()
         if for_client:
             self.caretaker.require_room()
+        environment = self.environment
+        file = environment.pages
         transaction, sequence = self._fresh()
-        path = self.environment.data_path
-        view = LmdbSnapshot(transaction, sequence, self.caretaker.forget, path)
+        pages = (file, file.metas()) if file is not None and file is environment.pages else None
+        path = environment.data_path
+        view = LmdbSnapshot(transaction, sequence, self.caretaker.forget, path, pages)
         self.caretaker.watch(view, for_client)
         if self._closed:  # meanwhile: whoever closed may not have met it
             view.end(CLOSED)
@@ -200,7 +203,8 @@ class LmdbStore(TransactionalStore):
             return wanted or lasts_s >= most_s
 
         work = partial(apply_bulks, bulks=batches, moved=gate.progress, is_enough=is_enough)
-        results: list[BulkResult] = self.committer.run(work, alone=True)
+        with gate.with_bulks():
+            results: list[BulkResult] = self.committer.run(work, alone=True)
         return results
 
     @property

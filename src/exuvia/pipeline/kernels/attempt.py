@@ -41,6 +41,7 @@ from exuvia.pipeline.verify import rules, scan
 SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "sum rows": scan.sum_rows,
     "sum entries": scan.sum_entries,
+    "sum both": scan.sum_both,
     "collect rows": scan.collect_rows,
     "collect entries": scan.collect_entries,
     "checksum": scan.checksum,

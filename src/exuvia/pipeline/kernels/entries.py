@@ -22,7 +22,7 @@ from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, Snapshot, Span
+from exuvia.kv.packet import LIVE, RawRun, Snapshot, Span
 from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
@@ -33,13 +33,13 @@ from exuvia.kv.store import Store
 # at all are compared, packed into big-endian words: a sysbench k and its handle differ in six
 # bytes, which is one word.
 #
-#     one word       np.argsort                                    35 ms a million
-#                    sorted itself, keys made from it (Sorted)     10 ms
-#     few words      np.lexsort; not by a last word that is in order already, as handles are  130 ms
-#     otherwise      Python's sort of bytes                        550 ms
+#     one word       sorted itself, keys made from it (Sorted)     10 ms a million
+#     several        np.argsort by the first, then those that it does not tell apart by the next
+#                    (a text of 120 bytes: 190 ms, Python's sort of bytes 890 ms)
+#     long and alike, or of several widths   Python's sort of bytes
 
 WORD = 8
-_MOST_WORDS = 5
+_FEW_WORDS = 4
 _BLOCK_ROWS = 4096
 
 
@@ -88,7 +88,21 @@ class Sorted:
         return made.view(f"V{made.shape[1]}").reshape(len(made))
 
 
-def in_order(parts: list[Keys]) -> Keys | Sorted:
+class InPlace:
+    """Keys that stay where they are, and the order that sorts them; slices are arrays of keys."""
+
+    def __init__(self, keys: Array, order: Array) -> None:
+        self._keys = keys
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, part: slice) -> Keys:
+        return take(self._keys, self._order[part])
+
+
+def in_order(parts: list[Keys]) -> Keys | Sorted | InPlace:
     """All keys of the parts, sorted. Where one word tells them apart it is all that is sorted, and
     the keys are made anew when they are wanted."""
     first = parts[0] if parts else []
@@ -98,34 +112,45 @@ def in_order(parts: list[Keys]) -> Keys | Sorted:
     columns = _varying_columns(matrices)
     if not matrices or len(columns) > WORD:
         keys = joined(parts)
-        return take(keys, positions(keys))
+        return keys if isinstance(keys, list) else InPlace(keys, positions(keys))
     words = np.concatenate([_word(matrix, columns) for matrix in matrices])
     words.sort()
     return Sorted(words, matrices[0][:1].copy(), columns)
 
 
 def positions(keys: Keys) -> Array:
-    """Positions that sort the keys; the order among equal keys is free. Shape (n,), int64."""
+    """Positions that sort the keys; equal ones stay as they are. Shape (n,), int64."""
     if isinstance(keys, list):
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-    words = varying_words(keys)
-    if not words:
-        return np.arange(len(keys), dtype=np.int64)
-    if len(words) > _MOST_WORDS:
-        return positions(keys.tolist())
-    if len(words) > 1 and bool(np.all(words[-1][1:] >= words[-1][:-1])):
-        words.pop()
-        return np.lexsort(words[::-1])
-    return np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
-
-
-def varying_words(keys: Array) -> list[Array]:
-    """The bytes in which the keys differ at all, as u64 words that sort like the keys; the first
-    weighs most."""
     matrix = _matrix(keys)
     blocks = [matrix[at : at + _BLOCK_ROWS] for at in range(0, len(matrix), _BLOCK_ROWS)]
     columns = _varying_columns(blocks)
-    return [_word(matrix, columns[at : at + WORD]) for at in range(0, len(columns), WORD)]
+    if not columns:
+        return np.arange(len(keys), dtype=np.int64)
+    words = _word(matrix, columns[:WORD])
+    order = np.argsort(words)
+    words = words[order]
+    # of those that are alike so far: where they stand in `order`, and which of them belong together
+    alike = np.concatenate([[False], words[1:] == words[:-1]])
+    open_ = np.flatnonzero(alike | np.append(alike[1:], False))
+    group = np.cumsum(~alike)[open_]
+    order[open_] = order[open_][np.lexsort((order[open_], group))]
+    for at in range(WORD, len(columns), WORD):
+        if not len(open_):
+            break
+        if len(open_) > len(keys) // 8 and len(columns) - at > _FEW_WORDS * WORD:
+            return positions(keys.tolist())
+        part = columns[at : at + WORD]
+        words = _word(matrix, part, order[open_])
+        together = group[1:] == group[:-1]
+        if bool((together & (words[1:] < words[:-1])).any()):
+            turned = np.lexsort((words, group))
+            order[open_], words = order[open_][turned], words[turned]
+        alike = np.concatenate([[False], together & (words[1:] == words[:-1])])
+        group = np.cumsum(~alike)
+        left = alike | np.append(alike[1:], False)
+        open_, group = open_[left], group[left]
+    return order
 
 
 def _varying_columns(blocks: list[Array]) -> list[int]:
@@ -139,11 +164,12 @@ def _varying_columns(blocks: list[Array]) -> list[int]:
     return columns
 
 
-def _word(matrix: Array, columns: list[int]) -> Array:
-    padded = np.zeros((len(matrix), WORD), dtype=np.uint8)
+def _word(matrix: Array, columns: list[int], rows: Array | None = None) -> Array:
+    """Those bytes of the rows, of all of them or of some, as words that sort like them."""
+    padded = np.zeros((len(matrix) if rows is None else len(rows), WORD), dtype=np.uint8)
     for n, column in enumerate(columns):
-        padded[:, n] = matrix[:, column]
-    return padded.view(">u8").reshape(len(matrix)).astype(np.uint64)
+        padded[:, n] = matrix[:, column] if rows is None else matrix[rows, column]
+    return padded.view(">u8").reshape(len(padded)).astype(np.uint64)
 
 
 def _matrix(keys: Array) -> Array:
@@ -167,7 +193,7 @@ LEAST_SPAN_ROWS = 100_000
 _NARROW = 4
 """How many times the rows a span may have where an entry is a few numbers, not a text: the fewer
 runs there are, the fewer pages of the index each of them has to write anew."""
-NEAR_ROWS = 2_000  # read, join and cut out within the processor's cache: a fifth less time
+NEAR_ROWS = 2_000  # rows as objects: read, join and cut out within the processor's cache
 Look = Callable[[row_batch.Columns], None]
 
 
@@ -193,6 +219,11 @@ def fresh_snapshot(store: Store, table: Table) -> Snapshot:
         f"the snapshot shows revision {seen} of table {table.info.name.O}, "
         f"the scan needs {table.revision}"
     )
+
+
+def runs_of(snapshot: Snapshot, span: Span) -> Iterator[RawRun]:
+    """The rows of a span as the store has them, without an object a row."""
+    return (run for piece in snapshot.pieces(span) for run in piece() if len(run))
 
 
 def positions_of(table: Table, indexes: Sequence[IndexInfo]) -> list[int]:
@@ -224,15 +255,16 @@ def of_rows(
     span: Span,
     look: Look | None = None,
 ) -> Iterator[list[Entries]]:
-    """Entries that the rows of a span should have: chunk by chunk, one Entries per index.
+    """Entries that the rows of a span should have: piece by piece, one Entries per index.
 
     `look` is shown the indexes' columns."""
     wanted = positions_of(table, indexes)
-    for keys, raws in snapshot.chunks(span, NEAR_ROWS):
-        columns = row_batch.decode(table, keys, raws, snapshot.skip, wanted)
-        if look is not None:
-            look(columns)
-        yield [of_columns(table, index, columns) for index in indexes]
+    for piece in snapshot.pieces(span):
+        for run in filter(len, piece()):
+            columns = row_batch.decode(table, run, run, snapshot.skip, wanted)
+            if look is not None:
+                look(columns)
+            yield [of_columns(table, index, columns) for index in indexes]
 
 
 def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Entries:
@@ -252,27 +284,23 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
 
 
 def of_index(snapshot: Snapshot, span: Span) -> Iterator[Entries]:
-    """The live entries of a span of an index, chunk by chunk."""
-    for keys, raws in snapshot.chunks(span, NEAR_ROWS):
-        yield _live_plain(keys, raws, snapshot.skip) or _live(keys, raws, snapshot.skip)
+    """The live entries of a span of an index, piece by piece."""
+    for piece in snapshot.pieces(span):
+        for run in filter(len, piece()):
+            yield _live(run, snapshot.skip)
 
 
-def _live_plain(keys: list[bytes], raws: list[bytes], skip: int) -> Entries | None:
-    """The fast way, for payloads that are no longer than LIVE; None where some are."""
-    width = skip + len(LIVE)
-    if set(map(len, raws)) != {width}:
-        return None
-    states = np.frombuffer(b"".join(raws), np.uint8)[skip::width]
-    if states.any():
-        keys = [keys[n] for n in np.flatnonzero(states == LIVE[0]).tolist()]
-    return Entries(keys, None)
-
-
-def _live(keys: list[bytes], raws: list[bytes], skip: int) -> Entries:
-    end = skip + len(LIVE)
-    live = [n for n, raw in enumerate(raws) if raw[skip:end] == LIVE]
-    suffixes = [raws[n][end:] for n in live]
-    return Entries([keys[n] for n in live], suffixes if any(suffixes) else None)
+def _live(run: RawRun, skip: int) -> Entries:
+    """Those whose payload begins with LIVE: what follows it is the suffix."""
+    live = run.data[run.at + skip] == LIVE[0]
+    if not live.all():
+        run = run.take(live)
+    if not len(run):
+        return Entries([], None)
+    behind = skip + len(LIVE)
+    widths = run.lengths - behind
+    keys = run.cut(run.key_at, run.key_lengths)
+    return Entries(keys, run.cut(run.at + behind, widths) if widths.any() else None)
 
 
 def payloads(suffixes: Keys | None) -> bytes | list[bytes]:

@@ -34,6 +34,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
     Entries,
+    InPlace,
     Sorted,
     as_bytes,
     fresh_snapshot,
@@ -54,6 +55,8 @@ from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 Taken = list[tuple[bytes, bytes]]
 CHAIN_ROWS = (10_240, 65_536)
 """Rows of a chain: the first, and the most of any. How many fit is seen by its time."""
+_TOLD_ROWS = 2048
+"""A batch says how far its task is where about so many rows were not told."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Run:
     `repeats`: (key, handle) that came a second time."""
 
     index: IndexInfo
-    keys: Keys | Sorted
+    keys: Keys | Sorted | InPlace
     suffixes: Keys | None
     repeats: Taken
 
@@ -94,6 +97,7 @@ class Fill:
         self._store = store
         self._task = task
         self._order = task.order
+        self._fences = task.order.fences
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
@@ -103,7 +107,7 @@ class Fill:
         self._written = 0
         self._placed = 0
         self._batches = 0
-        self._finished = False
+        self._finished = self._counted = False
         self._duplicates: list[FoundDuplicate] = []
         self._parts = list(dict.fromkeys(parts_of(self._table, (), self._order.index_ids)))
         self._summary = Summary(len(self._parts), task.samples, task.span, task.limit)
@@ -112,6 +116,13 @@ class Fill:
         """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
         runs = yield from self._read()
         yield Batch(0, 0.0)
+        return (yield from self.put(runs))
+
+    def put(self, runs: list[Run], rows: int | None = None) -> Steps:
+        """Write runs, unique ones first, and finish the task; returns the outcome. `rows`: of which
+        they were made by another kernel, which has counted them already."""
+        if rows is not None:
+            self._rows, self._counted = rows, True
         self._entries = sum(len(run.keys) for run in runs)
         for run in runs:
             finishing = run is runs[-1] and not run.index.is_unique
@@ -226,10 +237,13 @@ class Fill:
         """The transaction for the keys from `at` on."""
         part = keys[at : at + size]
         last = last and at + size >= len(keys)
-        done = self._written + at + len(part)
-        rows = self._rows if last or not self._entries else done * self._rows // self._entries
         number = self._batches + at // size + 1
-        progress = TaskProgress(rows, self._rows, number, len(part), last)
-        puts = checkpoint.pairs_of(self._task, progress)
+        puts: list[tuple[bytes, bytes]] = []
+        if last or not at or number % max(1, _TOLD_ROWS // size) == 0:
+            done = self._written + at + len(part)
+            whole = last or self._counted or not self._entries
+            rows = self._rows if whole else done * self._rows // self._entries
+            progress = TaskProgress(rows, self._rows, number, len(part), last)
+            puts = checkpoint.pairs_of(self._task, progress)
         payload = values if isinstance(values, bytes) else values[at : at + size]
-        return Bulk(part, payload, self._order.fences, puts, report)
+        return Bulk(part, payload, self._fences, puts, report)

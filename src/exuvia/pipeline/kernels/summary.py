@@ -11,7 +11,6 @@ be. Values are hashed as their collation compares them. Nothing is written, so n
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -27,10 +26,10 @@ from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.collation import collation
 from exuvia.catalog.columns import Array, Columns, Packed, Vector, joined, packed, unpacked
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import Snapshot, Span
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.checkpoint import SpanSet
-from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
+from exuvia.pipeline.kernels.entries import fresh_snapshot, runs_of
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 
@@ -250,10 +249,6 @@ class Distinct:
 
 # -- summaries -------------------------------------------------------------------------------------
 
-_FIRST_ROWS = 100
-_MOST_ROWS = 32_768
-_CHUNK_BYTES = 16 << 20
-
 
 class Part(NamedTuple):
     """Columns whose values are looked at together; `lengths` are prefixes, -1 for all."""
@@ -339,17 +334,10 @@ def summarize(store: Store, task: Task) -> Steps:
     summary = Summary(len(parts), task.samples, task.span, task.limit)
     needed = positions_of(parts)
     with closing(fresh_snapshot(store, table)) as snapshot:
-        for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(summary, parts, row_batch.decode(table, [], raws, snapshot.skip, needed))
-            yield Batch(len(raws), 0.0)
+        for run in runs_of(snapshot, task.span):
+            add_chunk(summary, parts, row_batch.decode(table, [], run, snapshot.skip, needed))
+            yield Batch(len(run), 0.0)
     return Outcome(ordinal=task.ordinal, rows=summary.rows, result=summary.encode())
-
-
-def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
-    """How many rows to look at together: what is done once a chunk should not count."""
-    sizes = [len(raw) for _, raw in islice(snapshot.scan(span), _FIRST_ROWS)]
-    average = sum(sizes) / max(1, len(sizes))
-    return int(max(CHUNK_ROWS / 10, min(_MOST_ROWS, _CHUNK_BYTES / max(1.0, average))))
 
 
 def add_chunk(whole: Summary, parts: Sequence[Part], columns: Columns) -> None:

@@ -3,6 +3,7 @@
 
     1  sum        rows  -> the entries they should have -> bucket sums     two scans, any snapshots,
                   index -> the entries that stand       -> bucket sums     in parallel, in any order
+                  or both in one snapshot
     2  collect    the same two scans again, but only entries of buckets that differ
     3  judge      entries that only one side has: row and entry once more, in one snapshot
 
@@ -10,6 +11,11 @@ A write between the two scans makes its bucket differ; step 3 clears it. A fault
 differ too, and is still there in step 3. So there are no false alarms, and a fault passes only if
 64-bit sums collide. Buckets are collected at most `_BUCKETS_AT_ONCE` at a time, so that an index
 gone entirely costs bounded memory.
+
+Beside clients, and where tasks run one after another anyhow, the first step is one task with one
+snapshot: no write makes a bucket differ, so the second step, which reads everything again, is not
+needed. A snapshot of so much of a busy store keeps what is replaced meanwhile, so it is for
+TOGETHER_ROWS at most.
 
 `verification` is a conversation without I/O of its own scans: it yields waves of tasks and is sent
 their outcomes, so that this process and Spark serve alike. `check_index` is a check in one call:
@@ -22,6 +28,7 @@ their outcomes, so that this process and Spark serve alike. `check_index` is a c
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -47,17 +54,23 @@ from exuvia.pipeline.verify.rules import refusal_of
 from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
 
 _BUCKETS_AT_ONCE = 1024
+TOGETHER_ROWS = 2_000_000
 
 Wave = list[Task]
 Waves = Generator[Wave, list[Outcome], list[Fault]]
 
 
 def verification(
-    store: Store, order: TaskOrder, span_rows: int, total: int | None = None, at_once: int = 1
+    store: Store,
+    order: TaskOrder,
+    span_rows: int,
+    total: int | None = None,
+    at_once: int = 1,
+    together: bool = False,
 ) -> Waves:
     """Compare the order's indexes with the table: yields waves, returns the faults (at most
-    MOST_FAULTS)."""
-    scans = _Scans(store, order, span_rows, total, at_once)
+    MOST_FAULTS). `together`: in one snapshot, if there are not too many rows for it."""
+    scans = _Scans(store, order, span_rows, total, at_once, together)
     outcomes = yield scans.sums()
     faults: list[Fault] = []
     for index_id, numbers in scans.differing(outcomes).items():
@@ -78,7 +91,7 @@ def differences(
 ) -> Generator[Wave, list[Outcome], int]:
     """All entries of the order's one index in buckets that differ, for `take(should, stand)`, a
     bounded number at a time; yields waves, returns how many rows there were."""
-    scans = _Scans(store, order, span_rows, None, 1)
+    scans = _Scans(store, order, span_rows, None, 1, together=True)
     outcomes = yield scans.sums()
     for index_id, numbers in scans.differing(outcomes).items():
         for at in range(0, len(numbers), _BUCKETS_AT_ONCE):
@@ -91,16 +104,32 @@ class _Scans:
     """The tasks of one comparison and what their outcomes add up to."""
 
     def __init__(
-        self, store: Store, order: TaskOrder, span_rows: int, total: int | None, at_once: int
+        self,
+        store: Store,
+        order: TaskOrder,
+        span_rows: int,
+        total: int | None,
+        at_once: int,
+        together: bool,
     ) -> None:
         table = order.table
         total = store.count(table.row_span()) if total is None else total
         self._order = order
+        few = total * len(order.index_ids) <= TOGETHER_ROWS
+        self._together = together and few and not order.changing
         self._buckets = buckets_for(total)
-        self._rows = cut(store, [table.row_span()], span_rows, total, at_once)
-        self._entries = {
-            n: cut(store, [table.index_span(index_of(order, n))], span_rows, total, at_once)
-            for n in order.index_ids
+        self._cut = partial(cut, store, rows=span_rows, total=total, at_once=at_once)
+
+    @cached_property
+    def _rows(self) -> list[Span]:
+        return self._cut([self._order.table.row_span()])
+
+    @cached_property
+    def _entries(self) -> dict[int, list[Span]]:
+        table = self._order.table
+        return {
+            n: self._cut([table.index_span(index_of(self._order, n))])
+            for n in self._order.index_ids
         }
 
     def _tasks(self, kind: str, spans: list[Span], index_id: int, chosen: bytes) -> list[Task]:
@@ -115,8 +144,11 @@ class _Scans:
         return [replace(template, span=span) for span in spans]
 
     def sums(self) -> Wave:
-        """Both sides, all indexes."""
-        wave = self._tasks("sum rows", self._rows, 0, b"")
+        """Both sides, all indexes; a column that they follow from too."""
+        if self._together:
+            return self._tasks("sum both", [self._order.table.row_span()], 0, b"")
+        kind = "verify column" if self._order.changing else "sum rows"
+        wave = self._tasks(kind, self._rows, 0, b"")
         for index_id, spans in self._entries.items():
             wave += self._tasks("sum entries", spans, index_id, b"")
         return _numbered(wave)
@@ -125,6 +157,13 @@ class _Scans:
         """Buckets that differ, per index."""
         should = {n: Sums(self._buckets) for n in self._order.index_ids}
         stand = {n: Sums(self._buckets) for n in self._order.index_ids}
+        if self._together:
+            packed = outcomes[0].result
+            half = len(packed) // 2
+            for side, found in ((should, packed[:half]), (stand, packed[half:])):
+                for n, (raw, rows) in zip(self._order.index_ids, found, strict=True):
+                    side[n].merge(_unpacked(raw, rows))
+            return {n: should[n].differing(stand[n]) for n in self._order.index_ids}
         for outcome in outcomes[: len(self._rows)]:
             for n, (raw, rows) in zip(self._order.index_ids, outcome.result, strict=True):
                 should[n].merge(_unpacked(raw, rows))
@@ -137,7 +176,7 @@ class _Scans:
 
     def rows_of(self, outcomes: list[Outcome]) -> int:
         """How many rows the first wave saw."""
-        return sum(each.rows for each in outcomes[: len(self._rows)])
+        return sum(each.rows for each in outcomes[: 1 if self._together else len(self._rows)])
 
     def collections(self, index_id: int, chosen: bytes) -> Wave:
         """Both sides of one index, chosen buckets only."""
@@ -193,7 +232,8 @@ def check_index(
     faults: list[Fault] = []
     for part in table.parts:
         if mode == "fast":
-            waves = verification(store, order_for(part, (index.id,)), SPAN_ROWS)
+            order = order_for(part, (index.id,))
+            waves = verification(store, order, SPAN_ROWS, together=True)
             faults += done_here(store, waves, monotonic)
         elif mode == "slow":
             sides = part.row_span(), part.index_span(index)

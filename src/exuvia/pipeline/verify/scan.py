@@ -1,6 +1,7 @@
 """The scans of a comparison, as kernels over one span; compare.py says what they are for.
 
     sum rows, sum entries            checksums per bucket: a few bytes for a million rows
+    sum both                         those of all of a table and its indexes, in one snapshot
     collect rows, collect entries    (key, suffix, handle) of the entries in chosen buckets
     checksum                         CRC-64 of the pairs of a span, for ADMIN CHECKSUM TABLE
 
@@ -113,6 +114,10 @@ class Sums:
         np.add.at(self.sums, bucket_of(hashes, len(self.sums)), hashes)
         self.rows += len(hashes)
 
+    def packed(self) -> tuple[bytes, int]:
+        """As it crosses to the driver."""
+        return self.sums.tobytes(), self.rows
+
     def merge(self, other: "Sums") -> None:
         """Take another part of the same side in."""
         self.sums += other.sums
@@ -148,8 +153,26 @@ def sum_entries(store: Store, task: Task) -> Steps:
     return _summed(task, [sums])
 
 
+def sum_both(store: Store, task: Task) -> Steps:
+    """Checksums of what the table's rows should have, then of what stands, for every index of the
+    order: of one moment, so that no write makes them differ."""
+    table = task.order.table
+    indexes = [index_of(task.order, n) for n in task.order.index_ids]
+    should, stand = ([Sums(task.buckets) for _ in indexes] for _ in range(2))
+    with closing(fresh_snapshot(store, table)) as snapshot:
+        for chunk in of_rows(snapshot, table, indexes, task.span):
+            for side, entries in zip(should, chunk, strict=True):
+                side.add(hash_entries(entries.keys, entries.suffixes))
+            yield Batch(len(chunk[0].keys), 0.0)
+        for side, index in zip(stand, indexes, strict=True):
+            for entries in of_index(snapshot, table.index_span(index)):
+                side.add(hash_entries(entries.keys, entries.suffixes))
+                yield Batch(len(entries.keys), 0.0)
+    return _summed(task, [*should, *stand])
+
+
 def _summed(task: Task, sums: list[Sums]) -> Outcome:
-    packed = [(side.sums.tobytes(), side.rows) for side in sums]
+    packed = [side.packed() for side in sums]
     return Outcome(ordinal=task.ordinal, rows=sums[0].rows, result=packed)
 
 

@@ -8,7 +8,7 @@ Shared by SELECT, UPDATE and DELETE of one table.
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from sys import maxsize
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from exuvia.sql.statement.context import Context
 
 Pairs = Iterator[tuple[bytes, Row]]
 INTERRUPT_ROWS = 1024
+LOOK_ROWS = 512
+"""Read before a path is asked how many rows it has: short ones need not be."""
 
 
 class SortKey(NamedTuple):
@@ -117,7 +119,8 @@ class Filter:
         skipped: Callable[[bytes], bool] | None = None,
         at_once: int = 0,
     ) -> tuple[Pairs, PathRows] | None:
-        """(handle, row) pairs, and the opened path; None where more than `most` rows are met.
+        """(handle, row) pairs, and the opened path; None where more than `most` rows are met, or a
+        table of more has to be read whole.
 
         A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
         `skipped` are as if they were not there. WouldWait, before any row is looked at, where the
@@ -128,10 +131,16 @@ class Filter:
             if len(met) > at_once:
                 raise WouldWait
             found = found._replace(rows=iter(met))
+        gives_up = most >= 0 and (self._limit is None or self._sorts)
+        if gives_up:
+            met = list(islice(found.rows, LOOK_ROWS))
+            if len(met) == LOOK_ROWS and (self.path.count(context, most) or 0) > most:
+                return None
+            found = found._replace(rows=chain(met, found.rows))
         pairs = found.rows if found.covered else self._kept(found.rows, context)
         if skipped is not None:
             pairs = (pair for pair in pairs if not skipped(pair[0]))
-        if most >= 0 and (self._limit is None or self._sorts):
+        if gives_up:
             first = list(islice(pairs, most + 1))
             if len(first) > most:
                 return None

@@ -75,6 +75,10 @@ class Path:
     def _all(self, context: Context, reverse: bool) -> Rows:
         return reader.scan(context.txn, self.table, None, reverse, self.used)
 
+    def count(self, context: Context, most: int = -1) -> int | None:
+        """How many rows it finds, as reader.count says it; None where only reading them tells."""
+        return reader.count(context.txn, self.table, most)
+
     def everything(self, context: Context, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
         return PathRows(self._all(context, reverse), covered=False, ordered=False)
@@ -105,6 +109,9 @@ class Matched(Path):
         super().__init__(table, covers)
         self.match = match
         self.index = match.key
+
+    def count(self, context: Context, most: int = -1) -> int | None:
+        return None
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -290,6 +297,17 @@ class Everywhere(Path):
         covered = all(found.covered for found in opened)
         ordered = len(opened) == 1 and opened[0].ordered
         return PathRows(_chained(parts, opened), covered, asked, ordered)
+
+    def count(self, context: Context, most: int = -1) -> int | None:
+        total = 0
+        for part in self.choice.parts(context):
+            found = self._in(part).count(context, most)
+            if found is None:
+                return None
+            total += found
+            if 0 <= most < total:
+                break
+        return total
 
     def _in(self, part: Table) -> Path:
         found = self._paths.get(part.physical_id)

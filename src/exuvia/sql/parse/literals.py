@@ -14,6 +14,11 @@ itself.
     d        Decimal           n        None (NULL as a value of a prepared statement)
     f        float             t        other (a date or time bound by a driver), as text
 
+Rows that are written alike, INSERT .. VALUES (1, 'a'), (2, 'b'), .., have the shape of the first of
+them, and their values by column (`rows_of`): one plan for any number of them, and no Python for
+each. The text is cut at its quotes; what stands between strings is numbers and the signs of the
+first row, else the rows are not alike.
+
 A `?` is numbered by its place in the text, which the parser left in it (tokens.py):
 
     parse                  Placeholder(this = offset of the sign in the text)
@@ -23,6 +28,8 @@ A `?` is numbered by its place in the text, which the parser left in it (tokens.
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlglot import exp
@@ -138,6 +145,111 @@ def _odd_limit(joined: str, letters: str) -> bool:
 def _slot_in_a_name(joined: str) -> bool:
     names = joined.split("`")
     return len(names) % 2 == 0 or any(_SLOT in part for part in names[1::2])
+
+
+# -- rows that are written alike -------------------------------------------------------------------
+
+MANY_ROWS = 1024
+"""Characters from which a text may hold so many rows that a look is worth it."""
+_LONGEST_ROWS = 1 << 22
+_ROWS_HEAD = re.compile(
+    r"""\s*((?:INSERT|REPLACE)\b[^'"#;?\0/{-]*?\bVALUES?\s*)\(""", re.IGNORECASE
+).match
+_BETWEEN_ROWS = re.compile(r"\)\s*,\s*\(").search
+_WHOLE_NUMBER = re.compile("(-?[0-9]+)")
+_SAME_ROW = re.compile(r"\(\s*(?:\?|NULL)\s*(?:,\s*(?:\?|NULL)\s*)*\)", re.IGNORECASE).fullmatch
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class RowsAlike(NamedTuple):
+    """`shape` and `letters` as of a statement with the first row alone; `columns`: the values of
+    each `?` in all rows."""
+
+    shape: str
+    letters: str
+    columns: list[Sequence[Value]]
+
+
+def rows_of(text: str) -> RowsAlike | None:
+    """The rows of an INSERT or REPLACE of several that are all written as the first: of strings
+    without escapes, whole numbers and NULL, with the same signs between them. Else None."""
+    head = _ROWS_HEAD(text) if len(text) <= _LONGEST_ROWS else None
+    if head is None:
+        return None
+    body = text[head.end() :].rstrip(" \n\t\r;")
+    between = _BETWEEN_ROWS(body)
+    if between is None or body[-1:] != ")" or "\\" in body or "\0" in body:
+        return None
+    if not text.isascii() and _RAW(text) is not None:
+        return None
+    sign = between[0]
+    pieces = body[:-1].split("'")
+    outside = pieces[::2]
+    width = next((n for n, each in enumerate(outside) if ")" in each), 0)  # strings in a row
+    rows = len(pieces) // 2 // width if width else 0
+    if not width:
+        segments = [body[:-1].split(sign)] if len(pieces) == 1 else []
+    elif len(pieces) == 2 * rows * width + 1 and rows > 1:
+        edges = outside[width:-1:width]
+        ends = "\0".join(edges)
+        if ends.count(sign) != rows - 1 or not all(sign in each for each in edges):
+            return None
+        cut = ends.replace(sign, "\0").split("\0")
+        tails, heads = [*cut[::2], outside[-1]], [outside[0], *cut[1::2]]
+        segments = [heads, *(outside[n::width][:rows] for n in range(1, width)), tails]
+    else:
+        return None
+    row, letters, columns = "", "", list[Sequence[Value]]()
+    for place, segment in enumerate(segments):
+        found = _numbers(segment)
+        if found is None:
+            return None
+        row += ("?" if place else "") + found[0]
+        if place:
+            letters += "s"
+            columns.append(pieces[2 * place - 1 :: 2 * width])
+        letters += "i" * len(found[1])
+        columns += found[1]
+    row = f"({row})"
+    if not columns or _SAME_ROW(row) is None:
+        return None
+    return RowsAlike(head[1] + row, letters, columns)
+
+
+def _numbers(segments: list[str]) -> tuple[str, list[Sequence[Value]]] | None:
+    """What stands at one place of every row, outside of strings: with `?` for its whole numbers,
+    and these by column. None where the rows differ in more than numbers."""
+    parts = _WHOLE_NUMBER.split(segments[0])
+    count = len(parts) // 2
+    if not count:
+        is_same = segments.count(segments[0]) == len(segments)
+        return (segments[0], []) if is_same else None
+    signs = parts[::2]
+    joined = "\0".join(segments)
+    if not joined.startswith(signs[0]) or not joined.endswith(signs[-1]):
+        return None
+    if "." in joined or "e" in joined or "E" in joined:
+        return None
+    numbers = joined[len(signs[0]) : len(joined) - len(signs[-1])]
+    edge = "," if count == 1 else "],["
+    numbers = numbers.replace(f"{signs[-1]}\0{signs[0]}", edge)
+    numbers = f"[{numbers}]" if count == 1 else f"[[{numbers}]]"
+    try:
+        found = _decoder(count).decode(numbers)
+    except msgspec.MsgspecError:
+        return None
+    columns = [found] if count == 1 else list(zip(*found, strict=True))
+    if len(found) != len(segments) or any(
+        min(column) < _LEAST or max(column) > _MOST for column in columns
+    ):
+        return None
+    return "?".join(signs), columns
+
+
+@lru_cache
+def _decoder(count: int) -> "msgspec.json.Decoder[Any]":
+    kind: Any = int if count == 1 else tuple[(int,) * count]  # type: ignore[misc]
+    return msgspec.json.Decoder(list[kind])
 
 
 _LETTERS = {int: "i", str: "s", Decimal: "d", float: "f", bytes: "b", type(None): "n", bool: "i"}

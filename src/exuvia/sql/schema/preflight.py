@@ -28,6 +28,7 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
+from exuvia.kv.packet import RawRun
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
 from exuvia.pipeline.reorg import TableRule
@@ -65,8 +66,9 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     seen = Offenders(table, change)
     warned = [Offenders(table, each) for each in _warned_of(change, found)]
     for keys, raws in _chunks(at, table):
+        run = RawRun.of(keys, raws)
         for each in (seen, *warned):
-            each.look(keys, raws, at.txn.snapshot.skip)
+            each.look(run, at.txn.snapshot.skip)
     if seen.error is not None:
         raise offending(seen.error, seen.number, seen.first)
     for each in warned:

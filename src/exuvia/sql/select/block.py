@@ -39,7 +39,7 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.bind.scope import Field, Scope, is_shifted
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
@@ -63,11 +63,14 @@ from exuvia.sql.select.build import (
     Planned,
     distinct_rows,
     limit_clause,
+    limits,
     nested_leaf,
     subquery,
 )
 from exuvia.sql.select.from_clause import from_clause
-from exuvia.sql.select.scan import TableScan
+from exuvia.sql.select.scan import TableScan, TopRows
+
+MOST_TOP_ROWS = 10_000
 
 # -- groups ----------------------------------------------------------------------------------------
 
@@ -164,6 +167,7 @@ def plan_block(
     block = bind_block(tree, frame)
     if block.grouped:
         check_full_group(block, frame)
+    _tell_scan(tree, block, source, frame)
     rows = frame.renderer()
     finished = grouped_renderer(block.group, block.rollup, frame) if block.grouped else rows
     items = [
@@ -194,6 +198,31 @@ def plan_block(
     columns = [_output(item) for item in block.items]
     sql = _finish(sql, block, columns, keys, limit_clause(tree, build))
     return Planned(sql, columns, [item.expr.coercibility for item in block.items])
+
+
+def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) -> None:
+    """ORDER BY .. LIMIT of one whole table's columns: its scan passes over what comes too late."""
+    build = frame.build
+    scan = build.scans[-1] if build.scans else None
+    if not isinstance(scan, TableScan) or scan.path is not None or source != f" FROM {scan.name}":
+        return
+    narrows = block.where is not None or block.having is not None or block.grouped
+    if narrows or block.distinct or not block.order:
+        return
+    key, descending = block.order[0]
+    most, skip = limits(tree, build.context)
+    if most is None or not 0 < most + skip <= MOST_TOP_ROWS or not isinstance(key, Column):
+        return
+    if not all(isinstance(item.expr, Column) for item in block.items):
+        return
+    column = frame.fields[key.position].column
+    position = next((n for n, each in enumerate(scan.table.info.cols) if each is column), None)
+    virtual = scan.table.virtual
+    if position is None or (virtual is not None and position in virtual.positions):
+        return
+    kind = scan.kinds[position]
+    if TopRows.fits(kind) and not is_shifted(kind, build.context.zone):
+        scan.top = TopRows(position, kind, descending, most + skip)
 
 
 def _output(item: SelectItem) -> OutputColumn:

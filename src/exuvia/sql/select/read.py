@@ -40,7 +40,7 @@ from exuvia.base.mysql_errors import (
     ErrInvalidGroupFuncUse,
     ErrNoTablesUsed,
 )
-from exuvia.base.types import Family, Value
+from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
@@ -50,7 +50,7 @@ from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_
 from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
+from exuvia.sql.expr import Aggregate, Column, Constant, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -333,6 +333,7 @@ class ReadRows(KeptPlan):
         self._late_limit: Limit | None = limit if late else None
         self._always_short = self.filter.path.short
         self.short = self._always_short or (self.filter.path.bounded and limit is None)
+        self._counts = where is None and not self.locks and all(map(_counts_rows, items))
         self._project = None if self._aggregates else projection(items)
 
     @property
@@ -355,6 +356,11 @@ class ReadRows(KeptPlan):
             yield found.rows
 
     def _run_here(self, context: Context) -> Result | None:
+        if self._counts:
+            number = self.filter.path.count(context)
+            if number is not None:
+                answer: list[Row] = [[number] * len(self._items)]
+                return Result(self.columns, self._cut(answer, context))
         skipped = None
         if self.locks:
             context.writing(self.table)
@@ -380,9 +386,12 @@ class ReadRows(KeptPlan):
             rows = [project(row, context) for _, row in pairs]
         if self._distinct:
             rows = distinct(rows, self.columns)
-        if self._late_limit is not None:
-            rows = list(islice(rows, *self._late_limit.bounds(context)))
-        return Result(self.columns, rows)
+        return Result(self.columns, self._cut(rows, context))
+
+    def _cut(self, rows: list[Row], context: Context) -> list[Row]:
+        """What LIMIT leaves where it can only come last."""
+        limit = self._late_limit
+        return rows if limit is None else list(islice(rows, *limit.bounds(context)))
 
     def _be_patient(self, context: Context) -> Callable[[bytes], bool] | None:
         """NOWAIT, WAIT n, SKIP LOCKED; for the last, which handles to leave out."""
@@ -408,6 +417,20 @@ class ReadRows(KeptPlan):
         for handle, row in pairs:
             lock(row_key(handle), exclusive)
             yield handle, row
+
+
+def _counts_rows(item: OutputItem) -> bool:
+    """COUNT(*), or COUNT of what is never NULL."""
+    found = item.aggregate
+    if found is None or found.function != "count" or found.distinct:
+        return False
+    for each in found.arguments:
+        if isinstance(each, Column):
+            if not Flag(each.type.Flag) & Flag.NOT_NULL:
+                return False
+        elif not isinstance(each, Constant) or each.value is None:
+            return False
+    return True
 
 
 def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:

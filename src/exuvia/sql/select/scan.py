@@ -2,22 +2,30 @@
 statement's snapshot.
 
     a selective key in the WHERE    access path: rows by key, in batches (sql/access/choose.py)
-    otherwise                       chunks of stored bytes, decoded by column (catalog/codec)
+    otherwise                       pieces of stored bytes, decoded by column (catalog/codec)
     own writes of the transaction   rows that were changed are left out, the changed ones follow
 
 One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the
-query. The step of a recursive CTE reads its tables again and again, so they are read into memory:
-only the columns used, by the access path chosen."""
+query, while others read ahead. The step of a recursive CTE reads its tables again and again, so
+they are read into memory: only the columns used, by the access path chosen."""
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-from exuvia.base.types import FieldType
+import numpy as np
+
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals
+from exuvia.catalog.collation import collation
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT, after, i64
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Piece, RawRun, Span
 from exuvia.sql.access.ranger import Term
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.scope import Field
@@ -26,6 +34,7 @@ from exuvia.sql.statement.context import Context
 from exuvia.sql.types import BIGINT
 
 BATCH_ROWS = 10_000
+Read = TypeVar("Read")
 HANDLE_NAME = "_exuvia_handle"
 _ROW_AT = HANDLE_AT - 1
 
@@ -97,7 +106,163 @@ class Scan(ABC):
 def _ones(count: int) -> Any:
     import pyarrow
 
-    return pyarrow.array([1] * count, pyarrow.int8())
+    return pyarrow.array(np.ones(count, np.int8))
+
+
+# -- ORDER BY .. LIMIT -----------------------------------------------------------------------------
+
+
+class TopRows:
+    """ORDER BY a column LIMIT n, told to the scan: a row is passed over once n rows are known that
+    come before it. What may be among the first n is left, for DuckDB to sort.
+
+    A row has two words, a lower and an upper bound of its place in the order: of a number both are
+    the number, of a text its first eight bytes with what a collation may still make of them.
+
+        PAD SPACE       trailing spaces are no bytes; behind the eighth there may be more of them,
+                        so spaces at the end count as zeros in the lower bound
+        general fold    ASCII by its upper case; from the first other byte on nothing is known
+        NULL            first, and last where the order descends
+
+    Threads share it: a bound that another one has lowered meanwhile only leaves more rows."""
+
+    def __init__(self, position: int, kind: FieldType, descending: bool, rows: int) -> None:
+        self.position = position
+        self._kind = kind
+        self._descending = descending
+        self._rows = rows
+        self._best = np.zeros(0, np.uint64)
+        self._most: np.uint64 | None = None
+        self._turn = threading.Lock()
+
+    @staticmethod
+    def fits(kind: FieldType) -> bool:
+        """Whether a column of that type has such words."""
+        if kind.family in _NUMBERS or kind.family is Family.BYTES:
+            return True
+        if kind.family is Family.DECIMAL:
+            return decimals.width_of(kind) == _WORD
+        return kind.family is Family.STRING and _bounds(kind.Collate) is not None
+
+    def left(self, table: Table, run: RawRun, skip: int) -> RawRun:
+        """The rows that may be among the first."""
+        words = self._words(table, run, skip)
+        if words is None or not len(run):
+            return run
+        lower, upper = words
+        if self._descending:
+            lower, upper = ~upper, ~lower
+        if self._most is not None:
+            kept = np.flatnonzero(lower <= self._most)
+            if len(kept) < len(run):
+                run, upper = run.take(kept), upper[kept]
+        with self._turn:
+            best = np.concatenate([self._best, upper])
+            if len(best) >= self._rows:
+                best = np.partition(best, self._rows - 1)[: self._rows]
+                self._most = best[self._rows - 1]
+            self._best = best
+        return run
+
+    def _words(self, table: Table, run: RawRun, skip: int) -> tuple[Any, Any] | None:
+        from exuvia.catalog.codec import key_batch, row_batch
+
+        if self._kind.family not in (Family.STRING, Family.BYTES):
+            columns = row_batch.decode(table, [], run, skip, [self.position])
+            vector = columns.column(self.position)
+            words = key_batch.sortable(vector)
+            if vector.nulls is not None:
+                words = np.where(vector.nulls, np.uint64(0), words)
+            return words, words
+        found = row_batch.beginnings(table, run, skip, self.position, _WORD)
+        if found is None:
+            return None
+        lower, upper = found, found
+        if self._kind.family is Family.STRING:
+            bounds = _bounds(self._kind.Collate)
+            assert bounds is not None
+            lower, upper = bounds(found)
+        return _word(lower), _word(upper)
+
+
+_WORD = 8
+_NUMBERS = (Family.INT, Family.UINT, Family.FLOAT, Family.DATE, Family.DATETIME, Family.TIME)
+_SPACE, _BEYOND_ASCII = 0x20, 0x80
+Bounds = Callable[[Any], tuple[Any, Any]]
+
+
+def _word(begins: Any) -> Any:
+    return np.ascontiguousarray(begins).view(">u8").reshape(-1).astype(np.uint64)
+
+
+def _padded(begins: Any) -> tuple[Any, Any]:
+    """A space at the end may be one of the text, or be dropped."""
+    if not ((begins[:, -1] == _SPACE) | (begins[:, -1] == 0)).any():
+        return begins, begins
+    ends = np.logical_and.accumulate((begins == _SPACE)[:, ::-1] | (begins == 0)[:, ::-1], axis=1)
+    return np.where(ends[:, ::-1], np.uint8(0), begins), begins
+
+
+def _folded(begins: Any) -> tuple[Any, Any]:
+    """As the general fold begins: from the first character that is not ASCII on, anything."""
+    upper = np.where((begins >= ord("a")) & (begins <= ord("z")), begins - _SPACE, begins)
+    unknown = np.logical_or.accumulate(begins >= _BEYOND_ASCII, axis=1)
+    lower, _ = _padded(np.where(unknown, np.uint8(0), upper))
+    return lower, np.where(unknown, np.uint8(0xFF), upper)
+
+
+def _bounds(collate: str) -> Bounds | None:
+    """How a collation's keys (sql/duck/engine.py, `key_of`) are bounded by the first bytes."""
+    found = collation(collate)
+    if found.fold is None:
+        return _padded if found.pads else lambda begins: (begins, begins)
+    if found.pads and collate.lower().endswith(("_general_ci", "_swedish_ci")):
+        return _folded
+    return None
+
+
+# -- read ahead ------------------------------------------------------------------------------------
+
+THREADS, AHEAD = 2, 3
+"""Of all scans of a process; how many pieces of one scan are read, or wait to be used, at once."""
+_turn = threading.Lock()
+_threads: ThreadPoolExecutor | None = None
+
+
+def ahead(read: Callable[[RawRun], Read], pieces: Iterable[Piece]) -> Iterator[Read]:
+    """What is read of each run, in order. The first piece is read here; if there are more, threads
+    read ahead of whoever uses them: nearly all of it is done without the interpreter's lock."""
+
+    def begin(piece: Piece) -> tuple[list[Read], Iterator[RawRun]]:
+        runs = piece()
+        return [read(run) for run in islice(runs, 1)], runs
+
+    def rest(begun: tuple[list[Read], Iterator[RawRun]]) -> Iterator[Read]:
+        yield from begun[0]
+        yield from map(read, begun[1])
+
+    remaining = iter(pieces)
+    for piece in islice(remaining, 1):
+        yield from map(read, piece())
+    waiting: deque[Future[tuple[list[Read], Iterator[RawRun]]]] = deque()
+    try:
+        for piece in remaining:
+            waiting.append(_pool().submit(begin, piece))
+            if len(waiting) >= AHEAD:
+                yield from rest(waiting.popleft().result())
+        while waiting:
+            yield from rest(waiting.popleft().result())
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _threads
+    with _turn:
+        if _threads is None:
+            _threads = ThreadPoolExecutor(THREADS, "scan")
+        return _threads
 
 
 _FROM, _UP_TO = ("=", ">", ">="), ("=", "<", "<=")
@@ -138,6 +303,7 @@ class TableScan(Scan):
         self.title = title
         self.choice: Any = None  # of sql/access/pruning.py, for a partitioned table
         self.terms: Any = None  # of sql/access/ranger.py: what the WHERE says of it
+        self.top: TopRows | None = None
         self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
 
     def describe(self) -> tuple[str, str]:
@@ -171,28 +337,35 @@ class TableScan(Scan):
             whole = part.row_span()
             narrow = Span(start, end) if self.row_terms and least <= most else whole
             own = dict(context.txn.own_writes(narrow))
-            for keys, raws in context.txn.snapshot.chunks(narrow, BATCH_ROWS):
-                if own:
-                    kept = [
-                        (key, raw) for key, raw in zip(keys, raws, strict=True) if key not in own
-                    ]
-                    keys, raws = [key for key, _ in kept], [raw for _, raw in kept]
-                if keys:
-                    yield self._decoded(keys, raws, context.txn.snapshot.skip)
+            snapshot = context.txn.snapshot
+            read = partial(self._read, own=own, skip=snapshot.skip)
+            for batch in ahead(read, snapshot.pieces(narrow)):
+                if batch.num_rows:
+                    yield batch
             changed = [(key, payload) for key, payload in own.items() if payload]
             if changed:
-                yield self._decoded([key for key, _ in changed], [row for _, row in changed], 0)
+                yield self._decoded(RawRun.of(*zip(*changed, strict=True)), 0)
 
-    def _decoded(self, keys: list[bytes], raws: list[bytes], skip: int) -> Any:
+    def _read(self, run: RawRun, own: Mapping[bytes, bytes | None], skip: int) -> Any:
+        """Rows without those that the transaction has changed."""
+        if own:
+            kept = [n for n, key in enumerate(run.keys()) if key not in own]
+            run = run.take(np.array(kept, np.int64))
+        if self.top is not None:
+            run = self.top.left(self.table, run, skip)
+        return self._decoded(run, skip)
+
+    def _decoded(self, run: RawRun, skip: int) -> Any:
         import pyarrow
 
         from exuvia.catalog.codec import row_batch
         from exuvia.catalog.columns import array_of, arrow_type_of
 
         if not self.used:
-            return pyarrow.RecordBatch.from_arrays([_ones(len(keys))], names=["one"])
+            return pyarrow.RecordBatch.from_arrays([_ones(len(run))], names=["one"])
         stored = [position for position in self.used if position != self.handle_position]
-        columns = row_batch.decode(self.table, keys, raws, skip, stored)
+        keys = run.keys() if self.handle_position in self.used else []
+        columns = row_batch.decode(self.table, [], run, skip, stored)
         arrays = []
         for position in self.used:
             if position == self.handle_position:

@@ -30,7 +30,14 @@ from exuvia.cluster.row_locks import SHORT
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes import Begin, Commit, Rollback, Statement
-from exuvia.sql.parse.literals import letters_of, number_placeholders, shape_of
+from exuvia.sql.parse.literals import (
+    MANY_ROWS,
+    RowsAlike,
+    letters_of,
+    number_placeholders,
+    rows_of,
+    shape_of,
+)
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
@@ -49,6 +56,7 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
+from exuvia.sql.write.insert import InsertAlike
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(
@@ -60,6 +68,7 @@ _BEGIN_AND_END = (Begin(), Commit(), Rollback())
 _ENDS: dict[str, Sequence[Statement]] = {}
 """How clients write BEGIN, COMMIT and ROLLBACK, parsed: every transaction has two of them."""
 LONGEST_END, MOST_ENDS = 40, 64
+ALIKE = "*"  # behind the letters in the key of a plan: of rows that are written as the first
 
 
 class Session:
@@ -178,6 +187,11 @@ class Session:
             return self._run_text(text)
 
     def _run_text(self, text: str) -> Result | list[Result]:
+        if len(text) >= MANY_ROWS:
+            alike = rows_of(text)
+            answer = None if alike is None else self._run_alike(alike)
+            if answer is not None:
+                return answer
         shaped = self._look_up(text)
         self._looked_up = "", "", None  # the next statement looks by itself
         if shaped is not None:
@@ -241,6 +255,28 @@ class Session:
 
         reads = isinstance(kept, KeptPlan)
         result = self.transactions.run(work, values, key[2], locking, reads)
+        return None if result is NOT_KEPT else self._answer(result)
+
+    def _run_alike(self, rows: RowsAlike) -> Result | None:
+        """The answer to an INSERT of rows that are written alike; None when its text must be
+        planned by itself."""
+        key = self.settings.flavour(self.database), rows.shape, rows.letters + ALIKE
+        kept = self.services.plans.find(key)
+        if kept is REFUSED or self.rights.by_columns:
+            return None
+        tree = kept.tree if isinstance(kept, InsertAlike) else planner.tree_of_shape(rows.shape)
+
+        def work(context: Context) -> Result:
+            plan = kept if isinstance(kept, InsertAlike) and kept.fresh(context) else None
+            plan = plan or planner.plan_alike(key, tree, context)
+            if plan is None:
+                return NOT_KEPT
+            plan.check(context)
+            return plan.run_alike(context, rows.columns)
+
+        first = [column[0] for column in rows.columns]
+        reads = isinstance(kept, InsertAlike)
+        result = self.transactions.run(work, first, rows.letters, True, reads)
         return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
@@ -352,6 +388,8 @@ class Session:
         if head.startswith("SELECT") or (current is not None and head.startswith(_WRITES)):
             if not isinstance(statement, str):
                 return statement.short
+            if len(statement) >= MANY_ROWS and not head.startswith("SELECT"):
+                return False  # a look would cost as much as running it
             shaped = self._look_up(statement)
             return shaped is not None and isinstance(shaped.kept, KeptPlan) and shaped.kept.short
         if head.startswith("ROLLBACK"):

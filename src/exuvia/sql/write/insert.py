@@ -2,6 +2,11 @@
 
     VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by
                   shape
+    rows alike    VALUES of many rows that are written alike (parse/literals.py): one row is
+                  planned, and the values come by column. Where no row can meet anything, all are
+                  converted, encoded and written column by column. The least doubt, and they are
+                  put one after another, nothing having been written: so errors, warnings and row
+                  numbers are what they are
     SELECT        rows of another plan, converted column by column
 
 What happens where a key is taken:
@@ -43,7 +48,8 @@ from exuvia.base.mysql_errors import (
     ErrNonUniq,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode, Value
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode, Value
+from exuvia.catalog import writer
 from exuvia.catalog.autoid import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
@@ -53,10 +59,11 @@ from exuvia.kv import keys
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
-from exuvia.sql.cells import assign_to, meant_for, narrowed
+from exuvia.sql.cells import AssignMany, assign_many_to, assign_to, meant_for, narrowed
 from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of
 from exuvia.sql.nodes import Insert, Tree
+from exuvia.sql.parse.literals import position_of
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import plan as plan_relational
@@ -277,6 +284,15 @@ class InsertTarget:
         self.is_hidden_id = not table.handle_positions
         self._template, self._sources = _others(table, frozenset(positions), self.auto)
 
+    @property
+    def has_sources(self) -> bool:
+        """Whether something that is not named is no constant."""
+        return bool(self._sources)
+
+    def constants(self) -> Row:
+        """A row with what is not named, where it `has_sources` not."""
+        return self._template.copy()
+
     def row(self, context: Context) -> Row:
         """A row with what is not named: defaults, the time, NULL. Raises 1364."""
         row = self._template.copy()
@@ -366,7 +382,13 @@ def plan(node: Insert, context: Context) -> KeptPlan | None:
 class InsertValues(KeptPlan):
     locks = True
 
-    def __init__(self, node: Insert, rows: Sequence[Sequence[Tree]], context: Context) -> None:
+    def __init__(
+        self,
+        node: Insert,
+        rows: Sequence[Sequence[Tree]],
+        context: Context,
+        several: bool | None = None,
+    ) -> None:
         target = _target(node, context)
         super().__init__(target.table, node.table.db or "", node.table.name)
         self.short = target.auto < 0 and not target.is_hidden_id
@@ -374,7 +396,8 @@ class InsertValues(KeptPlan):
         self._names_columns = bool(node.columns)
         self._node = node
         self._policy = _policy(node)
-        self._rules = strictness(context, node.ignore, len(rows) == 1)
+        several = len(rows) > 1 if several is None else several
+        self._rules = strictness(context, node.ignore, not several)
         self._changes = _changes(node, target, context, self._rules)
         source = TableSource(target.table, "", node.table.name, node.table.name, ())
         self._has_generated = any(column.is_generated for column in target.table.info.cols)
@@ -449,6 +472,67 @@ class InsertValues(KeptPlan):
                 row[position] = cell(row, context, number)
             inserting.add(row, number)
         return inserting.result(len(self._rows) > 1)
+
+
+def plan_alike(node: Insert, context: Context) -> "InsertAlike | None":
+    """The plan of rows that are written as the one row of the statement."""
+    return None if node.rows is None or len(node.rows) != 1 else InsertAlike(node, context)
+
+
+class InsertAlike(InsertValues):
+    """INSERT ... VALUES of many rows that are written alike; see the module."""
+
+    def __init__(self, node: Insert, context: Context) -> None:
+        rows = node.rows or []
+        super().__init__(node, rows, context, several=True)
+        self.short = False
+        self._by_column = self._column_cells(rows[0], context)
+
+    def _column_cells(self, row: Sequence[Tree], context: Context) -> "list[ColumnCell] | None":
+        """How each named column is made of the values; None where rows go one by one."""
+        target, table = self._target, self.table
+        if target.random is not None or target.has_sources or not writer.is_plain(table):
+            return None
+        cells = []
+        for (position, column), tree in zip(target.named, row, strict=True):
+            if is_default(tree) or column.is_generated or constant_of(tree) is None:
+                return None
+            tree = meant_for(column, tree)
+            kind = expressions.constant_type(tree, context)
+            loss = loss_of(column, kind, True)
+            if loss is not None and column.type.family != Family.STRING:
+                return None
+            place = position_of(tree) if isinstance(tree, exp.Placeholder) else None
+            if place is None and not isinstance(tree, exp.Null):
+                return None
+            cells.append(
+                ColumnCell(position, place, assign_many_to(column, kind, self._rules.mode))
+            )
+        return cells
+
+    def run_alike(self, context: Context, columns: Sequence[Sequence[Value]]) -> Result:
+        self._rules.begin(context)
+        inserting = RowInserter(self._target, self._policy, context, self._changes)
+        count = len(columns[0])
+        inserting.reserve(count)
+        if self._by_column is None or not inserting.add_new(self._by_column, columns):
+            fresh, cells = self._target.row, self._rows[0]
+            for number, values_of_row in enumerate(zip(*columns, strict=True), 1):
+                context.parameters = values_of_row
+                row = fresh(context)
+                for position, cell in cells:
+                    row[position] = cell(row, context, number)
+                inserting.add(row, number)
+        return inserting.result(True)
+
+
+class ColumnCell(NamedTuple):
+    """A named column of rows that are written alike: of which `?`, None for NULL, and how it is
+    converted."""
+
+    position: int
+    place: int | None
+    assign: AssignMany
 
 
 def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, rules: Strictness) -> Cell:
@@ -552,6 +636,7 @@ class InsertQuery(Plan):
 
 
 MOST_REPLACED = 64
+MANY_IDS = 1 << 30
 
 
 class RowInserter:
@@ -580,6 +665,59 @@ class RowInserter:
         """Take consecutive ids for a statement of several rows that names none."""
         if rows > 1 and self._target.auto >= 0 and not self._target.auto_is_named:
             self._reserved = self._ids.next("auto", rows, self._spacing)
+
+    def add_new(self, cells: "Sequence[ColumnCell]", columns: Sequence[Sequence[Value]]) -> bool:
+        """Put many complete rows at once, given by column, none of which meets anything. False,
+        and nothing is written, where that is not certain."""
+        if not self._writer.takes_new:
+            return False
+        count = len(columns[0])
+        made: list[Sequence[Value]] = [[value] * count for value in self._target.constants()]
+        try:
+            for position, place, assign in cells:
+                if place is not None:
+                    made[position] = assign(columns[place])
+                elif position == self._target.auto:
+                    made[position] = [None] * count
+                else:
+                    made[position] = list(assign([None])) * count
+        except Refused:
+            return False
+        numbered = self._number_new(made, count)
+        if numbered is None:
+            return False
+        ids = None
+        if self._target.is_hidden_id:
+            start = self._ids.next("rowid", count)
+            ids = range(start, start + count)
+        if not self._writer.insert_new(made, ids):
+            return False
+        self._rows += count
+        self._affected += count
+        self._first_id, self._written_id = numbered
+        return True
+
+    def _number_new(self, made: list[Sequence[Value]], count: int) -> tuple[int, int] | None:
+        """Fill in the AUTO_INCREMENT column: the first id given, and the last that the rows had of
+        their own; 0 where there is none. None where each row is to be looked at."""
+        position = self._target.auto
+        if position < 0:
+            return 0, 0
+        own = made[position]
+        step = self._spacing.increment
+        if self._reserved or own[0] is None:
+            if not self._reserved and self._target.greatest_id < MANY_IDS:
+                return None  # ids run out soon: whoever fails has taken no more than its own
+            first = self._reserved or self._ids.next("auto", count, self._spacing)
+            self._reserved = first  # what is put one by one has the same
+            if first + (count - 1) * step > self._target.greatest_id:
+                return None
+            made[position] = range(first, first + count * step, step)
+            return first, 0
+        if set(map(type, own)) != {int} or min(own) <= 0:
+            return None
+        self._ids.rebase_all(own)
+        return 0, int(own[-1])
 
     def add(self, row: Row, number: int, read: Row | tuple[()] = ()) -> None:
         """Put one complete row; `read` is what ON DUPLICATE KEY UPDATE may read beside it.

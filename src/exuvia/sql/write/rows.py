@@ -51,6 +51,7 @@ from exuvia.base.mysql_errors import (
     ErrRowDoesNotMatchPartition,
     ErrRowIsReferenced2,
 )
+from exuvia.base.types import Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
@@ -387,6 +388,24 @@ class RowWriter:
         self._modified += 1
         if self._late is not None:
             self._late.inserted(row)
+
+    @property
+    def takes_new(self) -> bool:
+        """Whether rows may come by column: no station has anything to say of a new row."""
+        stations = self._computed, self._checks, self._fits, self._parts, self._early, self._late
+        return all(each is None for each in stations) and writer.is_plain(self._table)
+
+    def insert_new(
+        self, columns: Sequence[Sequence[Value]], ids: Sequence[int] | None = None
+    ) -> bool:
+        """`insert` of many rows, by column, of a writer that `takes_new` ones, where each is
+        certainly new. False, and nothing is written, where one is not."""
+        check()
+        if not writer.insert_new(self._context.txn, self._table, columns, ids):
+            return False
+        self._rows += len(columns[0])
+        self._modified += len(columns[0])
+        return True
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
         """Replace a row as it was read. Raises Duplicate, nothing written."""
