@@ -21,8 +21,17 @@ hypothesis.settings.register_profile("search", deadline=None, suppress_health_ch
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
+_stderr = -1
+
+
+def pytest_configure() -> None:
+    """What ends a hung test must not write to where pytest keeps the output of that test."""
+    global _stderr
+    _stderr = os.dup(2)
+
+
 @pytest.fixture(autouse=True)
 def _bounded() -> Iterator[None]:
-    faulthandler.dump_traceback_later(BOUND_S, exit=True)
+    faulthandler.dump_traceback_later(BOUND_S, exit=True, file=_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()

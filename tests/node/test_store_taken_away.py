@@ -28,6 +28,9 @@ def test_after_the_folder_is_removed_no_write_is_acknowledged_and_no_empty_clust
         log = node.log
         until(lambda: "was removed while it was open" in log.read_text())
         until(lambda: "is not there any more: put it back" in log.read_text())
+        with pytest.raises(pymysql.err.OperationalError, match="cannot serve") as told:
+            insert(node, 2)  # and whoever comes now does not wait for ever
+        assert told.value.args[0] == 1053
         assert not folder.exists()
         (tmp_path / "kept").rename(folder)  # put back: it goes on by itself
         until(lambda: _serves(node))

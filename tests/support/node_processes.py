@@ -25,6 +25,8 @@ READY_S = 120.0
 STOP_S = 30.0
 PATIENCE_S = 60.0
 """Bounds of what comes at once on a quiet machine. They end a test that hangs, and cost nothing."""
+ANSWER_S = 300
+"""Longer than any statement of a test lasts; then the traceback says which one it was."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -114,6 +116,7 @@ class NodeProcess:
 
     def connect(self, database: str | None = None, **settings: Any) -> Any:
         """A PyMySQL connection."""
+        settings.setdefault("read_timeout", ANSWER_S)
         return RawConnection(
             host="127.0.0.1", port=self.port, user="root", database=database, **settings
         )

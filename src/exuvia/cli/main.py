@@ -27,7 +27,7 @@ from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 from exuvia.node.supervise import Keeper, LastStop, Ready
-from exuvia.server.fronts import ClientCounts, Place, listen
+from exuvia.server.fronts import ClientCounts, Place, listen, turn_away
 
 if TYPE_CHECKING:
     from exuvia.node.assemble import Options
@@ -97,7 +97,8 @@ def serve(
         raise typer.Exit(_cannot_start(error)) from None
     counts = ClientCounts(fronts)
     life = partial(serve_front, options, listeners, counts)
-    raise typer.Exit(Keeper(life, SystemClock(), fronts, counts.left).run())
+    unserved = partial(turn_away, listeners)
+    raise typer.Exit(Keeper(life, SystemClock(), fronts, counts.left, unserved).run())
 
 
 def _cannot_start(error: Exception) -> int:

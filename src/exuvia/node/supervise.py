@@ -10,7 +10,8 @@
 Again after 0.1 s, twice as long each time up to 5 s; from anew after a quiet minute. A node whose
 front 0 was never ready ends: what it said is why it cannot start. The keeper loads nothing and
 holds open what all fronts share (server/fronts.py): the sockets, so clients who come while a front
-is started again wait for it. It has one thread when it forks. Killing it by force means the node.
+is started again wait for it; if it cannot be, they are told. It has one thread when it forks.
+Killing it by force means the node.
 
 Spark's JVM ends when its own standard input does, and that is held by the back: so it ends with it.
 """
@@ -81,8 +82,8 @@ class Keeper:
 
     `life` calls `ready` with a line once it serves, and gives its exit code. `before` is the line
     that front 0 was first ready with, "" in its own first life; the others begin after that.
-    `ended`: told of each front's number when it has ended. For the main thread of a process that
-    has no other."""
+    `ended`: told of each front's number when it has ended. `unserved`: called when one could not be
+    started again, and no other serves. For the main thread of a process that has no other."""
 
     def __init__(
         self,
@@ -90,10 +91,12 @@ class Keeper:
         clock: Clock,
         fronts: int = 1,
         ended: Callable[[int], None] = lambda number: None,
+        unserved: Callable[[], None] = lambda: None,
     ) -> None:
         self._life = life
         self._clock = clock
         self._ended = ended
+        self._unserved = unserved
         self._fronts = [_Front(number) for number in range(fronts)]
         self._before = ""
         self._code: int | None = None  # the node's, as soon as it is to end
@@ -189,6 +192,8 @@ class Keeper:
             front.due = now + front.pause_s
             said = {"front": front.number} if front.number else {}
             _log.error("the front ended", extra=described_end(code, front.pause_s) | said)
+            if not front.line and not any(each.pid and each.line for each in self._fronts):
+                self._unserved()
 
     def _be(self, front: _Front, keeper: int, tell: int) -> None:
         """The whole of the forked process."""

@@ -13,9 +13,16 @@ Only the standard library is loaded here, for the keeper forks and stays small.
 
 import mmap
 import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
 
 LEAVE_S = 0.002
 BACKLOG = 512
+NOBODY_SERVES = (
+    "this node cannot serve: its front ended before it was ready and is started again; "
+    "the node's log says why"
+)
 _ABSENT = (1 << 32) - 1
 _SLOT_BYTES = 4
 
@@ -36,6 +43,19 @@ def listen(host: str, port: int) -> list[socket.socket]:
     for each in found:
         each.setblocking(False)
     return found
+
+
+def turn_away(listeners: Iterable[socket.socket]) -> None:
+    """Tell the clients who wait that nobody serves them (1053): most drivers wait for a greeting
+    for as long as they are connected."""
+    said = b"\xff" + struct.pack("<H", 1053) + b"#08S01" + NOBODY_SERVES.encode()
+    packet = struct.pack("<I", len(said)) + said  # three bytes of length, and number 0
+    for listener in listeners:
+        with suppress(OSError):  # nobody waits any more
+            while True:
+                client, _ = listener.accept()
+                with client, suppress(OSError):
+                    client.send(packet)
 
 
 class ClientCounts:
