@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import pytest
 
 from exuvia.catalog import reader, writer
@@ -12,6 +13,7 @@ from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.job import JobState
 from exuvia.kv import keys
+from exuvia.pipeline.settings import TimeShare
 from exuvia.pipeline.throttle import BatchSize
 from exuvia.sql.access.partitions import MOVER
 from support.script_actions import ranges as ranged
@@ -233,3 +235,42 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
     t = cluster.table("t")
     found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ib"))))
     assert len(found) == 20
+
+
+def test_emptying_rests_beside_clients_and_longer_while_a_reorg_goes_on_there():
+    cluster, t = filled(60)
+    gc, clock = cluster.owner.take_gc(), cluster.clock
+    gc.pace = BatchSize(5)
+    cluster.run(requests.drop_table(cluster.database(), t.info))
+    commit = cluster.store.commit
+
+    def slowly(packet):
+        clock.advance(0.002)
+        return commit(packet)
+
+    def others(commits):
+        for n in range(commits):
+            cluster.store.transact(lambda txn, n=n: txn.put(keys.meta("others", n), b""))
+        clock.advance(0.2)
+
+    def rest_s():
+        cluster.store.commit = slowly
+        try:
+            return gc.step(clock.monotonic())
+        finally:
+            cluster.store.commit = commit
+
+    def driver_says(number):
+        said = msgspec.msgpack.encode(TimeShare(number, 1.0, 0.01, ""))
+        cluster.store.transact(lambda txn: txn.put(keys.meta("share", 99), said))
+
+    assert rest_s() == 0, "nobody else commits"
+    others(100)
+    assert rest_s() == pytest.approx(0.002 * 1.5)
+    driver_says(1)
+    others(100)
+    assert rest_s() == pytest.approx(0.002 * 50)
+    clock.advance(4)
+    others(500)
+    assert rest_s() == pytest.approx(0.002 * 1.5), "a driver that says nothing new has ended"
+    assert cluster.read(gc_worker.pending_ranges), "it was not yet at its end"

@@ -214,6 +214,19 @@ def test_a_front_that_has_ended_counts_no_more() -> None:
     assert beside.says().share == 1.0
 
 
+def test_what_a_front_said_of_the_job_before_counts_no_more() -> None:
+    """It was the least share of the next job's first seconds, whatever its clients waited."""
+    beside = Beside()
+    beside.clients(0.004, 130)
+    beside.clients(0.1, 30, beside.controller)
+    beside.store.transact(lambda txn: txn.delete(keys.meta("share", JOB)))  # it has ended
+    another = beside.driver(JOB + 1)
+    another.step(beside.now)
+    assert (beside.says(JOB + 1).share, beside.says(JOB + 1).reason) == (1.0, "")
+    beside.clients(0.1, 2, another)
+    assert beside.says(JOB + 1).share < 1.0
+
+
 def test_nobody_reports_when_no_driver_asks_any_more() -> None:
     beside = Beside()
     beside.clients(0.004, 10, beside.controller)

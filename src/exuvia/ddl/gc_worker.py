@@ -24,7 +24,8 @@ revision, late fill tasks by the reorg's epoch. So emptying needs no check beyon
 `gc` owner, an ownership of its own, which is required by every transaction here: an owner that was
 deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
-would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it.
+would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it; a
+much longer one while a reorg goes on beside them: what clients leave of the machine is the reorg's.
 
 Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
 """
@@ -47,7 +48,7 @@ from exuvia.kv.packet import TOMBSTONE, Snapshot, Span, WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.settings import ALONE_S
-from exuvia.pipeline.throttle import BatchSize
+from exuvia.pipeline.throttle import BatchSize, Heard, drivers_in
 
 _ORDINAL_BITS = 24
 _STAMP_MS_BITS = 18
@@ -298,6 +299,7 @@ _LOOK_S = 0.1
 _MANY_PER_S = 20.0  # heartbeats, statistics and the owner's own steps stay below it
 _BESIDE_S = 0.004
 _REST_FACTOR = 1.5
+_REORG_REST_FACTOR = 50.0
 
 
 class OtherCommits:
@@ -341,6 +343,7 @@ class GcWorker:
         self.pace = BatchSize(batch_keys, FIRST_KEYS)
         self.marks = LockMarks()
         self._others = OtherCommits(store, clock.monotonic)
+        self._drivers = Heard()
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
         self._due_ms = 0.0  # when the first of those that are kept will be
 
@@ -377,14 +380,16 @@ class GcWorker:
             range_done(txn, left)
         else:
             range_reached(txn, left, start)
-        return partial(self._taken, rows, began)
+        return partial(self._taken, rows, began, bool(self._drivers.lately(drivers_in(txn), now)))
 
-    def _taken(self, rows: int, began: float) -> float:
+    def _taken(self, rows: int, began: float, reorg_goes_on: bool) -> float:
         self._others.ours += 1
         spent_s = self._clock.monotonic() - began
         busy = self._others.are_many()
         self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)
-        return spent_s * _REST_FACTOR if busy else 0.0
+        if not busy:
+            return 0.0
+        return spent_s * (_REORG_REST_FACTOR if reorg_goes_on else _REST_FACTOR)
 
     def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
         """The oldest range that may be emptied now. Many that are kept are not looked at again

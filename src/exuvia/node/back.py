@@ -32,6 +32,7 @@ from exuvia.node.assemble import (
     Options,
     assemble,
     in_thread,
+    keep_for_good,
     log_to_stderr,
     notify_all,
 )
@@ -133,6 +134,7 @@ def _say_loudly(job_id: int, error: Exception) -> None:
 def _load_pipeline() -> None:
     """What the first fill needs takes half a second to import: better before it comes."""
     import_module("exuvia.pipeline.phase_runner")
+    keep_for_good()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -36,7 +36,7 @@ from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
-from exuvia.node.assemble import Loops, Options, assemble
+from exuvia.node.assemble import Loops, Options, assemble, keep_for_good
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
@@ -123,6 +123,7 @@ class Front:
         )
         port: int = self._listeners[0].getsockname()[1]
         await self._begin(f"{self._options.host}:{port}")
+        keep_for_good()
         acceptor = Acceptor(parts, self._listeners)
         acceptor.start()
         self._announce(port, self._http.port if self._http else 0)

@@ -153,13 +153,15 @@ LEAST_SAMPLES = 200
 
 
 class Latency(msgspec.Struct, frozen=True, array_like=True):
-    """What a front reports of its clients' statements. `number` counts its reports. Unit: s."""
+    """What a front reports of its clients' statements. `number` counts its reports, `asked` are the
+    drivers it answers: what it said of the job before is no answer. Unit: s."""
 
     number: int
     p99_s: float
     samples: int
     before_s: float  # p99 of the minute before the first job
     samples_before: int
+    asked: tuple[bytes, ...] = ()
 
 
 class Durations:
@@ -189,6 +191,28 @@ def p99_of(counts: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]") -> tu
     return _FIRST_S * math.exp(_GROWTH * (bucket + 1)), samples
 
 
+class Heard:
+    """Who goes on speaking: what is said has a number, and who has ended says nothing new. For one
+    thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[int, float]] = {}  # (number, when it was new)
+
+    def lately(self, numbers: dict[bytes, int], now: float) -> set[bytes]:
+        """Who said something new in the last seconds."""
+        known = self._known
+        self._known = {
+            key: seen if (seen := known.get(key)) and seen[0] == number else (number, now)
+            for key, number in numbers.items()
+        }
+        return {key for key, (_, since) in self._known.items() if now - since < _ASKED_S}
+
+
+def drivers_in(txn: Transaction) -> dict[bytes, int]:
+    """The numbers of what drivers of reorgs said last."""
+    return {key: share.number for key, share in shares_of(txn)}
+
+
 class LatencyReports:
     """Tells drivers of reorgs what this front's clients wait. A loop of the front."""
 
@@ -200,32 +224,26 @@ class LatencyReports:
         self._durations = durations
         self._window: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_WINDOW)
         self._before: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_BASELINE)
-        self._drivers: dict[bytes, tuple[int, float]] = {}  # (number, when it was new)
+        self._drivers = Heard()
         self._reported = 0
 
     def step(self, now: float) -> float:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
         self._window.append(counts)
-        if self._is_asked(now):
+        if asked := self._asked(now):
             self._reported += 1
-            report = Latency(self._reported, *p99_of(self._window), *p99_of(self._before))
+            waits = *p99_of(self._window), *p99_of(self._before)
+            report = Latency(self._reported, *waits, tuple(sorted(asked)))
             key = keys.meta("latency", self._member.info.number)
             self._store.transact(lambda txn: txn.put(key, msgspec.msgpack.encode(report)))
         else:
             self._before.append(counts)
         return EVERY_S
 
-    def _is_asked(self, now: float) -> bool:
+    def _asked(self, now: float) -> set[bytes]:
         with self._store.read() as txn:
-            shares = {key: share.number for key, share in shares_of(txn)}
-        self._drivers = {
-            key: known
-            if (known := self._drivers.get(key)) and known[0] == number
-            else (number, now)
-            for key, number in shares.items()
-        }
-        return any(now - since < _ASKED_S for _, since in self._drivers.values())
+            return self._drivers.lately(drivers_in(txn), now)
 
 
 # -- the share of the time: in the driver ----------------------------------------------------------
@@ -280,8 +298,8 @@ class ShareController:
         self._number = 0
         self._held = 0
         self._due = 0.0
-        self._fronts: dict[bytes, tuple[int, float]] = {}  # (number, when it was new)
-        self._others: dict[bytes, tuple[int, float]] = {}
+        self._fronts = Heard()
+        self._drivers = Heard()
         self.reason = ""
 
     def step(self, now: float) -> None:
@@ -296,11 +314,9 @@ class ShareController:
             key: msgspec.msgpack.decode(raw, type=Latency)
             for key, raw in txn.scan(keys.span_of(keys.meta("latency")))
         }
-        self._fronts = _changed(self._fronts, {k: each.number for k, each in told.items()}, now)
-        fresh = [each for k, each in told.items() if now - self._fronts[k][1] < _ASKED_S]
-        others = {k: each.number for k, each in shares_of(txn) if k != self._key}
-        self._others = _changed(self._others, others, now)
-        jobs = 1 + sum(now - since < _ASKED_S for _, since in self._others.values())
+        answers = {key: each.number for key, each in told.items() if self._key in each.asked}
+        fresh = [told[key] for key in self._fronts.lately(answers, now)]
+        jobs = 1 + len(self._drivers.lately(drivers_in(txn), now) - {self._key})
         aim = Aim(
             variables.read_float(txn, "exuvia_ddl_p99_factor"),
             variables.read_int(txn, "exuvia_ddl_p99_target_ms") / 1e3,
@@ -318,16 +334,6 @@ class ShareController:
         for fence in self._fences:
             txn.require_equal(*fence)
         txn.put(self._key, msgspec.msgpack.encode(said))
-
-
-def _changed(
-    known: dict[bytes, tuple[int, float]], numbers: dict[bytes, int], now: float
-) -> dict[bytes, tuple[int, float]]:
-    """Since when each has said what it says: who has ended says nothing new."""
-    return {
-        key: known[key] if key in known and known[key][0] == number else (number, now)
-        for key, number in numbers.items()
-    }
 
 
 # -- rests: in a task ------------------------------------------------------------------------------
