@@ -41,16 +41,25 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
 )
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
-from exuvia.server import connection
+from exuvia.server import connection, packets
 from exuvia.server.connection import Pool
 from exuvia.server.fronts import listen
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, read_change_user, read_login
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.processes import Connections
-from exuvia.server.results import binary_encoder
+from exuvia.server.results import Agreed, answer, binary_encoder, text_encoder
 from exuvia.server.statements import split
-from exuvia.sql.result import BIGINT, OK, Note, OutputColumn, Result, text_columns
+from exuvia.sql.result import (
+    BIGINT,
+    OK,
+    Note,
+    OutputColumn,
+    PlanColumns,
+    Result,
+    text_columns,
+    text_type,
+)
 from support.node_processes import RawConnection, until
 
 Answer = Result | Exception | Callable[[], Result]
@@ -365,6 +374,60 @@ def test_binary_values_are_those_of_the_manual(code: TypeCode, value: int, expec
     """Source: MySQL protocol, "Binary Protocol Value", with its example values."""
     kind = FieldType(Tp=code, Flen=10)
     assert binary_encoder(kind)(value).hex() == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 250, 251, 65_535, 65_536])
+@pytest.mark.parametrize("codec", ["utf8", "latin-1"])
+def test_a_binary_string_is_that_of_the_text_protocol_with_its_length(
+    size: int, codec: str
+) -> None:
+    value, kind = "\xe9" * size, text_type(size)
+    encoded = text_encoder(kind, codec)(value)
+    assert encoded == value.encode(codec)
+    assert binary_encoder(kind, codec)(value) == packets.text(encoded)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("first", [1, 2, 254, 255])
+@pytest.mark.parametrize("ends_with_ok", [False, True])
+def test_an_answer_of_kept_columns_is_that_of_columns_made_anew(
+    binary: bool, first: int, ends_with_ok: bool
+) -> None:
+    columns = [OutputColumn("a", BIGINT), OutputColumn("b", text_type(20))]
+    kept = PlanColumns(columns)
+    agreed = Agreed(ends_with_ok, "utf8")
+    rows = [(1, "x"), (None, "y"), (2, None), (None, None)]
+    for sequence in (1, first, first):  # kept for one sequence, asked for another
+        anew = Outgoing(sequence)
+        expected = b"".join(answer(Result(columns, rows), anew, agreed, 2, binary))
+        outgoing = Outgoing(sequence)
+        assert b"".join(answer(Result(kept, rows), outgoing, agreed, 2, binary)) == expected
+        assert outgoing.sequence == anew.sequence
+        assert [sequence for sequence, _ in framed(expected)] == [
+            sequence + n & 255 for n in range(len(framed(expected)))
+        ]
+
+
+def framed(answered: bytes) -> list[tuple[int, bytes]]:
+    """Packets as sequence and payload."""
+    found, at = [], 0
+    while at < len(answered):
+        size = int.from_bytes(answered[at : at + 3], "little")
+        found.append((answered[at + 3], answered[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return found
+
+
+def test_a_binary_row_has_a_bit_for_each_null() -> None:
+    columns = [OutputColumn(f"c{n}", BIGINT) for n in range(7)]
+    rows = [(1,) * 7, (None,) * 7, (None, 1, 1, 1, 1, 1, None)]
+    said = b"".join(answer(Result(columns, rows), Outgoing(1), Agreed(True, "utf8"), 2, True))
+    one = struct.pack("<q", 1)
+    assert [payload for _, payload in framed(said)][8:11] == [
+        bytes(3) + one * 7,
+        bytes([0, 0xFC, 1]),
+        bytes([0, 0x04, 1]) + one * 5,
+    ]
 
 
 # -- bad peers -------------------------------------------------------------------------------------

@@ -504,6 +504,11 @@ class Outgoing:
             self._buffer += part
             self.sequence = self.sequence + 1 & 255
 
+    def add_framed(self, frames: bytes, sequence: int) -> None:
+        """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""
+        self._buffer += frames
+        self.sequence = sequence
+
     def __len__(self) -> int:
         return len(self._buffer)
 

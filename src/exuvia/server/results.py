@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from exuvia.base.types import (
     INTEGER_BITS,
+    STRINGS,
     Family,
     FieldType,
     Flag,
@@ -110,8 +111,17 @@ def binary_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
         return _binary_datetime
     if code == TypeCode.TIME:
         return _binary_time
+    if code in STRINGS and kind.family is Family.STRING:
+        return partial(_binary_string, codec)
     encode = text_encoder(kind, codec)
     return lambda value: packets.text(encode(value))
+
+
+def _binary_string(codec: str, value: str) -> bytes:
+    """As packets.text does it, without its two calls: most cells of most answers are these."""
+    encoded = value.encode(codec, "replace")
+    size = len(encoded)
+    return _LENGTHS[size] + encoded if size < 251 else packets.text(encoded)
 
 
 def _binary_date(packed: int) -> bytes:
@@ -140,6 +150,9 @@ def _binary_time(microseconds: int) -> bytes:
 
 
 def _binary_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
+    if None not in row:
+        cells = [encode(value) for value, encode in zip(row, encoders, strict=True)]
+        return bytes(1 + (len(encoders) + 9) // 8) + b"".join(cells)
     nulls = bytearray((len(encoders) + 9) // 8)
     parts = [b"\0", b""]
     for position, (value, encode) in enumerate(zip(row, encoders, strict=True), 2):
@@ -173,12 +186,18 @@ def answer(
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
     """The count of columns and their definitions."""
-    for payload in _kept(columns, "definitions", partial(_definitions, columns)):
-        outgoing.add(payload)
+    first = outgoing.sequence  # 1 but after a file or an earlier answer to the same command
+    make = partial(_definitions, columns, first)
+    outgoing.add_framed(*_kept(columns, ("definitions", first), make))
 
 
-def _definitions(columns: Sequence[OutputColumn]) -> list[bytes]:
-    return [packets.length(len(columns)), *map(packets.column, columns)]
+def _definitions(columns: Sequence[OutputColumn], sequence: int) -> tuple[bytes, int]:
+    """Framed from this sequence on, and the sequence after them."""
+    framed = Outgoing(sequence)
+    framed.add(packets.length(len(columns)))
+    for column in columns:
+        framed.add(packets.column(column))
+    return bytes(framed.take()), framed.sequence
 
 
 def _kept(columns: Sequence[OutputColumn], what: object, make: Callable[[], Made]) -> Made:
