@@ -14,6 +14,7 @@ from exuvia.pipeline import spark
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import is_narrow
+from exuvia.pipeline.reorg import change_column, fill_indexes
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spark import SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
@@ -61,7 +62,7 @@ def lost_wave(crew: Executor) -> None:
 
 def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
     crew = Executor(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
-    crew.choose(1, 0)
+    crew.choose(1, 0, 0)
     for _ in range(20):
         with pytest.raises(Unavailable, match="is tried again"):
             lost_wave(crew)
@@ -78,13 +79,20 @@ def test_a_spark_that_is_not_started_leaves_more_to_this_process() -> None:
     crew = Executor(MemoryStore(), spark, Fixed(), lambda: 0.0)  # type: ignore[arg-type]
 
     def is_inline(rows: int, inline_rows: int) -> bool:
-        crew.choose(rows, inline_rows)
+        crew.choose(rows, inline_rows, 8 * inline_rows)
         return crew.at_once == 1
 
     assert is_inline(100, 100) and not is_inline(101, 100)
     spark.is_started = False
     assert is_inline(800, 100) and not is_inline(801, 100)
     assert not is_inline(1, 0), "0: always Spark"
+
+
+def test_what_makes_no_object_a_row_is_done_by_this_process_for_larger_tables() -> None:
+    assert fill_indexes((1,)).inline_rows(50_000) == 1_250_000
+    assert change_column(2, 0, ()).inline_rows(50_000) == 1_250_000
+    assert change_column(2, 3, (1,)).inline_rows(50_000) == 50_000
+    assert fill_indexes((1,)).inline_rows(0) == 0, "0: always Spark"
 
 
 def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +149,7 @@ def life(store: MemoryStore, task: Task) -> list[Batch | Outcome]:
 def test_the_size_of_a_span_is_a_variable() -> None:
     store, now = MemoryStore(), iter(range(100))
     dial = Variables(store, lambda: float(next(now)))
-    assert dial.read().span_rows == 1_000_000
+    assert dial.read().span_rows == 1_250_000
     txn = store.begin()
     variables.set_global(txn, "exuvia_ddl_reorg_span_rows", "5000")
     txn.commit()

@@ -32,7 +32,7 @@ from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.reorg import Phase
+from exuvia.pipeline.reorg import Phase, Reorg
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -129,6 +129,7 @@ class Work(NamedTuple):
     rows: int
     bytes_read: int
     bytes_written: int
+    reorg: Reorg
 
 
 class FillRate(NamedTuple):
@@ -161,7 +162,7 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
         size += round(count * row_bytes)
     words = dict.fromkeys(_phase_words(phase, table) for phase in reorg.phases)
     written = sum(_written(phase, table, rows, size) for phase in reorg.phases)
-    return Work(", ".join(filter(None, words)), rows, size, written)
+    return Work(", ".join(filter(None, words)), rows, size, written, reorg)
 
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
@@ -195,8 +196,8 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
 
 def runner(txn: Transaction, work: Work) -> str:
     """Where the reorg would run."""
-    within = work.rows <= variables.read_int(txn, "exuvia_pipeline_inline_rows")
-    return "inline" if within else "spark"
+    setting = variables.read_int(txn, "exuvia_pipeline_inline_rows")
+    return "inline" if work.rows <= work.reorg.inline_rows(setting) else "spark"
 
 
 # -- pace ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ revision, late fill tasks by the reorg's epoch. So emptying needs no check beyon
 deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
 would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it; a
-much longer one while a reorg goes on beside them: what clients leave of the machine is the reorg's.
+much longer one while a reorg goes on: somebody waits for that.
 
 Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
 """
@@ -387,9 +387,9 @@ class GcWorker:
         spent_s = self._clock.monotonic() - began
         busy = self._others.are_many()
         self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)
-        if not busy:
-            return 0.0
-        return spent_s * (_REORG_REST_FACTOR if reorg_goes_on else _REST_FACTOR)
+        if reorg_goes_on:
+            return spent_s * _REORG_REST_FACTOR
+        return spent_s * _REST_FACTOR if busy else 0.0
 
     def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
         """The oldest range that may be emptied now. Many that are kept are not looked at again

@@ -42,9 +42,6 @@ from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.reorg import Done
 from exuvia.pipeline.task import Task, TaskOrder
 
-LEAST_STAGGERED = 200_000
-"""Rows that are worth more than one task, whatever a span may hold."""
-
 
 class SpanSet:
     """A set of keys as disjoint spans in order. Adding twice, overlapping or late is harmless."""
@@ -105,12 +102,12 @@ def cut(
     """The same keys as adjoining spans of about `rows` rows each; an empty range stays one span.
 
     `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that
-    run side by side; or `staggered`, where there are enough rows.
+    run side by side; or `staggered`, where there are more rows than one should have.
     """
     pieces: list[Span] = []
     for span in spans:
         counted = store.count(span) if total is None or len(spans) > 1 else total
-        if staggered and at_once > 1 and counted >= LEAST_STAGGERED:
+        if staggered and at_once > 1 and counted > rows:
             pieces.extend(_staggered(store, span, -(-counted * (2 * at_once - 1) // rows), at_once))
             continue
         parts = -(-counted // max(1, rows))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
-from exuvia.base.limits import COLD_INLINE
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
@@ -91,12 +90,12 @@ class Executor:
         self._wave: TaskBatch | None = None
         self._fruitless = 0
 
-    def choose(self, rows: int, inline_rows: int) -> None:
+    def choose(self, rows: int, most: int, most_cold: int) -> None:
         """Decide who does so many rows. Without a Spark it is always this process; while Spark is
         not started, also what this process has done before the JVM would have begun."""
         spark = self._spark
-        most = inline_rows if spark is None or spark.is_started else COLD_INLINE * inline_rows
-        self._inline = spark is None or rows <= most
+        cold = spark is not None and not spark.is_started
+        self._inline = spark is None or rows <= (max(most, most_cold) if cold else most)
 
     @property
     def at_once(self) -> int:

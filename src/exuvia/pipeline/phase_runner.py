@@ -10,10 +10,10 @@ steps.
       statistics of what was filled, and "all of it is finished"
     -> Done
 
-Small tables (exuvia_pipeline_inline_rows, eight times that while Spark is not started) are done in
-this process, a transaction a step; others on Spark, where a step only looks. The walk is a
-generator that can be begun anew at any time: what was finished is in the store, and which phase is
-under way is all that is kept beside it.
+Small tables (Reorg.inline_rows; more while Spark is not started) are done in this process, a
+transaction a step; others on Spark, where a step only looks. The walk is a generator that can be
+begun anew at any time: what was finished is in the store, and which phase is under way is all that
+is kept beside it.
 """
 
 import time
@@ -24,6 +24,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.base.limits import COLD_INLINE
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
@@ -200,7 +201,8 @@ class PhaseRunner:
         physical = self._reorg.over or self._table.info.physical_ids
         self._counts.clear()
         self._table_rows = sum(map(self._count_of, physical))
-        self._executor.choose(self._table_rows, settings.inline_rows)
+        most = self._reorg.inline_rows(settings.inline_rows)
+        self._executor.choose(self._table_rows, most, COLD_INLINE * settings.inline_rows)
         if self._table_rows >= PACED_ROWS and self._controller is None:
             self._controller = ShareController(self._store, self._base)
         while self._stage < len(self._stages):

@@ -37,6 +37,12 @@ MOST_CHECKED_ROWS = 100_000
 """Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
 
 
+ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column"})
+"""Those that make no object a row."""
+ARRAY_ROWS = 25
+"""How many rows they do in the time of one that is made an object."""
+
+
 class ReorgElement(msgspec.Struct, frozen=True):
     """What finished spans are remembered as: type and ids, as in mysql.tidb_ddl_reorg."""
 
@@ -93,6 +99,12 @@ class Reorg(msgspec.Struct, frozen=True):
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
     by_partition: ReorgElement | None = None
+
+    def inline_rows(self, setting: int) -> int:
+        """How many rows the owner's process does by itself. `setting`: exuvia_pipeline_inline_rows,
+        of rows that are made objects."""
+        light = all(phase.kernel in ARRAY_KERNELS for phase in self.phases)
+        return setting * (ARRAY_ROWS if light else 1)
 
 
 def fill_indexes(index_ids: tuple[int, ...]) -> Reorg:

@@ -4,7 +4,8 @@ every batch.
     tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
     tidb_ddl_reorg_batch_size      the most rows in one transaction
     exuvia_pipeline_inline_rows    tables up to this size are done in this process, up to eight
-                                   times that while Spark is not started (0: always Spark)
+                                   times that while Spark is not started, fills up to 25 times
+                                   (Reorg.inline_rows; 0: always Spark)
     exuvia_ddl_reorg_span_rows     rows of one sorted run: what a task that dies has to do again
     tidb_ddl_reorg_max_write_speed the most bytes a second, of all tasks of a reorg; 0: any
     exuvia_ddl_verify              full, sample or off
