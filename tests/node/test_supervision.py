@@ -208,6 +208,11 @@ def test_no_jvm_outlives_a_front_that_is_killed(tmp_path: Path) -> None:
             cursor.execute("CREATE DATABASE d")
             cursor.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
             cursor.execute("INSERT INTO d.t VALUES (1, 2), (2, 3)")
+            # Spark starts also in a back that has filled an index on texts, with statistics
+            cursor.execute("CREATE TABLE d.s (a INT PRIMARY KEY, c CHAR(9))")
+            rows = ",".join(f"({n}, '{n}')" for n in range(2000))
+            cursor.execute(f"INSERT INTO d.s VALUES {rows}")
+            cursor.execute("ALTER TABLE d.s ADD INDEX ic (c)")
             cursor.execute("SET GLOBAL exuvia_pipeline_inline_rows = 0")
             cursor.execute("ALTER TABLE d.t ADD INDEX ib (b)")
             cursor.execute("ADMIN CHECK TABLE d.t")

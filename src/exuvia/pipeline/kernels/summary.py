@@ -8,9 +8,8 @@ A part is a column, or an index of several columns (or of the beginning of one):
 be. Values are hashed as their collation compares them. Nothing is written, so nothing is fenced.
 """
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -396,7 +395,8 @@ def _one(values: Vector, length: int) -> Array:
         return words
     # DuckDB's hash of each text: it is the same in every process
     texts = pa.table({"c": _compared(values, field, length)})
-    hashes = _duck().from_arrow(texts).project("hash(c) AS h").fetchnumpy()["h"]
+    with _duck() as connection:
+        hashes = connection.from_arrow(texts).project("hash(c) AS h").fetchnumpy()["h"]
     return _mixed(np.asarray(hashes, dtype=np.uint64))
 
 
@@ -411,17 +411,25 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
     return part_bytes(values, length)
 
 
-def _duck() -> "duckdb.DuckDBPyConnection":
+# What belongs to a thread ends in the child of a fork, as its thread is not there; and DuckDB, ending,
+# waits for threads of its own that are not there either. The JVM is started by such a child.
+_idle: "list[duckdb.DuckDBPyConnection]" = []
+
+
+@contextmanager
+def _duck() -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A connection for this thread alone."""
     import duckdb  # brings much: only for who analyzes texts
 
-    connection = getattr(_own, "connection", None)
-    if connection is None:
-        connection = _own.connection = duckdb.connect()
+    try:
+        connection = _idle.pop()
+    except IndexError:
+        connection = duckdb.connect()
         connection.execute("SET threads = 1")
-    return connection
-
-
-_own = threading.local()
+    try:
+        yield connection
+    finally:
+        _idle.append(connection)
 
 
 def _mixed(words: Array) -> Array:
