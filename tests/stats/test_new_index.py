@@ -154,8 +154,8 @@ print("status", status)
 
 
 def test_a_process_whose_threads_have_hashed_texts_can_start_another_by_a_fork() -> None:
-    """As the JVM is started after a fill in this process. DuckDB ended in the child of the fork with
-    the thread it belonged to, and waited for threads that were not there: signal 11."""
+    """As the JVM is started after a fill in this process. DuckDB ended in the child of the fork
+    with the thread it belonged to, and waited for threads that were not there: signal 11."""
     command = [sys.executable, "-c", HASHED_THEN_FORKED]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert said.stdout == "status 0\n", said.stderr

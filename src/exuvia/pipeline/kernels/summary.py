@@ -411,8 +411,8 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
     return part_bytes(values, length)
 
 
-# What belongs to a thread ends in the child of a fork, as its thread is not there; and DuckDB, ending,
-# waits for threads of its own that are not there either. The JVM is started by such a child.
+# What belongs to a thread ends in the child of a fork, as its thread is not there; and DuckDB,
+# ending, waits for threads of its own that are not there either. Such a child starts the JVM.
 _idle: "list[duckdb.DuckDBPyConnection]" = []
 
 
