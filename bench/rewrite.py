@@ -32,7 +32,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.store import Store, open_store
-from exuvia.pipeline import bulk
+from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Reorg, Running, Waiting, change_column
 from exuvia.pipeline.spark import Spark
@@ -121,7 +121,7 @@ def measure(rows: int, profiles: list[str], folder: Path, inline: bool) -> None:
         assert column is not None
         number = column.type
         for profile in profiles:
-            _set(store, profile)
+            _set(store, profile, inline)
             for what, to in (("text", TEXT), ("number", number)):
                 revision += 2
                 writing, info, plan = changing(info, to)
@@ -138,16 +138,20 @@ def measure(rows: int, profiles: list[str], folder: Path, inline: bool) -> None:
         store.close()
 
 
-def _set(store: Store, profile: str) -> None:
+def _set(store: Store, profile: str, inline: bool) -> None:
     workers, batch = profile.split("/")
     txn = store.begin()
     variables.set_global(txn, "tidb_ddl_reorg_worker_cnt", workers)
     variables.set_global(txn, "tidb_ddl_reorg_batch_size", batch)
+    if not inline:
+        variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
     txn.commit()
 
 
 def _run(store: Store, spark: Spark | None, info: TableInfo, revision: int, plan: Reorg) -> Timing:
-    return timed(PhaseRunner(store, revision, 1, publish(store, info, revision), plan, spark))
+    found = timed(PhaseRunner(store, revision, 1, publish(store, info, revision), plan, spark))
+    store.transact(lambda txn: checkpoint.forget(txn, revision))  # or the next shares with it
+    return found
 
 
 def shown(what: str, rows: int, timing: Timing) -> None:

@@ -128,7 +128,11 @@ def test_rows_moved_with_a_new_column_are_those_that_are_encoded(
     for row, value in zip(rows, made, strict=True):
         others = [each for n, each in enumerate(row) if n != gone]
         wanted.append(table.encoder.encode([*others[:at], value, *others[at:]]))
-    assert row_batch.with_column(table, raws, SEQUENCE_BYTES, added.id, new) == wanted
+    assert row_batch.with_column(table, _run(raws), SEQUENCE_BYTES, added.id, new) == wanted
+
+
+def _run(raws: list[bytes]) -> RawRun:
+    return RawRun.of([b"key"] * len(raws), raws)
 
 
 def test_rows_are_not_moved_where_bytes_change() -> None:
@@ -136,11 +140,11 @@ def test_rows_are_not_moved_where_bytes_change() -> None:
     _, raws = encoded(first, [[1, "gone", Decimal(12)]])
     _, newer = encoded(second, [[1, "gone", Decimal(12), 7]])
     new, last = vector_of([7], INT), second.info.cols[-1].id
-    assert row_batch.with_column(second, raws, SEQUENCE_BYTES, last, new) == [
+    assert row_batch.with_column(second, _run(raws), SEQUENCE_BYTES, last, new) == [
         raw[SEQUENCE_BYTES:] for raw in newer
     ]
-    assert row_batch.with_column(second, [*raws, *newer], SEQUENCE_BYTES, last, new) is None
-    assert row_batch.with_column(third, raws, SEQUENCE_BYTES, last, new) is None
+    assert row_batch.with_column(second, _run([*raws, *newer]), SEQUENCE_BYTES, last, new) is None
+    assert row_batch.with_column(third, _run(raws), SEQUENCE_BYTES, last, new) is None
 
 
 @pytest.mark.parametrize("lengths", [[5], [5, 5, 5], [5, 6, 5], [2000, 2000], [5, 3000]])

@@ -106,8 +106,9 @@ class World:
         view.close()
         kept = sorted(found)
         stamps = b"".join(found[key][:SEQUENCE_BYTES] for key in kept)
-        stale = bytes(8) if kept and dice.random() < 0.3 else stamps[:8]
-        return Standing(kept, stale + stamps[8:], "seen")
+        if kept and dice.random() < 0.3:
+            return Standing(kept, bytes(8) + stamps[8:], "seen", view.sequence - 1)
+        return Standing(kept, stamps, "seen", dice.choice([0, view.sequence]))
 
     def look(self, slot: int, dice: random.Random) -> object:
         return (self.store.count(Span(b"t", b"u")), self.store.counter("job"))

@@ -91,7 +91,8 @@ def test_a_spark_that_is_not_started_leaves_more_to_this_process() -> None:
 def test_what_makes_no_object_a_row_is_done_by_this_process_for_larger_tables() -> None:
     assert fill_indexes((1,)).inline_rows(50_000) == 1_250_000
     assert change_column(2, 0, ()).inline_rows(50_000) == 1_250_000
-    assert change_column(2, 3, (1,)).inline_rows(50_000) == 50_000
+    assert change_column(2, 3, (1,)).inline_rows(50_000) == 1_250_000
+    assert change_column(2, 3, (1,), by_value=True).inline_rows(50_000) == 50_000
     assert fill_indexes((1,)).inline_rows(0) == 0, "0: always Spark"
 
 

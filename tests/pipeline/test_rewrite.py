@@ -95,23 +95,28 @@ def test_rows_are_never_taken_back_while_a_phase_goes_on() -> None:
     assert len(starts) <= 1, "only where the fill of the index begins"
 
 
+@pytest.mark.parametrize("changed", [3, BATCH + 3, 5 * BATCH])
+@pytest.mark.parametrize("batch", [0, 1])
 def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
-    monkeypatch: pytest.MonkeyPatch,
+    changed: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a batch before, of this one, of a later one: what was known to stand does no longer."""
     store = MemoryStore()
     table, plan = changing(store)
-    taken: list[int] = []
+    taken: list[bytes] = []
     bulk_of = MemoryStore.bulk
+    key = table.row_prefix + i64(changed)
 
     def beside_a_writer(self: MemoryStore, keys: list[bytes], *rest: object) -> BulkResult:
-        if len(keys) > 1 and keys[0].startswith(table.row_prefix) and not taken:
-            taken.append(1)
-            txn = store.begin()
-            handle = keys[3][len(table.row_prefix) :]
-            row = reader.get(txn, table, handle)
-            assert row is not None
-            writer.update(txn, table, handle, row, [row[0], 77, *row[2:]])
-            txn.commit()
+        if len(keys) > 1 and keys[0].startswith(table.row_prefix):
+            taken.append(keys[0])
+            if len(taken) == batch + 1:
+                txn = store.begin()
+                handle = key[len(table.row_prefix) :]
+                row = reader.get(txn, table, handle)
+                assert row is not None
+                writer.update(txn, table, handle, row, [row[0], 77, *row[2:]])
+                txn.commit()
         return bulk_of(self, keys, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MemoryStore, "bulk", beside_a_writer)
@@ -120,7 +125,8 @@ def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
     with store.read() as txn:
         rows = [row for _, row in reader.scan(txn, table)]
     assert rows == [
-        [n, 77 if n == 3 else n % 90, str(77 if n == 3 else n % 90)] for n in range(ROWS)
+        [n, 77 if n == changed else n % 90, str(77 if n == changed else n % 90)]
+        for n in range(ROWS)
     ]
     hidden = next(index for index in table.info.indexes if index.id in plan.phases[-1].index_ids)
     assert check_index(store, table, hidden, "slow").faults == []

@@ -42,9 +42,10 @@ from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.codec.row_codec import packer_of, storage_of, unpacker_of
 from exuvia.catalog.convert.values import to_text
+from exuvia.kv.packet import Padded
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Keys = Array | list[bytes]
+Keys = Array | Padded | list[bytes]
 
 DTYPES = {"q": "<i8", "Q": "<u8", "d": "<f8", "i": "<i4", "16s": "V16", "32s": "V32"}
 

@@ -25,7 +25,7 @@ from exuvia.kv.packet import (
     StampedValues,
 )
 from exuvia.kv.transaction import TransactionalStore
-from exuvia.kv.validate import check, require_short, settle
+from exuvia.kv.validate import check, is_current, require_short, settle
 
 Versions = tuple[tuple[int, bytes | None], ...]
 
@@ -210,7 +210,8 @@ class MemoryStore(TransactionalStore):
     ) -> BulkResult:
         with self._lock:
             for requirement in requirements:
-                check(requirement, self._now)
+                if not is_current(requirement, self._sequence):
+                    check(requirement, self._now)
             after: dict[bytes, bytes] = {}
             present: list[tuple[int, bytes]] = []
             for n, key in enumerate(keys):

@@ -120,13 +120,15 @@ class AtMost(NamedTuple):
 
 class Standing(NamedTuple):
     """`Unchanged` for many keys that are all there; `stamps`: their sequences as the values begin
-    with them, 8 bytes each.
+    with them, 8 bytes each. While the store's last commit is that of `as_of` (0: not known) nobody
+    has changed them since they were read, and an engine need not look.
 
     Broken: Conflict(anomaly)."""
 
     keys: Sequence[bytes]
     stamps: bytes
     anomaly: str
+    as_of: int = 0
 
     @property
     def key(self) -> bytes:
@@ -205,6 +207,50 @@ class BulkResult(NamedTuple):
 Places = NDArray[np.int64]
 
 
+class Padded:
+    """Keys of several lengths as one array: `matrix`, uint8, with zeros behind each."""
+
+    __slots__ = ("lengths", "matrix")
+    _WASTE = 32  # bytes a key
+
+    def __init__(self, matrix: NDArray[np.uint8], lengths: Places) -> None:
+        self.matrix = matrix
+        self.lengths = lengths
+
+    @classmethod
+    def is_wise(cls, lengths: Places) -> bool:
+        """Whether so long keys are worth their zeros."""
+        zeros = int(lengths.max()) * len(lengths) - (size := int(lengths.sum()))
+        return zeros <= max(size, cls._WASTE * len(lengths))
+
+    @classmethod
+    def gathered(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded":
+        """What stands at some places of `data`, not all of it empty."""
+        width = int(lengths.max())
+        if int(at.max()) + width > len(data):
+            data = np.concatenate([data, np.zeros(width, np.uint8)])
+        matrix = windows_of(data, width)[at].view(np.uint8).reshape(-1, width)
+        matrix[np.arange(width) >= lengths[:, None]] = 0
+        return cls(matrix, lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, part: "slice | Places") -> "Padded":
+        return Padded(self.matrix[part], self.lengths[part])
+
+    def tolist(self) -> list[bytes]:
+        """The keys."""
+        rows, width = self.matrix.shape
+        whole = np.ascontiguousarray(self.matrix).view(f"V{width}").reshape(rows).tolist()
+        return [key[:length] for key, length in zip(whole, self.lengths.tolist(), strict=True)]
+
+
+def windows_of(data: NDArray[np.uint8], width: int) -> NDArray[Any]:
+    """Item n is the `width` bytes from data[n] on."""
+    return np.ndarray((len(data) - width + 1,), f"V{width}", data.data, strides=(1,))
+
+
 class RawRun:
     """Keys and raw values that stand somewhere in `data` (uint8, with PADDING more bytes at its
     end): key n at `key_at[n]`, as long as `key_lengths[n]`, its value at `at[n]`. Never changed."""
@@ -262,16 +308,33 @@ class RawRun:
         width = int(lengths[0]) if len(lengths) else 0
         if not width or not (lengths == width).all():
             return self._list(at, lengths)
-        windows: NDArray[Any] = np.ndarray(
-            (len(self.data) - width + 1,), f"V{width}", self.data.data, strides=(1,)
-        )
-        found: NDArray[Any] = windows[at]
+        return self._cut(at, width)
+
+    def starting(self, size: int) -> NDArray[Any]:
+        """The first bytes of each value, which all have so many. Shape (n,), V<size>."""
+        return self._cut(self.at, size)
+
+    def padded(self, at: Places, lengths: Places) -> "NDArray[Any] | Padded | list[bytes]":
+        """The same, where lengths differ as `Padded` if that is wise."""
+        if len(at) and (lengths != lengths[0]).any() and Padded.is_wise(lengths):
+            return Padded.gathered(self.data, at, lengths)
+        return self.cut(at, lengths)
+
+    def _cut(self, at: Places, width: int) -> NDArray[Any]:
+        found: NDArray[Any] = windows_of(self.data, width)[at]
         return found
 
     def _list(self, at: Places, lengths: Places) -> list[bytes]:
-        data = self.data.data
-        ends = (at + lengths).tolist()
-        return [bytes(data[a:b]) for a, b in zip(at.tolist(), ends, strict=True)]
+        if not len(at):
+            return []
+        ends = at + lengths
+        begin, end = int(at.min()), int(ends.max())
+        if 2 * int(lengths.sum()) < end - begin:
+            view = self.data.data
+            return [bytes(view[a:b]) for a, b in zip(at.tolist(), ends.tolist(), strict=True)]
+        part = self.data[begin:end].tobytes()  # slices of bytes are cheaper than bytes of slices
+        pairs = zip((at - begin).tolist(), (ends - begin).tolist(), strict=True)
+        return [part[a:b] for a, b in pairs]
 
 
 Piece = Callable[[], Iterator[RawRun]]
@@ -308,7 +371,7 @@ class Snapshot(Protocol):
         """How many keys the span holds, exactly; where they are more than `most` (-1: any number),
         some number beyond it."""
 
-    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+    def sequences(self, raws: "Sequence[bytes] | RawRun") -> NDArray[np.uint64]:
         """The sequences of the commits that raw values are of."""
 
     def in_use(self, running: bool) -> None:
@@ -354,7 +417,9 @@ class StampedValues(InChunks):
     __slots__ = ()
     skip = SEQUENCE_BYTES
 
-    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+    def sequences(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
+        if isinstance(raws, RawRun):
+            return raws.starting(SEQUENCE_BYTES).view("<u8")
         return np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
 
 

@@ -72,6 +72,7 @@ from exuvia.kv.packet import (
     HeldKeys,
     Packet,
     Piece,
+    RawRun,
     Requirement,
     Snapshot,
     Span,
@@ -159,7 +160,7 @@ class Unread:
     def skip(self) -> int:
         return self.take().skip
 
-    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+    def sequences(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
         return self.take().sequences(raws)
 
     def get(self, key: bytes) -> bytes | None:

@@ -73,6 +73,11 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
             raise Conflict(requirement.anomaly, requirement.key)
 
 
+def is_current(requirement: Requirement, sequence: int) -> bool:
+    """Whether it holds because nobody has committed since it was seen to; see Standing."""
+    return isinstance(requirement, Standing) and requirement.as_of == sequence > 0
+
+
 def _one_by_one(read: Reader, keys: Sequence[bytes]) -> dict[bytes, bytes]:
     return {key: raw for key in keys if (raw := read(key)) is not None}
 

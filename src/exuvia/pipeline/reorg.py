@@ -37,8 +37,8 @@ MOST_CHECKED_ROWS = 100_000
 """Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
 
 
-ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column"})
-"""Those that make no object a row."""
+ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column", "verify column", "rewrite"})
+"""Those that make no object of a value."""
 ARRAY_ROWS = 25
 """How many rows they do in the time of one that is made an object."""
 
@@ -74,6 +74,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     index_ids: tuple[int, ...] = ()  # COMPARE without any: all indexes that writers keep
     column: int = 0  # id of a column that changes
     changing: int = 0  # id of the one that its new values stand in, or are held to
+    by_value: bool = False  # its values are converted one by one
     router: str = ""  # where rows belong: a name, see kernels/move.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move, or are to be joined
     targets: tuple[int, ...] = ()  # and where they go
@@ -103,7 +104,7 @@ class Reorg(msgspec.Struct, frozen=True):
     def inline_rows(self, setting: int) -> int:
         """How many rows the owner's process does by itself. `setting`: exuvia_pipeline_inline_rows,
         of rows that are made objects."""
-        light = all(phase.kernel in ARRAY_KERNELS for phase in self.phases)
+        light = all(phase.kernel in ARRAY_KERNELS and not phase.by_value for phase in self.phases)
         return setting * (ARRAY_ROWS if light else 1)
 
 
@@ -124,7 +125,9 @@ def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, Phase]:
     )
 
 
-def change_column(column: int, changing: int, index_ids: tuple[int, ...]) -> Reorg:
+def change_column(
+    column: int, changing: int, index_ids: tuple[int, ...], *, by_value: bool = False
+) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
 
     Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes. What
@@ -140,6 +143,7 @@ def change_column(column: int, changing: int, index_ids: tuple[int, ...]) -> Reo
         index_ids=index_ids,
         column=column,
         changing=meant,
+        by_value=by_value,
         explained_by=check,
     )
     phases: tuple[Phase, ...] = (rewrite if changing else check,)

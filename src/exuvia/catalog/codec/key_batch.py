@@ -3,7 +3,8 @@ row by row.
 
     all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
     texts of one width  a matrix of bytes, a block of columns a part                   V<n>
-    otherwise           bytes per part, joined row by row by Arrow                     list of bytes
+    of several widths   parts gathered, zeros behind each key                          Padded
+    much differing      bytes per part, joined row by row by Arrow                     list of bytes
 
     part            how                                        value by value instead
     numbers         numpy
@@ -38,6 +39,7 @@ from exuvia.catalog.columns import Array, Columns, Keys, Vector
 from exuvia.catalog.decimals import GROUP, GROUP_DIGITS, SMALL_DIGITS, scale_of
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import IndexForm, Table
+from exuvia.kv.packet import Padded, windows_of
 
 
 class EntryKeys(NamedTuple):
@@ -51,7 +53,8 @@ class EntryKeys(NamedTuple):
 def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
     """The keys of the rows' entries in an index. `columns` must hold the index's parts.
 
-    Keys are an array of V<n> where all are of one width by their types, else a list of bytes."""
+    Keys are an array of V<n> where all are of one width, Padded where they are not very different,
+    else a list of bytes."""
     form = table.form(index)
     parts = [columns.column(position) for position in form.positions]
     if form.wraps:
@@ -96,7 +99,7 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
     shape: list[tuple[str, Any]] = [("prefix", f"V{len(form.prefix)}")]
     for n in range(len(parts)):
         shape += [(f"marker{n}", "u1"), (f"value{n}", ">u8")]
-    fits = with_handle and not isinstance(handles, list)
+    fits = with_handle and isinstance(handles, np.ndarray)
     if fits:
         shape.append(("handle", "V8"))
     keys = np.empty(len(handles), dtype=shape)
@@ -112,8 +115,8 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
         keys["handle"] = handles
     packed: Array = keys.view(f"V{keys.dtype.itemsize}")
     if with_handle and not fits:
-        pairs = zip(packed.tolist(), handles, strict=True)
-        return [key + handle for key, handle in pairs]
+        plain = handles if isinstance(handles, list) else handles.tolist()
+        return [key + handle for key, handle in zip(packed.tolist(), plain, strict=True)]
     return packed
 
 
@@ -126,7 +129,7 @@ def _matrix_keys(
     form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool
 ) -> Keys | None:
     """The keys as one array, if all of them are of one width and that was cheap to see."""
-    if with_handle and isinstance(columns.handles, list):
+    if with_handle and not isinstance(columns.handles, np.ndarray):
         return None
     rows = len(columns.handles)
     blocks = []
@@ -181,9 +184,7 @@ def _block(part: Vector, length: int) -> Array | None:
 # -- everything else -------------------------------------------------------------------------------
 
 
-def _joined_keys(
-    form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool
-) -> list[bytes]:
+def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool) -> Keys:
     """Prefix, values (cut where too long) and perhaps the handle of each row."""
     lengths = [part.length for part in form.info.idx_cols]
     encoded = [part_bytes(part, length) for part, length in zip(parts, lengths, strict=True)]
@@ -194,7 +195,30 @@ def _joined_keys(
             return cut_keys
         return [key + handle for key, handle in zip(cut_keys, columns.handle_list(), strict=True)]
     handles = [_arrow_handles(columns.handles)] if with_handle else []
+    found = _side_by_side(form.prefix, [*encoded, *handles])
+    if found is not None:
+        return found
     return list(join_rows([pa.scalar(form.prefix), *encoded, *handles]).to_pylist())
+
+
+def _side_by_side(prefix: bytes, parts: list[pa.Array]) -> Padded | None:
+    """The prefix and the parts of each row as one array, None where that is not wise."""
+    cells = [_buffers(part) for part in parts]
+    sizes: list[Array] = [np.diff(offsets) for offsets, _ in cells]
+    lengths: Array = np.asarray(sum(sizes), dtype=np.int64) + len(prefix)
+    if not len(lengths) or not Padded.is_wise(lengths):
+        return None
+    most = [int(size.max()) for size in sizes]
+    width = len(prefix) + sum(most)
+    matrix = np.zeros((len(lengths), width), np.uint8)
+    matrix[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
+    at = np.arange(len(lengths), dtype=np.int64) * width + len(prefix)
+    for (offsets, data), size, widest in zip(cells, sizes, most, strict=True):
+        if widest:  # zeros behind what is shorter: the next part stands there
+            cell = Padded.gathered(data, offsets[:-1], size).matrix
+            windows_of(matrix.reshape(-1), widest)[at] = cell.view(f"V{widest}").reshape(-1)
+        at = at + size
+    return Padded(matrix[:, : int(lengths.max())], lengths)
 
 
 def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
@@ -207,8 +231,8 @@ def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
 
 def _arrow_handles(handles: Keys) -> pa.Array:
     """Handles as a column of bytes."""
-    if isinstance(handles, list):
-        return pa.array(handles, type=pa.binary())
+    if not isinstance(handles, np.ndarray):
+        return pa.array(handles if isinstance(handles, list) else handles.tolist(), pa.binary())
     width = handles.dtype.itemsize
     ends = np.arange(0, (len(handles) + 1) * width, width, dtype=np.int32)
     data = np.ascontiguousarray(handles).view(np.uint8)

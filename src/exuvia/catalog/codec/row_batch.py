@@ -46,7 +46,7 @@ from exuvia.catalog.convert.values import default_of, origin_default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table, VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import RawRun
+from exuvia.kv.packet import Padded, RawRun
 
 __all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow", "with_column"]
 
@@ -317,12 +317,13 @@ class _Group:
         values = [None if v is None else cast(v) for v in stored.to_list()]
         return vector_of(values, column.type)
 
-    def with_column(self, shape: Shape, column_id: int, new: Vector) -> list[bytes] | None:
-        """These rows in that layout, see `with_column`."""
-        joined, raws = self._joined, self._raws
-        if joined is None or raws is None or len(joined.data) >= _MOST_BYTES:
+    def with_column(
+        self, shape: Shape, column_id: int, new: Vector, run: RawRun
+    ) -> list[bytes] | None:
+        """These rows, which stand in the run, in that layout; see `with_column`."""
+        if len(run.data) >= _MOST_BYTES:
             return None
-        rows, places = len(raws), self._plan.places
+        rows, places = len(self._heads), self._plan.places
         head: Array = np.zeros((rows, shape.head_bytes), dtype=np.uint8)
         head[:, :2] = np.frombuffer(shape.layout.id.to_bytes(2, "little"), np.uint8)
         self._move_fixed(head, shape, column_id, new)
@@ -348,24 +349,16 @@ class _Group:
                 pieces.append([at, at + 1])
         ends = np.cumsum(lengths, axis=1).astype("<u4")
         head[:, shape.ends_at :] = ends.view(np.uint8).reshape(rows, -1)
-        begin = self._skip + self._plan.head_bytes
-        found = [head]
-        whole: list[list[bytes]] = []
+        begin = run.at + self._skip + self._plan.head_bytes
+        cells: list[Keys] = []
         for piece in pieces:
-            if not piece:
+            if piece:
+                size = old[:, piece[1]] - old[:, piece[0]]
+                cells.append(run.padded(begin + old[:, piece[0]], size))
+            else:
                 assert made is not None
-                whole.append(made.to_pylist())
-                continue
-            start, end = old[:, piece[0]] + begin, old[:, piece[1]] + begin
-            if not whole and joined.width and _is_constant(start) and _is_constant(end):
-                found.append(joined.matrix[:, int(start[0]) : int(end[0])])
-                continue
-            cuts = zip(raws, start.tolist(), end.tolist(), strict=True)
-            whole.append([raw[one:other] for raw, one, other in cuts])
-        first = _cut_rows(np.concatenate(found, axis=1))
-        for more in whole:
-            first = list(map(add, first, more))
-        return first
+                cells.append(_padded(made))
+        return _side_by_side(head, cells)
 
     def _move_fixed(self, head: Array, shape: Shape, column_id: int, new: Vector) -> None:
         """Nulls and fixed columns."""
@@ -435,6 +428,35 @@ class _Group:
             cells = joined.cut(starts, width).view(np.uint8).reshape(-1, width)
             return _cells(cells, field)
         return texts_of(joined.padded, starts, lengths, field, nulls)
+
+
+def _padded(texts: pa.Array) -> Keys:
+    """The bytes of texts without NULL, as `RawRun.padded` gives what stands in rows."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(ends)
+    if data is None or not lengths.any() or not Padded.is_wise(lengths):
+        found: list[bytes] = texts.to_pylist()
+        return found
+    return Padded.gathered(np.frombuffer(data, np.uint8), ends[:-1], lengths)
+
+
+def _side_by_side(head: Array, cells: list[Keys]) -> list[bytes]:
+    """Each row's head and cells put together: as one matrix as long as they are of one width, and
+    with zeros behind the last one, else as bytes."""
+    blocks, last = [head], len(cells)
+    for n, cell in enumerate(cells):
+        if isinstance(cell, Padded) and n == len(cells) - 1:
+            matrix = np.concatenate([*blocks, cell.matrix], axis=1)
+            return Padded(matrix, cell.lengths + (matrix.shape[1] - cell.matrix.shape[1])).tolist()
+        if not isinstance(cell, np.ndarray):
+            last = n
+            break
+        blocks.append(cell.view(np.uint8).reshape(len(head), -1))
+    found = _cut_rows(np.concatenate(blocks, axis=1))
+    for cell in cells[last:]:
+        found = list(map(add, found, cell if isinstance(cell, list) else cell.tolist()))
+    return found
 
 
 def _cut_rows(matrix: Array) -> list[bytes]:
@@ -686,13 +708,15 @@ def _decimals(column: pa.Array, scale: int, width: int) -> Array:
 
 
 def with_column(
-    table: Table, raws: list[bytes], skip: int, column_id: int, new: Vector
+    table: Table, run: RawRun, skip: int, column_id: int, new: Vector
 ) -> list[bytes] | None:
     """Payloads in the newest layout of rows that lack the column, with these values of it.
 
     None where more than moving bytes is needed: rows of several layouts, a column that was added
     or changed its type since."""
-    plan = plan_of(table, layout_id_of(raws[0], skip))
+    joined = _Joined.of(run, skip)
+    layout_id = int(joined.heads(2, 1).view("<u2")[0])
+    plan = plan_of(table, layout_id)
     shape = Shape(table.layout)
     kept = [each for each in table.layout.columns if each.column != column_id]
     places = plan.places
@@ -701,7 +725,5 @@ def with_column(
         for each in kept
     ):
         return None
-    group = _Group.of(table, layout_id_of(raws[0], skip), raws, skip)
-    if group is None:
-        return None
-    return group.with_column(shape, column_id, new)
+    group = _Group.of_joined(table, layout_id, joined)
+    return None if group is None else group.with_column(shape, column_id, new, run)

@@ -187,6 +187,18 @@ _MOMENTS = {
 }
 
 
+def is_by_arrays(old: FieldType, new: FieldType) -> bool:
+    """Whether type_change_batch.py converts values of these types as a column, as far as they are
+    ordinary ones; else each different value once."""
+    if old.Tp in INTEGER_BITS:
+        numbers = new.Tp in INTEGER_BITS or new.Tp == TypeCode.DOUBLE
+        return numbers or new.family in (Family.DECIMAL, Family.STRING)
+    if old.family == Family.STRING:
+        return new.Tp in INTEGER_BITS or new.family == Family.STRING
+    both = old.family == new.family == Family.BYTES
+    return both and TypeCode.STRING not in (old.Tp, new.Tp)
+
+
 class ColumnChange(NamedTuple):
     """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused."""
 

@@ -24,7 +24,7 @@ from exuvia.base.mysql_errors import WarnDataTruncated
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.columns import Array, Vector, vector_of
-from exuvia.catalog.convert.type_change import ColumnChange
+from exuvia.catalog.convert.type_change import ColumnChange, is_by_arrays
 from exuvia.catalog.convert.values import bounds_of
 
 _DOUBLE_DIGITS = 1 << 53
@@ -82,6 +82,8 @@ def _refusal_of(change: ColumnChange, value: Value) -> Refused | None:
 
 def _converted_as_arrays(change: ColumnChange, vector: Vector, new: FieldType) -> Vector | None:
     old = vector.field
+    if not is_by_arrays(old, new):
+        return None
     if old.Tp in INTEGER_BITS:
         live: Array = vector.values if vector.nulls is None else vector.values[~vector.nulls]
         least, most = (int(live.min()), int(live.max())) if len(live) else (0, 0)
@@ -100,21 +102,16 @@ def _converted_as_arrays(change: ColumnChange, vector: Vector, new: FieldType) -
         if new.Tp == TypeCode.DOUBLE and new.Decimal < 0 and not (new.unsigned and least < 0):
             wide = max(abs(least), most) > _DOUBLE_DIGITS
             return None if wide else Vector(new, vector.values.astype("<f8"), vector.nulls)
-        if new.family == Family.STRING and new.Tp not in (TypeCode.ENUM, TypeCode.SET):
+        if new.family == Family.STRING:
             text = pa.array(vector.values, mask=vector.nulls).cast(pa.string())
             return _texts_of_batch(Vector(new, text, vector.nulls), new)
         return None
-    if old.family == Family.STRING and new.Tp in INTEGER_BITS:
+    if new.Tp in INTEGER_BITS:
         return _integers_of_texts(vector, new)
-    same = old.family == new.family and old.family in (Family.STRING, Family.BYTES)
-    texts = TypeCode.ENUM not in (old.Tp, new.Tp) and TypeCode.SET not in (old.Tp, new.Tp)
-    padded = old.family == Family.BYTES and TypeCode.STRING in (old.Tp, new.Tp)
-    return _texts_of_batch(vector, new) if same and texts and not padded else None
+    return _texts_of_batch(vector, new)
 
 
 def _integers_of_texts(vector: Vector, new: FieldType) -> Vector | None:
-    if vector.field.Tp in (TypeCode.ENUM, TypeCode.SET):
-        return None
     plain = pc.all(pc.match_substring_regex(vector.values, _PLAIN_INTEGER), min_count=0).as_py()
     if not plain:
         return None

@@ -47,6 +47,7 @@ from exuvia.catalog.convert.type_change import (
     NULL_VALUE,
     OLD_COLUMN,
     ChangeKind,
+    is_by_arrays,
     kind_of,
 )
 from exuvia.catalog.convert.values import origin_default_of
@@ -482,7 +483,9 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
     found = modification_of(job)
     hidden = tuple(index for _, index in found.changing_idxs)
     changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
-    return StepWait("", reorg.change_column(found.column.id, changing, hidden))
+    by_value = not is_by_arrays(found.old_type, found.column.type)
+    plan = reorg.change_column(found.column.id, changing, hidden, by_value=by_value)
+    return StepWait("", plan)
 
 
 def _ranges(job: Job, snapshot: CatalogSnapshot, ids: list[int]) -> tuple[DeleteRange, ...]:

@@ -22,16 +22,17 @@ from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, RawRun, Snapshot, Span
+from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, Span
 from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
 #
 # The order that makes one run out of a span; writing it unsorted takes ten times as long.
 #
-# Keys of one width are an array of `V<width>`; others are a list of bytes. Only bytes that differ
-# at all are compared, packed into big-endian words: a sysbench k and its handle differ in six
-# bytes, which is one word.
+# Keys of one width are an array of `V<width>`, those of a few widths one with zeros behind each
+# (Padded; no key is the beginning of another, so they sort alike), others a list of bytes. Only
+# bytes that differ at all are compared, packed into big-endian words: a sysbench k and its handle
+# differ in six bytes, which is one word.
 #
 #     one word       sorted itself, keys made from it (Sorted)     10 ms a million
 #     several        np.argsort by the first, then those that it does not tell apart by the next
@@ -52,6 +53,8 @@ def take(keys: Keys, positions: Array) -> Keys:
     """The keys at the positions, in that order."""
     if isinstance(keys, list):
         return [keys[n] for n in positions.tolist()]
+    if isinstance(keys, Padded):
+        return keys[positions]
     width = keys.dtype.itemsize
     taken: Array = np.take(_matrix(keys), positions, axis=0)
     return taken.view(f"V{width}").reshape(len(positions))
@@ -59,13 +62,23 @@ def take(keys: Keys, positions: Array) -> Keys:
 
 def joined(parts: list[Keys]) -> Keys:
     """One sequence of keys out of several; an array if all have the same width."""
-    if not parts:
-        return []
-    first = parts[0]
-    if isinstance(first, list) or any(isinstance(p, list) or p.dtype != first.dtype for p in parts):
+    parts = [part for part in parts if len(part)]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts) and len({part.dtype for part in arrays}) == 1:
+        whole: Array = np.concatenate(arrays)
+        return whole
+    if not parts or any(isinstance(part, list) for part in parts):
         return list(chain.from_iterable(map(as_bytes, parts)))
-    arrays: Array = np.concatenate(parts)
-    return arrays
+    width = max(_matrix(part).shape[1] for part in parts)
+    matrix = np.zeros((sum(map(len, parts)), width), np.uint8)
+    lengths = np.empty(len(matrix), np.int64)
+    at = 0
+    for part in parts:
+        some, end = _matrix(part), at + len(part)
+        matrix[at:end, : some.shape[1]] = some
+        lengths[at:end] = part.lengths if isinstance(part, Padded) else some.shape[1]
+        at = end
+    return Padded(matrix, lengths)
 
 
 class Sorted:
@@ -91,7 +104,7 @@ class Sorted:
 class InPlace:
     """Keys that stay where they are, and the order that sorts them; slices are arrays of keys."""
 
-    def __init__(self, keys: Array, order: Array) -> None:
+    def __init__(self, keys: Array | Padded, order: Array) -> None:
         self._keys = keys
         self._order = order
 
@@ -105,12 +118,13 @@ class InPlace:
 def in_order(parts: list[Keys]) -> Keys | Sorted | InPlace:
     """All keys of the parts, sorted. Where one word tells them apart it is all that is sorted, and
     the keys are made anew when they are wanted."""
-    first = parts[0] if parts else []
-    if isinstance(first, list) or any(isinstance(p, list) or p.dtype != first.dtype for p in parts):
+    parts = [part for part in parts if len(part)]
+    if any(isinstance(part, list) for part in parts):
         return sorted(chain.from_iterable(map(as_bytes, parts)))
-    matrices = [_matrix(part) for part in parts if not isinstance(part, list) and len(part)]
-    columns = _varying_columns(matrices)
-    if not matrices or len(columns) > WORD:
+    matrices = [_matrix(part) for part in parts if isinstance(part, np.ndarray)]
+    same = len(matrices) == len(parts) and len({matrix.shape[1] for matrix in matrices}) == 1
+    columns = _varying_columns(matrices) if same else []
+    if not same or len(columns) > WORD:
         keys = joined(parts)
         return keys if isinstance(keys, list) else InPlace(keys, positions(keys))
     words = np.concatenate([_word(matrix, columns) for matrix in matrices])
@@ -172,8 +186,11 @@ def _word(matrix: Array, columns: list[int], rows: Array | None = None) -> Array
     return padded.view(">u8").reshape(len(padded)).astype(np.uint64)
 
 
-def _matrix(keys: Array) -> Array:
-    """The bytes of keys of one width. Shape (n, width), uint8."""
+def _matrix(keys: Keys) -> Array:
+    """The bytes of keys of one width, or made so. Shape (n, width), uint8."""
+    if isinstance(keys, Padded):
+        return keys.matrix
+    assert isinstance(keys, np.ndarray), "a list of keys is no matrix"
     return keys.view(np.uint8).reshape(len(keys), keys.dtype.itemsize)
 
 
@@ -299,7 +316,7 @@ def _live(run: RawRun, skip: int) -> Entries:
         return Entries([], None)
     behind = skip + len(LIVE)
     widths = run.lengths - behind
-    keys = run.cut(run.key_at, run.key_lengths)
+    keys = run.padded(run.key_at, run.key_lengths)
     return Entries(keys, run.cut(run.at + behind, widths) if widths.any() else None)
 
 
@@ -307,8 +324,8 @@ def payloads(suffixes: Keys | None) -> bytes | list[bytes]:
     """What entries hold: one payload for all, or a list."""
     if suffixes is None:
         return LIVE
-    if isinstance(suffixes, list):
-        return [LIVE + suffix for suffix in suffixes]
+    if not isinstance(suffixes, np.ndarray):
+        return [LIVE + suffix for suffix in as_bytes(suffixes)]
     width = suffixes.dtype.itemsize
     whole: Array = np.zeros((len(suffixes), len(LIVE) + width), dtype=np.uint8)
     whole[:, : len(LIVE)] = np.frombuffer(LIVE, np.uint8)

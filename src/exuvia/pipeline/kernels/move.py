@@ -38,7 +38,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import Snapshot, Span, Standing
+from exuvia.kv.packet import Padded, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -104,6 +104,10 @@ def under(places: Array, keys: Keys) -> Keys:
     if isinstance(keys, list):
         pairs = zip(ids.view("V8").tolist(), keys, strict=True)
         return [b"t" + physical_id + key[9:] for physical_id, key in pairs]
+    if isinstance(keys, Padded):
+        padded = keys.matrix.copy()
+        padded[:, _ID] = ids.view(np.uint8).reshape(len(keys), 8)
+        return Padded(padded, keys.lengths)
     width = keys.dtype.itemsize
     matrix = keys.view(np.uint8).reshape(len(keys), width).copy()
     matrix[:, _ID] = ids.view(np.uint8).reshape(len(keys), 8)

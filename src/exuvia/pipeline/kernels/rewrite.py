@@ -22,9 +22,9 @@ row. Who changes the row from then on leaves a tombstone where the entry would b
 hidden value is not their old one converted.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ from exuvia.pipeline.kernels.entries import (
     NEAR_ROWS,
     WORD,
     Entries,
+    as_bytes,
     fresh_snapshot,
     joined,
     of_columns,
@@ -69,33 +70,42 @@ from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 
 class Unwritten(NamedTuple):
     """Rows to be written, in key order: their new payloads, if they are still the ones of these
-    sequences (uint64), and the entries that each is to have, by index."""
+    sequences (uint64), and the entries that each is to have, by index. `as_of`: the commit that
+    they were read at, 0 where it was not the same for all."""
 
     keys: list[bytes]
     sequences: Array
     payloads: list[bytes]
     entries: list[Entries]
+    as_of: int = 0
 
-    def part(self, start: int, end: int) -> "Unwritten":
+    def part(self, start: int, end: int, as_of: int = 0) -> "Unwritten":
         """Some of them."""
-        entries = [some_of(each, start, end) for each in self.entries]
         return Unwritten(
-            self.keys[start:end], self.sequences[start:end], self.payloads[start:end], entries
-        )
-
-    def before(self, rest: "Unwritten") -> "Unwritten":
-        """These, then the rest."""
-        if not self.keys or not rest.keys:
-            return self if self.keys else rest
-        return Unwritten(
-            self.keys + rest.keys,
-            np.concatenate([self.sequences, rest.sequences]),
-            self.payloads + rest.payloads,
-            [both(*pair) for pair in zip(self.entries, rest.entries, strict=True)],
+            self.keys[start:end],
+            self.sequences[start:end],
+            self.payloads[start:end],
+            [some_of(each, start, end) for each in self.entries],
+            as_of,
         )
 
 
 NOTHING = Unwritten([], np.zeros(0, np.uint64), [], [])
+
+
+def together(parts: Iterable[Unwritten]) -> Unwritten:
+    """Some rows, then others."""
+    found = [part for part in parts if part.keys]
+    if len(found) < 2:
+        return found[0] if found else NOTHING
+    same = len({part.as_of for part in found}) == 1
+    return Unwritten(
+        list(chain.from_iterable(part.keys for part in found)),
+        np.concatenate([part.sequences for part in found]),
+        list(chain.from_iterable(part.payloads for part in found)),
+        [all_of(each) for each in zip(*(part.entries for part in found), strict=True)],
+        found[0].as_of if same else 0,
+    )
 
 
 def some_of(entries: Entries, start: int, end: int) -> Entries:
@@ -104,10 +114,10 @@ def some_of(entries: Entries, start: int, end: int) -> Entries:
     return Entries(entries.keys[start:end], suffixes)
 
 
-def both(one: Entries, other: Entries) -> Entries:
+def all_of(parts: Sequence[Entries]) -> Entries:
     """The entries of some rows, then of others."""
-    suffixes = [each.suffixes for each in (one, other) if each.suffixes is not None]
-    return Entries(joined([one.keys, other.keys]), joined(suffixes) if suffixes else None)
+    suffixes = [each.suffixes for each in parts if each.suffixes is not None]
+    return Entries(joined([each.keys for each in parts]), joined(suffixes) if suffixes else None)
 
 
 def change_of(table: Table, column_id: int) -> ColumnChange:
@@ -144,14 +154,14 @@ class Rewrite:
         while True:
             began = self._monotonic()
             with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-                keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
-            if not keys:
+                read = list(_some_rows(runs_of(snapshot, Span(start, end))))
+            if not read:
                 break
-            rows = self._prepared(snapshot, keys, raws)
+            rows = together([self._prepared(snapshot, run) for run in read])
             yield Batch(0, self._monotonic() - began)
             yield from self._write(rows)
-            self._rows += len(keys)
-            start = k.after(keys[-1])
+            self._rows += sum(map(len, read))
+            start = k.after(read[-1].take([-1]).keys()[0])
         began = self._monotonic()
         runs = [sorted_run(*each) for each in zip(self._indexes, self._entries, strict=True)]
         self._entries = []
@@ -160,39 +170,29 @@ class Rewrite:
         outcome = yield from fill.put(runs, self._rows)
         return replace(outcome, placed=outcome.placed + self._written)
 
-    def _prepared(self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]) -> Unwritten:
+    def _prepared(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
         """Those of the rows that are to be written; the entries of the others are kept."""
-        if not keys:
+        if not len(run):
             return NOTHING
-        skip = snapshot.skip
-        done = has_column(self._done, raws, skip)
+        done = has_column(self._done, run, snapshot.skip)
         if not done.any():
-            return self._unwritten(snapshot, keys, raws)
+            return self._unwritten(snapshot, run)
         if self._indexes:
-            at = np.flatnonzero(done).tolist()
-            some, their_raws = [keys[n] for n in at], [raws[n] for n in at]
-            wanted = positions_of(self._table, self._indexes)
+            wanted, theirs = positions_of(self._table, self._indexes), run.take(done)
             self.keep(
-                self._entries_of(row_batch.decode(self._table, some, their_raws, skip, wanted))
+                self._entries_of(
+                    row_batch.decode(self._table, theirs, theirs, snapshot.skip, wanted)
+                )
             )
-        lacking = np.flatnonzero(~done).tolist()
-        if not lacking:
-            return NOTHING
-        return self._unwritten(snapshot, [keys[n] for n in lacking], [raws[n] for n in lacking])
+        return NOTHING if done.all() else self._unwritten(snapshot, run.take(~done))
 
-    def _unwritten(self, snapshot: Snapshot, keys: list[bytes], raws: list[bytes]) -> Unwritten:
-        """Rows that all lack the column, some thousands at a time: what is made of them lies in the
-        processor's cache. Refused where a value does not fit it."""
-        payloads: list[bytes] = []
-        parts: list[list[Entries]] = [[] for _ in self._indexes]
-        for at in range(0, len(keys), NEAR_ROWS):
-            some, their_raws = keys[at : at + NEAR_ROWS], raws[at : at + NEAR_ROWS]
-            columns = converted(self._table, self._change, some, their_raws, snapshot.skip)
-            payloads += rewritten(self._table, self._change, columns, their_raws, snapshot.skip)
-            for part, entries in zip(parts, self._entries_of(columns), strict=True):
-                part.append(entries)
-        whole = [reduce(both, part) for part in parts]
-        return Unwritten(keys, snapshot.sequences(raws), payloads, whole)
+    def _unwritten(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
+        """Rows that all lack the column. Refused where a value does not fit it."""
+        columns = converted(self._table, self._change, run, snapshot.skip)
+        payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
+        keys = as_bytes(run.cut(run.key_at, run.key_lengths))
+        sequences = snapshot.sequences(run)
+        return Unwritten(keys, sequences, payloads, self._entries_of(columns), snapshot.sequence)
 
     def _entries_of(self, columns: Columns) -> list[Entries]:
         return [of_columns(self._table, index, columns) for index in self._indexes]
@@ -205,16 +205,17 @@ class Rewrite:
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
         """Batch by batch; what is left of a refused one is written as it stands now."""
-        done, start = self._rows, 0
+        done, start, as_of = self._rows, 0, rows.as_of
         while start < len(rows.keys):
             size = min(self._dial.read().batch_rows, self._pace.rows)
-            part = rows.part(start, start + self._pace.rows)
+            part = rows.part(start, start + self._pace.rows, as_of)
             try:
-                written = self._chain(part, size, done)
+                written, as_of = self._chain(part, size, done)
             except Conflict:
                 self._pace.refused()
                 keys, rest = part.keys[:size], rows.part(start + size, len(rows.keys))
-                rows, start = self._as_it_stands(keys).before(rest), 0
+                rows, start = together([self._as_it_stands(keys), rest]), 0
+                as_of = rows.as_of
                 yield Batch(0, 0.0, 0.0)
                 continue
             self.keep(part.part(0, written.rows).entries)
@@ -226,10 +227,11 @@ class Rewrite:
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             raws = snapshot.get_many(keys)
             keys = [key for key in keys if key in raws]
-            return self._prepared(snapshot, keys, [raws[key] for key in keys])
+            return self._prepared(snapshot, RawRun.of(keys, [raws[key] for key in keys]))
 
-    def _chain(self, rows: Unwritten, size: int, done: int) -> Batch:
-        """Transactions of `size` rows, as many of them as may wait for the disk together. `done`:
+    def _chain(self, rows: Unwritten, size: int, done: int) -> tuple[Batch, int]:
+        """Transactions of `size` rows, as many of them as may wait for the disk together, and the
+        last one's sequence if nobody else has committed since the rows were read, else 0. `done`:
         rows before these."""
         settings = self._dial.read()
         starts = range(0, max(1, len(rows.keys)), size)
@@ -242,10 +244,11 @@ class Rewrite:
         number = min(len(rows.keys), len(results) * size)
         self._written, self._batches = self._written + number, self._batches + len(results)
         paced = self._pace.succeeded(number, seconds, settings.batch_s)
-        if not settings.write_speed:
-            return paced
-        put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
-        return held_back(paced, put, settings, self._task.order.at_once)
+        if settings.write_speed:
+            put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
+            paced = held_back(paced, put, settings, self._task.order.at_once)
+        last = results[-1].sequence
+        return paced, last if last == rows.as_of + len(results) else 0
 
     def _bulk(self, rows: Unwritten, at: int, size: int, number: int, done: int) -> Bulk:
         """One transaction: the rows, if they still are what was read, and how far the task is."""
@@ -254,7 +257,8 @@ class Rewrite:
         puts = checkpoint.pairs_of(self._task, progress)
         stamps = rows.sequences[at : at + size].astype("<u8").tobytes()
         required: list[Requirement] = [*self._task.order.fences]
-        required.append(Standing(keys, stamps, "lost update"))
+        as_of = rows.as_of + number - 1 if rows.as_of else 0
+        required.append(Standing(keys, stamps, "lost update", as_of))
         return Bulk(keys, payloads, required, puts, overwrite=True)
 
 
@@ -267,19 +271,29 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
     )
 
 
-def has_column(layout_ids: frozenset[int], raws: list[bytes] | RawRun, skip: int) -> Array:
+def has_column(layout_ids: frozenset[int], run: RawRun, skip: int) -> Array:
     """Which of the rows name one of these layouts. Shape (n,), bool."""
-    named = row_batch.layouts_of(raws, skip)
+    named = row_batch.layouts_of(run, skip)
     if (named == named[0]).all():
-        return np.full(len(raws), int(named[0]) in layout_ids)
+        return np.full(len(run), int(named[0]) in layout_ids)
     return np.isin(named, list(layout_ids))
 
 
-def converted(
-    table: Table, change: ColumnChange, keys: list[bytes], raws: list[bytes], skip: int
-) -> Columns:
+def _some_rows(runs: Iterator[RawRun]) -> Iterator[RawRun]:
+    """The first runs, CHUNK_ROWS of them or some more, in runs of no more than NEAR_ROWS: what is
+    made of them lies in the processor's cache."""
+    seen = 0
+    for run in runs:
+        for at in range(0, len(run), NEAR_ROWS):
+            yield run.take(slice(at, at + NEAR_ROWS))
+        seen += len(run)
+        if seen >= CHUNK_ROWS:
+            return
+
+
+def converted(table: Table, change: ColumnChange, run: RawRun, skip: int) -> Columns:
     """The rows' columns, the hidden one among them. Refused where a value does not fit it."""
-    columns = row_batch.decode(table, keys, raws, skip)
+    columns = row_batch.decode(table, run, run, skip)
     made = type_change_batch.converted_batch(change, columns.column(change.source))
 
     def make(_: Columns, position: int) -> Vector:
@@ -290,17 +304,17 @@ def converted(
 
 
 def rewritten(
-    table: Table, change: ColumnChange, columns: Columns, raws: list[bytes], skip: int
+    table: Table, change: ColumnChange, columns: Columns, run: RawRun, skip: int
 ) -> list[bytes]:
     """Payloads of the rows with the hidden column."""
     column_id, new = table.info.cols[change.position].id, columns.column(change.position)
-    moved = row_batch.with_column(table, raws, skip, column_id, new)
+    moved = row_batch.with_column(table, run, skip, column_id, new)
     if moved is not None:
         return moved
     at = {column.id: n for n, column in enumerate(table.info.cols)}
     positions = [at[stored.column] for stored in table.layout.columns]
     arrays = {table.info.cols[n].name.L: array_of(columns.column(n)) for n in positions}
-    return encode(table, arrays, len(raws))
+    return encode(table, arrays, len(run))
 
 
 # -- what reads only -------------------------------------------------------------------------------

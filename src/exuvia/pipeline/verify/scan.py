@@ -24,7 +24,7 @@ import numpy as np
 
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
-from exuvia.kv.packet import TOMBSTONE
+from exuvia.kv.packet import TOMBSTONE, Padded
 from exuvia.kv.store import Store
 from exuvia.pipeline.kernels.entries import (
     CHUNK_ROWS,
@@ -64,6 +64,10 @@ def hash_keys(keys: Keys) -> Array:
         longest = int(lengths.max())
         padded = np.array(keys, dtype=f"S{max(1, -(-longest // WORD)) * WORD}")
         words = padded.view("<u8").reshape(rows, -1)
+    elif isinstance(keys, Padded):
+        width, lengths = keys.matrix.shape[1], keys.lengths.astype(np.uint64)
+        words = np.zeros((rows, -(-width // WORD)), dtype="<u8")
+        words.view(np.uint8)[:, :width] = keys.matrix
     else:
         width = keys.dtype.itemsize
         lengths = np.full(rows, width, dtype=np.uint64)
