@@ -1,9 +1,9 @@
 """The rows that a change would refuse, found in one snapshot before there is a job.
 
-    a change of a column      chunks of its values -> Offenders -> the refusal, all of them counted
-    UNIQUE, PRIMARY KEY,      each rule on columns that are there; only of tables with at most
-    CHECK                     exuvia_preflight_rows rows: with others the job's own reorg finds,
-                              counts and lists the same, in the same words
+    a column held to a type   runs of its values -> Offenders -> the refusal, all of them counted
+    a column rewritten,       likewise; each rule on columns that are there; only of tables with at
+    UNIQUE, PRIMARY KEY,      most exuvia_preflight_rows rows: with others the job's own reorg
+    CHECK                     finds, counts and lists the same, in the same words
 
 Nothing is written. It is for the early and whole answer only: rows that come later are judged by
 the job, under the duty that its first step gives to writers.
@@ -11,6 +11,8 @@ the job, under the duty that its first step gives to writers.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+
+import pyarrow.compute as pc
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
@@ -29,15 +31,12 @@ from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.kv.packet import RawRun
-from exuvia.pipeline.kernels.entries import CHUNK_ROWS
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS, runs_of
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
 from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.verify import judge, rules
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.write import checks_judge
-
-_CHUNK_ROWS = 10_000
-
 
 # -- a change of a column --------------------------------------------------------------------------
 
@@ -46,10 +45,11 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     """Raises what the first row that does not fit meets, with all of them counted and listed.
 
     Without a strict sql_mode only a NULL is refused: the others are warned of, all as one, as are
-    digits that a DECIMAL loses. A rewrite of a large table converts every value anyway: then nobody
-    looks twice."""
+    digits that a DECIMAL loses. A strict rewrite of a large table converts every value anyway: then
+    nobody looks twice."""
     table = _table(at)
-    if found.kind == ChangeKind.ROWS and _rows(at, table) > SPAN_ROWS:
+    most = _most_rows(at) if found.strict else SPAN_ROWS
+    if found.kind == ChangeKind.ROWS and _rows(at, table) > most:
         return
     place = table.position(old.name.L)
     new = found.column.type
@@ -65,8 +65,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     )
     seen = Offenders(table, change)
     warned = [Offenders(table, each) for each in _warned_of(change, found)]
-    for keys, raws in _chunks(at, table):
-        run = RawRun.of(keys, raws)
+    for run in _runs(at, table):
         for each in (seen, *warned):
             each.look(run, at.txn.snapshot.skip)
     if seen.error is not None:
@@ -105,9 +104,9 @@ def ends_in_spaces(at: AlterContext, old: ColumnInfo) -> bool:
     """Whether some value of a text column ends in a space, which CHAR does not keep."""
     table = _table(at)
     place = table.position(old.name.L)
-    for keys, raws in _chunks(at, table):
-        values = row_batch.decode(table, keys, raws, at.txn.snapshot.skip, [place]).column(place)
-        if any(value is not None and value[-1:] == " " for value in values.to_list()):
+    for run in _runs(at, table):
+        values = row_batch.decode(table, [], run, at.txn.snapshot.skip, [place]).column(place)
+        if pc.any(pc.ends_with(values.values, " ")).as_py():
             return True
     return False
 
@@ -116,15 +115,11 @@ def _table(at: AlterContext) -> Table:
     return at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
 
 
-def _rows(at: AlterContext, table: Table) -> int:
-    return sum(at.reader.count(part.row_span()) for part in table.parts)
-
-
-def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def _runs(at: AlterContext, table: Table) -> Iterator[RawRun]:
     for part in table.parts:
-        for chunk in at.txn.snapshot.chunks(part.row_span(), _CHUNK_ROWS):
+        for run in runs_of(at.txn.snapshot, part.row_span()):
             at.reader.check_interrupt()
-            yield chunk
+            yield run
 
 
 # -- rules -----------------------------------------------------------------------------------------
@@ -134,15 +129,18 @@ def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
     """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
     parts = [part for job in jobs for part in sub_jobs(job) if kind_of(part).judged in _LOOKS]
     table = at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
-    if not _is_small(at, table):
+    if _rows(at, table) > _most_rows(at):
         return
     for part in parts:
         _LOOKS[kind_of(part).judged](at, table, part)
 
 
-def _is_small(at: AlterContext, table: Table) -> bool:
-    rows = sum(at.reader.count(part.row_span()) for part in table.parts)
-    return rows <= variables.read_int(at.txn, "exuvia_preflight_rows")
+def _rows(at: AlterContext, table: Table) -> int:
+    return sum(at.reader.count(part.row_span()) for part in table.parts)
+
+
+def _most_rows(at: AlterContext) -> int:
+    return variables.read_int(at.txn, "exuvia_preflight_rows")
 
 
 def _with(table: Table, info: TableInfo) -> Table:
