@@ -3,10 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exuvia.catalog.columns import Vector, vector_of
 from exuvia.kv.packet import Span
-from exuvia.pipeline.kernels.summary import Distinct, Sample, Summary, limit_of
+from exuvia.pipeline.kernels.summary import Distinct, Sample, Summary, hash_texts, limit_of
 from support.tables import INT, text
 
 WHOLE = Span(b"a", b"z")
@@ -86,3 +90,30 @@ def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
     few = Distinct(kept=1024)
     few.add(np.repeat(words[:1000], 3))
     assert few.count == 1000
+
+
+@given(st.lists(st.text(max_size=40)), st.integers(0, 3))
+def test_a_text_has_one_hash_however_wide_the_others_are(texts: list[str], offset: int) -> None:
+    column = pa.array(["pad"] * offset + texts, pa.string()).slice(offset)
+    hashes = hash_texts(column).tolist()
+    alone = [hash_texts(pa.array([each])).tolist()[0] for each in texts]
+    assert hashes == alone
+    assert len(set(hashes)) == len(set(texts))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [str(n) for n in range(200_000)],
+        [f"{n:011}-{n * 7:011}" for n in range(200_000)],
+        ["x" * (n % 500) + str(n // 500) for n in range(200_000)],
+        [f"{n}\0" for n in range(100_000)] + [str(n) for n in range(100_000)],
+    ],
+)
+def test_hashes_of_texts_are_even(texts: list[str]) -> None:
+    """Also of such as differ in few places."""
+    hashes = np.unique(hash_texts(pa.array(texts)))
+    assert len(hashes) == len(set(texts))
+    for shift in (0, 28, 56):
+        counts = np.bincount((hashes >> np.uint64(shift) & np.uint64(0xFF)).astype(int))
+        assert abs(counts - len(hashes) / 256).max() < 6 * np.sqrt(len(hashes) / 256)

@@ -1,7 +1,5 @@
 """Statistics of a new index, made by its fill (tidb_stats_update_during_ddl)."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,40 +120,3 @@ def test_what_an_earlier_driver_filled_is_not_guessed() -> None:
     gathered.take(tasks, [*outcomes, Outcome(ordinal=2)])  # it was finished before
     assert gathered.whole(Span(b"a", b"z")) is None
     assert gathered.whole(Span(b"a", b"m")) is not None
-
-
-HASHED_THEN_FORKED = """
-import os, threading
-import pyarrow as pa
-from exuvia.catalog.columns import Vector
-from exuvia.catalog.system_tables import table
-from exuvia.pipeline.kernels import summary
-
-field = table(100, "t", "c char(9)").cols[0].type
-values = Vector(field, pa.array(["a", "b"]), None)
-hashed, end = threading.Event(), threading.Event()
-
-def hashes():
-    summary._one(values, -1)
-    hashed.set()
-    end.wait()
-
-thread = threading.Thread(target=hashes, daemon=True)
-thread.start()
-assert hashed.wait(30)
-child = os.fork()
-if not child:
-    os._exit(0)
-_, status = os.waitpid(child, 0)
-end.set()
-
-print("status", status)
-"""
-
-
-def test_a_process_whose_threads_have_hashed_texts_can_start_another_by_a_fork() -> None:
-    """As the JVM is started after a fill in this process. DuckDB ended in the child of the fork
-    with the thread it belonged to, and waited for threads that were not there: signal 11."""
-    command = [sys.executable, "-c", HASHED_THEN_FORKED]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert said.stdout == "status 0\n", said.stderr

@@ -31,16 +31,15 @@ from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog.codec.key_batch import sortable
+from exuvia.catalog.codec.key_batch import keys_of, sortable
 from exuvia.catalog.codec.key_encoder import NUMBERS, VALUES_BYTES, KeyForm
 from exuvia.catalog.columns import Array, Columns
 from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.kernels.entries import positions, repeats, take
 from exuvia.pipeline.kernels.summary import (
     Distinct,
     Part,
@@ -294,7 +293,7 @@ def _of_part(
         nulls=summary.nulls,
         size=summary.bytes,
         correlation=_correlation(order) if alone else 0.0,
-        sketch=summary.distinct.smallest[:SKETCH_WORDS].tobytes(),
+        sketch=_kept(summary.distinct),
         top=tuple((texts[common.at], common.rows) for common in built.top),
         buckets=tuple(
             StoredBucket(
@@ -316,13 +315,13 @@ def _sorted(part: Part, columns: Columns) -> tuple[Array, Array]:
         order = order if alone.nulls is None else order[~alone.nulls[order]]
         words = words[order]
         return order, np.append(True, words[1:] != words[:-1])[: len(order)]
-    keys = encoded(part, columns)
-    order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    keys = keys_of(encoded(part, columns))
+    order = positions(keys)
     if alone is not None and alone.nulls is not None:
         order = order[~alone.nulls[order]]
-    keys = keys.take(pa.array(order))
-    differs = pc.not_equal(keys[1:], keys[: max(0, len(keys) - 1)]).to_numpy(zero_copy_only=False)
-    return order, np.append(True, differs)[: len(order)]
+    begins = np.ones(len(order), bool)
+    begins[repeats(take(keys, order))] = False
+    return order, begins
 
 
 def _texts(part: Part, columns: Columns, built: Built, order: Array) -> dict[int, bytes]:
@@ -401,9 +400,7 @@ def _merge(
     weights = _weights(found)
     points = sorted((form.whole(_values(value, fields)), value) for value in weights)
     rows = sum(weights.values())
-    distinct = Distinct(SKETCH_WORDS)
-    for each in found:
-        distinct.add(np.frombuffer(each.sketch, np.uint64))
+    distinct, sketch = _different(found, fields)
     share = max(1.0, rows / POINTS)
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -412,15 +409,15 @@ def _merge(
         keys += [key] * copies
         values += [value] * copies
     most_top = most_top if any(each.top for each in found) else 0  # bounds are no common values
-    built = build(begins_of(keys), rows, min(rows, distinct.count), most_top, most)
+    built = build(begins_of(keys), rows, min(rows, distinct), most_top, most)
     return Statistics(
         table_id=0,
         is_index=False,
         hist_id=0,
-        distinct=min(rows, distinct.count),
+        distinct=min(rows, distinct),
         nulls=sum(each.nulls for each in found),
         size=sum(each.size for each in found),
-        sketch=distinct.smallest.tobytes(),
+        sketch=sketch,
         top=tuple((values[common.at], common.rows) for common in built.top),
         buckets=tuple(
             StoredBucket(
@@ -429,6 +426,33 @@ def _merge(
             for each in built.buckets
         ),
     )
+
+
+# What is kept of the hashes of different values ends in a word that is no hash: texts are hashed as
+# words (summary.py). Sketches without it are of versions that hashed texts otherwise, so a text in
+# one of either kind would count twice; of numbers they are alike. Those versions take the word for
+# one more value.
+
+_BY_WORDS = np.uint64((1 << 64) - 1)
+
+
+def _kept(distinct: Distinct) -> bytes:
+    return np.append(distinct.smallest[:SKETCH_WORDS], _BY_WORDS).tobytes()
+
+
+def _different(found: list[Statistics], fields: list[FieldType]) -> tuple[int, bytes]:
+    """How many different values the partitions have together, and the sketch that tells. Where
+    some were analyzed by a version that hashed texts otherwise: as many as either kind has."""
+    plain = all(field.family in (*NUMBERS, Family.DECIMAL) for field in fields)
+    now, before = Distinct(SKETCH_WORDS), Distinct(SKETCH_WORDS)
+    for each in found:
+        words = np.frombuffer(each.sketch, np.uint64)
+        by_words = words[-1:] == _BY_WORDS
+        side = now if plain or by_words.any() else before
+        side.add(words[:-1] if by_words.any() else words)
+    if not now.count:
+        return before.count, before.smallest.tobytes()
+    return max(now.count, before.count), _kept(now)
 
 
 def _weights(found: list[Statistics]) -> Counter[bytes]:

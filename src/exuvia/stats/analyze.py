@@ -15,7 +15,8 @@ statistics does).
 
 Reading a physical table for its statistics: in this process, or as tasks on Spark.
 
-    at most exuvia_pipeline_inline_rows rows, or no Java     this process, chunk by chunk
+    at most 25 * exuvia_pipeline_inline_rows rows, or no     this process, chunk by chunk
+    Java; none of them becomes an object
     more                                                     spans of SPAN_ROWS in waves
 
 Two waves are on their way at any time, so no core waits for the end of one. Summaries are merged
@@ -41,6 +42,7 @@ from exuvia.pipeline import task
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.summary import ROWS, Summary, limit_of, types_of
+from exuvia.pipeline.reorg import ARRAY_ROWS
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spark import Spark, SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task
@@ -74,7 +76,7 @@ class AnalyzeSettings:
     ) -> Summary:
         """The summary of a physical table; `tell` hears how many rows are read. Raises Stopped."""
         dial = Variables(self._store, self._clock.monotonic)
-        inline_rows = dial.read().inline_rows
+        inline_rows = ARRAY_ROWS * dial.read().inline_rows
         span = table.row_span()
         total = self._store.count(span)
         order = task.order_for(table, tuple(index.id for index in subject.indexes))

@@ -163,7 +163,7 @@ def _block(part: Vector, length: int) -> Array | None:
     if family not in (Family.STRING, Family.BYTES) or not len(part.values):
         return None
     found = collation(part.field.Collate) if family == Family.STRING else None
-    offsets, data = _buffers(part.values)
+    offsets, data = buffers_of(part.values)
     width = int(offsets[1] - offsets[0])
     if not (0 < width and (length < 0 or width <= length)):
         return None
@@ -203,7 +203,7 @@ def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns, with_ha
 
 def _side_by_side(prefix: bytes, parts: list[pa.Array]) -> Padded | None:
     """The prefix and the parts of each row as one array, None where that is not wise."""
-    cells = [_buffers(part) for part in parts]
+    cells = [buffers_of(part) for part in parts]
     sizes: list[Array] = [np.diff(offsets) for offsets, _ in cells]
     lengths: Array = np.asarray(sum(sizes), dtype=np.int64) + len(prefix)
     if not len(lengths) or not Padded.is_wise(lengths):
@@ -323,7 +323,7 @@ def _body(values: pa.Array, found: Collation | None) -> pa.Array | None:
         return pc.replace_substring(values.cast(pa.binary()), b"\0", b"\0\xff")
     if found.pads:
         values = pc.utf8_rtrim(values, " ")
-    offsets, raw = _buffers(values)
+    offsets, raw = buffers_of(values)
     data = _folded(raw, found)
     if data is None:
         return None
@@ -353,7 +353,20 @@ def _folded(data: Array, found: Collation | None) -> Array | None:
     return folded
 
 
-def _buffers(values: pa.Array) -> tuple[Array, Array]:
+def keys_of(column: pa.Array) -> Keys:
+    """A column of bytes, without NULL, as keys."""
+    offsets, data = buffers_of(column)
+    lengths = np.diff(offsets)
+    if not lengths.any():
+        return list(column.to_pylist())
+    if (lengths == lengths[0]).all():
+        alike: Array = data.view(f"V{lengths[0]}")
+        return alike
+    wise = Padded.is_wise(lengths)
+    return Padded.gathered(data, offsets[:-1], lengths) if wise else list(column.to_pylist())
+
+
+def buffers_of(values: pa.Array) -> tuple[Array, Array]:
     """Offsets (n + 1, from 0, int32) and the bytes they are in."""
     if values.offset:
         values = pa.concat_arrays([values])

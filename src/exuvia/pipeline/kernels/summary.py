@@ -8,9 +8,9 @@ A part is a column, or an index of several columns (or of the beginning of one):
 be. Values are hashed as their collation compares them. Nothing is written, so nothing is fenced.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -20,20 +20,18 @@ import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.codec.key_batch import join_rows, part_bytes, sortable
+from exuvia.catalog.codec.key_batch import buffers_of, join_rows, part_bytes, sortable
 from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.collation import collation
 from exuvia.catalog.columns import Array, Columns, Packed, Vector, joined, packed, unpacked
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Padded, Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.checkpoint import SpanSet
 from exuvia.pipeline.kernels.entries import fresh_snapshot, runs_of
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
-
-if TYPE_CHECKING:
-    import duckdb
+from exuvia.pipeline.verify.scan import hash_keys
 
 # -- a sample of rows ------------------------------------------------------------------------------
 #
@@ -393,11 +391,22 @@ def _one(values: Vector, length: int) -> Array:
         for n in range(1, stored.shape[1]):
             words = _mixed(words + stored[:, n])
         return words
-    # DuckDB's hash of each text: it is the same in every process
-    texts = pa.table({"c": _compared(values, field, length)})
-    with _duck() as connection:
-        hashes = connection.from_arrow(texts).project("hash(c) AS h").fetchnumpy()["h"]
-    return _mixed(np.asarray(hashes, dtype=np.uint64))
+    return _mixed(hash_texts(_compared(values, field, length)))
+
+
+def hash_texts(texts: pa.Array) -> Array:
+    """A hash of each text's bytes, the same however wide the others are. Shape (n,), uint64."""
+    offsets, data = buffers_of(texts)
+    at, lengths = offsets[:-1], np.diff(offsets)
+    hashes = np.zeros(len(lengths), np.uint64)
+    if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
+        return hash_keys(data.view(f"V{lengths[0]}"))
+    # by how many bits their lengths have: zeros behind the shorter ones are at most as many
+    classes = np.frexp(lengths)[1]
+    for size in np.unique(classes[lengths > 0]).tolist():
+        which = np.flatnonzero(classes == size)
+        hashes[which] = hash_keys(Padded.gathered(data, at[which], lengths[which]))
+    return hashes
 
 
 def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
@@ -407,29 +416,15 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
     rules = collation(field.Collate) if field.family == Family.STRING else None
     if rules is None or rules.fold is None:
         texts = values.values
-        return pc.utf8_rtrim(texts, " ") if rules is not None and rules.pads else texts
+        return _trimmed(texts) if rules is not None and rules.pads else texts
     return part_bytes(values, length)
 
 
-# What belongs to a thread ends in the child of a fork, as its thread is not there; and DuckDB,
-# ending, waits for threads of its own that are not there either. Such a child starts the JVM.
-_idle: "list[duckdb.DuckDBPyConnection]" = []
-
-
-@contextmanager
-def _duck() -> "Iterator[duckdb.DuckDBPyConnection]":
-    """A connection for this thread alone."""
-    import duckdb  # brings much: only for who analyzes texts
-
-    try:
-        connection = _idle.pop()
-    except IndexError:
-        connection = duckdb.connect()
-        connection.execute("SET threads = 1")
-    try:
-        yield connection
-    finally:
-        _idle.append(connection)
+def _trimmed(texts: pa.Array) -> pa.Array:
+    """Without the spaces that they end in."""
+    offsets, data = buffers_of(texts)
+    ends = offsets[1:][np.diff(offsets) > 0]
+    return pc.utf8_rtrim(texts, " ") if (data[ends - 1] == ord(" ")).any() else texts
 
 
 def _mixed(words: Array) -> Array:
