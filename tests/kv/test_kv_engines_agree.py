@@ -60,6 +60,11 @@ class World:
         self.open[slot].write(kind, dice.choice(KEYS), dice.choice(ROWS))
         return None
 
+    def remove_all(self, slot: int, dice: random.Random) -> object:
+        gone = dice.sample(KEYS, k=3)
+        self.open[slot].remove_all(gone)
+        return [self.open[slot].get(key) for key in gone]
+
     def number(self, slot: int, dice: random.Random) -> object:
         self.open[slot].put(dice.choice(NUMBERS), dice.randrange(4).to_bytes(8, "big"))
         return None
@@ -127,7 +132,7 @@ class World:
 ACTS = [
     *["write"] * 6,
     *["read", "scan", "number", "commit"] * 2,
-    *["require", "mark", "back", "bulk", "look"],
+    *["require", "mark", "back", "bulk", "look", "remove_all"],
 ]
 
 

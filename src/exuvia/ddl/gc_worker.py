@@ -44,7 +44,7 @@ from exuvia.ddl.decision import DeleteRange
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
 from exuvia.kv import keys
-from exuvia.kv.packet import TOMBSTONE, Snapshot, Span, WriteKind
+from exuvia.kv.packet import TOMBSTONE, Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.settings import ALONE_S
@@ -197,8 +197,7 @@ SCAN_BATCHES = 20  # how many batches of live entries one purge may look at
 def empty_range(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
     """Remove at most so many keys; where to go on, None when nothing is left behind them."""
     for found, _ in txn.snapshot.chunks(span, most):
-        for key in found:
-            txn.write(WriteKind.REMOVE, key, b"")
+        txn.remove_all(found)
         return None if len(found) < most else found[-1] + b"\0"
     return None
 

@@ -447,6 +447,23 @@ class Transaction:
         self.size += size
         return True
 
+    def remove_all(self, keys: list[bytes]) -> None:
+        """REMOVE of each, all at once; they are distinct, and as long as keys of the store are.
+        Raises what `limit` says."""
+        size = sum(map(len, keys))
+        if self.size + size > self._known_room:
+            self._known_room = self._grown(self.size + size, len(self._writes) + len(keys))
+        overlay = self._overlay
+        if not overlay or overlay.keys().isdisjoint(keys):
+            self._before += [_NOTHING] * len(keys)
+            self._unsorted += keys
+        else:
+            self._before += [(key in overlay, overlay.get(key)) for key in keys]
+            self._unsorted += [key for key in keys if key not in overlay]
+        self._writes += map(_new_write, zip(repeat(WriteKind.REMOVE), keys, repeat(b"")))
+        overlay.update(dict.fromkeys(keys))
+        self.size += size
+
     def _stands_one_of(self, keys: Sequence[bytes]) -> bool:
         """Whether the snapshot has one of the keys. New ids lie behind all others: one look."""
         low, high = min(keys), max(keys)

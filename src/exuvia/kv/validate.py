@@ -190,7 +190,7 @@ def arrange(packet: Packet) -> Arranged:
         elif kind <= WriteKind.PLACE:
             plain[key] = payload
         elif kind not in JUDGED:
-            plain[key] = judge(kind, key, payload, None)
+            plain[key] = None if kind == WriteKind.REMOVE else judge(kind, key, payload, None)
             removes = True
         elif key in plain:
             judged[key] = [_standing(key, plain.pop(key)), write]

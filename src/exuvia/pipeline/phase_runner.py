@@ -205,6 +205,9 @@ class PhaseRunner:
         self._executor.choose(self._table_rows, most, COLD_INLINE * settings.inline_rows)
         if self._table_rows >= PACED_ROWS and self._controller is None:
             self._controller = ShareController(self._store, self._base)
+            self._controller.step(
+                self._now
+            )  # who steps back for a reorg hears of it before it reads
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]
             done = self._done_before(stage)
