@@ -130,6 +130,20 @@ def test_who_writes_after_it_was_asked_for_is_waited_for(cluster, monkeypatch):
     assert cluster.finish(job_id).state == JobState.SYNCED
 
 
+def test_an_explicit_transaction_may_write_one_version_late_as_ever(cluster, monkeypatch):
+    """It has read and not written yet: it holds no table."""
+    (front,) = cluster.fronts
+    spent = commits(cluster, monkeypatch)
+    front.locks.enter("before")
+    assert cluster.run(add_column(cluster)).state == JobState.SYNCED
+    assert spent == [1, 1, 1, 1]
+    front.locks.leave("before")
+    job_id = cluster.submit(add_column(cluster, "e"))
+    front.locks.enter("after")
+    assert cluster.finish(job_id).state == JobState.SYNCED
+    assert spent == [1] * 8
+
+
 def test_who_writes_between_an_owners_look_and_its_commit_is_waited_for(cluster, monkeypatch):
     (front,), table = cluster.fronts, cluster.table("t")
     job_id = cluster.submit(add_column(cluster))

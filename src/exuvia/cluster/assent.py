@@ -1,7 +1,8 @@
 """Assent: the acknowledgement a cluster's only front gives in advance, with the job it submits.
 
-    the front, in the transaction    no open transaction of it wrote the table: `give`. From then on
-    that inserts the job             whoever takes the table's metadata lock withdraws first
+    the front, in the transaction    no open transaction of it wrote the table, and none that was
+    that inserts the job             begun explicitly is open: `give`. From then on, who takes the
+                                     table's metadata lock, or begins one, withdraws first
     the owner, in a step's           the assent stands: no other front, same epoch, nothing
     transaction                      withdrawn; the commit requires all three: `stands`
 

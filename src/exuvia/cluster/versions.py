@@ -22,7 +22,8 @@ A table that gave evidence for a write elsewhere counts as written.
 
     hold(transaction, table, revision)    when it first writes the table
     release(transaction)                  when it ends, however it ends
-    reserve(table)                        nobody holds it: who will, withdraws first (assent.py)
+    enter, leave(transaction)             an explicit one begins, before it reads; it ends
+    reserve(table)                        nobody holds it, none is open: who comes withdraws first
     blockers(table, below)                who planned with a revision older than `below`
 
 It lets transactions live through a schema change: a front acknowledges a step only when nobody
@@ -86,13 +87,15 @@ class MetadataLocks:
         self._lock = threading.Lock()
         self._tables: dict[int, dict[Hashable, Hold]] = {}
         self._tokens: dict[Hashable, set[int]] = {}
+        self._open: set[Hashable] = set()
         self._reserved: dict[int, int] = {}
         self._serials = count(1)
 
     def reserve(self, table_id: int) -> int:
-        """A serial number, from 1, if no transaction holds the table; 0 if one does."""
+        """A serial number, from 1, if no transaction holds the table; 0 if one does, or if an
+        explicit one is open: what it has read it may write one version late, and not later."""
         with self._lock:
-            if self._tables.get(table_id):
+            if self._open or self._tables.get(table_id):
                 return 0
             self._reserved[table_id] = serial = next(self._serials)
             return serial
@@ -102,6 +105,25 @@ class MetadataLocks:
         with self._lock:
             if self._reserved.get(table_id) == serial:
                 del self._reserved[table_id]
+
+    def enter(self, token: Hashable) -> None:
+        """An explicit transaction begins. Raises what `withdraw` raises: it has not begun then."""
+        with self._lock:
+            self._open.add(token)
+            reserved = list(self._reserved.items())
+        if reserved:
+            try:
+                self.withdraw()
+            except BaseException:
+                self.leave(token)
+                raise
+            for table_id, serial in reserved:
+                self.unreserve(table_id, serial)
+
+    def leave(self, token: Hashable) -> None:
+        """It has ended. Twice is harmless."""
+        with self._lock:
+            self._open.discard(token)
 
     def hold(
         self, token: Hashable, table_id: int, revision: int, about: str = "", session: int = 0
