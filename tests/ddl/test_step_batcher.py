@@ -1,9 +1,10 @@
 """Steps of independent jobs that are due together are one commit; each keeps its own version."""
 
 from exuvia.catalog import meta
-from exuvia.ddl import manager, queue, requests
+from exuvia.ddl import queue, requests
 from exuvia.ddl.job import JobState, evolve
 from exuvia.ddl.manager import Pools
+from exuvia.ddl.worker import JobWorker
 from support.small_cluster import SmallCluster
 from support.tables import abc, column
 
@@ -57,14 +58,14 @@ def test_the_fault_of_one_job_undoes_nothing_of_the_others(monkeypatch):
     cluster = cluster_with_tables()
     job_ids = add_columns(cluster)
     cluster.step(2)
-    apply, bad = manager.apply, job_ids[3]
+    prepare, bad = JobWorker.prepare, job_ids[3]
 
-    def broken(txn, decision, owner):
-        if decision.job.id == bad:
+    def broken(worker, txn, now, ended):
+        if worker.job_id == bad:
             raise KeyError("planted")
-        return apply(txn, decision, owner)
+        return prepare(worker, txn, now, ended)
 
-    monkeypatch.setattr(manager, "apply", broken)
+    monkeypatch.setattr(JobWorker, "prepare", broken)
     jobs, commits = drain(cluster, job_ids)
     assert {job.state for job in jobs} == {JobState.SYNCED}
     assert 1 in commits, "each was stepped by itself"

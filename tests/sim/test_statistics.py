@@ -23,7 +23,7 @@ def test_seeds_keep_the_laws_through_every_kind_of_change(seeds: int) -> None:
         assert verdict.broken is None, verdict.told()
     kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
     assert kinds == {kind.value for kind in Kind}
-    assert sum(verdict.crashes for verdict in verdicts) > 2 * seeds
+    assert sum(verdict.crashes for verdict in verdicts) > 1.5 * seeds
     assert sum(verdict.steps for verdict in verdicts) > 10 * seeds  # events
 
 

@@ -12,6 +12,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from exuvia.base.clock import SystemClock
@@ -19,6 +20,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
+from exuvia.cluster.assent import withdraw
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.questions import Answering
@@ -63,13 +65,13 @@ class World:
         schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
         loader.step(clock.monotonic())
-        locks = MetadataLocks()
+        locks = MetadataLocks(withdraw=partial(withdraw, store, member))
         self.deltas = Deltas(store, member)
         services = Services(
             store=store,
             schemas=schemas,
             ids=IdAllocator(store),
-            submitter=Submitter(store, schemas, member, clock),
+            submitter=Submitter(store, schemas, member, clock, locks=locks),
             locks=locks,
             member=member,
             clock=clock,

@@ -106,7 +106,7 @@ def beat_of(txn: Transaction, member_id: str) -> int:
 
 def fence(txn: Transaction, member_id: str) -> None:
     """End a member: its epoch, its row, its beat. Conflict at commit if it beat meanwhile."""
-    for kind in ("fence", "member", "beat"):
+    for kind in ("fence", "member", "beat", "assent"):
         if txn.get(keys.meta(kind, member_id)) is not None:
             txn.delete(keys.meta(kind, member_id))
     txn.notify("owner")

@@ -22,6 +22,8 @@ A table that gave evidence for a write elsewhere counts as written.
 
     hold(transaction, table, revision)    when it first writes the table
     release(transaction)                  when it ends, however it ends
+    enter, leave(transaction)             an explicit one begins, before it reads; it ends
+    reserve(table)                        nobody holds it, none is open: who comes withdraws first
     blockers(table, below)                who planned with a revision older than `below`
 
 It lets transactions live through a schema change: a front acknowledges a step only when nobody
@@ -41,13 +43,16 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.cluster import assent
 from exuvia.cluster import member as members
+from exuvia.cluster.assent import Assent
 from exuvia.cluster.member import Member, MemberInfo, Silence
 from exuvia.cluster.questions import Asking, Check, Handler, Topic
 from exuvia.kv import keys
@@ -72,20 +77,61 @@ class Hold(NamedTuple):
 
 
 class MetadataLocks:
-    """Thread-safe. Tokens stand for transactions."""
+    """Thread-safe. Tokens stand for transactions. `withdraw`: ends this front's assents."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(
+        self, clock: Clock | None = None, withdraw: Callable[[], None] = lambda: None
+    ) -> None:
+        self.withdraw = withdraw
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._tables: dict[int, dict[Hashable, Hold]] = {}
         self._tokens: dict[Hashable, set[int]] = {}
+        self._open: set[Hashable] = set()
+        self._reserved: dict[int, int] = {}
+        self._serials = count(1)
+
+    def reserve(self, table_id: int) -> int:
+        """A serial number, from 1, if no transaction holds the table; 0 if one does, or if an
+        explicit one is open: what it has read it may write one version late, and not later."""
+        with self._lock:
+            if self._open or self._tables.get(table_id):
+                return 0
+            self._reserved[table_id] = serial = next(self._serials)
+            return serial
+
+    def unreserve(self, table_id: int, serial: int) -> None:
+        """That reservation is over; one made since stays."""
+        with self._lock:
+            if self._reserved.get(table_id) == serial:
+                del self._reserved[table_id]
+
+    def enter(self, token: Hashable) -> None:
+        """An explicit transaction begins. Raises what `withdraw` raises: it has not begun then."""
+        with self._lock:
+            self._open.add(token)
+            reserved = list(self._reserved.items())
+        if reserved:
+            try:
+                self.withdraw()
+            except BaseException:
+                self.leave(token)
+                raise
+            for table_id, serial in reserved:
+                self.unreserve(table_id, serial)
+
+    def leave(self, token: Hashable) -> None:
+        """It has ended. Twice is harmless."""
+        with self._lock:
+            self._open.discard(token)
 
     def hold(
         self, token: Hashable, table_id: int, revision: int, about: str = "", session: int = 0
     ) -> None:
         """The transaction wrote the table with a plan of that revision; the oldest plan counts.
 
-        `about` tells who and what: "open transaction of connection 12 wrote t"."""
+        `about` tells who and what: "open transaction of connection 12 wrote t". Raises what
+        `withdraw` raises, where the table is reserved; it is held then, too."""
         with self._lock:
             holds = self._tables.setdefault(table_id, {})
             known = holds.get(token)
@@ -94,6 +140,10 @@ class MetadataLocks:
                 told = about or f"open transaction {token!r} wrote"
                 holds[token] = Hold(told, revision, since, session)
                 self._tokens.setdefault(token, set()).add(table_id)
+            reserved = self._reserved.get(table_id)
+        if reserved is not None:
+            self.withdraw()
+            self.unreserve(table_id, reserved)
 
     def release(self, token: Hashable) -> None:
         """The transaction has ended. Twice is harmless."""
@@ -122,11 +172,12 @@ LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 class Announcement(msgspec.Struct, frozen=True):
     """What a job's last step published: table id -> revision. `number` counts the announcements
-    of one version, from 1."""
+    of one version, from 1; `assent`: which front has answered in advance."""
 
     version: int
     tables: dict[int, int]
     number: int = 0
+    assent: Assent | None = None
 
     @property
     def place(self) -> "Place":
@@ -181,13 +232,19 @@ def _read_ack(payload: bytes | None) -> tuple[Place, list[Blocker]]:
     return (keys.read_number(payload[:8]), number), [each for each in told if not each.number]
 
 
-def announce(txn: Transaction, job_id: int, version: int, tables: Mapping[int, int]) -> None:
+def announce(
+    txn: Transaction,
+    job_id: int,
+    version: int,
+    tables: Mapping[int, int],
+    given: Assent | None = None,
+) -> None:
     """Ask every front to acknowledge, in the transaction that publishes the version."""
     key = keys.meta("sync", job_id)
     before = txn.get(key)
     last = NOTHING if before is None else _announcement.decode(before).place
     number = last[1] + 1 if last[0] == version else 1
-    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), number)))
+    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), number, given)))
     txn.notify("version")
 
 
@@ -205,6 +262,16 @@ def finish(txn: Transaction, job_id: int) -> None:
         txn.write(WriteKind.REMOVE, key, b"")
 
 
+def is_answered_ahead(txn: Transaction, job_id: int) -> bool:
+    """Whether the only front has answered the job's last step in advance."""
+    payload = txn.get(keys.meta("sync", job_id))
+    return payload is not None and _is_answered_ahead(txn, _announcement.decode(payload))
+
+
+def _is_answered_ahead(txn: Transaction, announcement: Announcement) -> bool:
+    return announcement.assent is not None and assent.stands(txn, announcement.assent)
+
+
 def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
     """The open transactions that a job's last version waits for, on every front."""
     return [each for _, found in _behind(txn, job_id) for each in found]
@@ -219,7 +286,10 @@ def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocke
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:
         return []
-    wanted = _announcement.decode(payload).place
+    announcement = _announcement.decode(payload)
+    if _is_answered_ahead(txn, announcement):
+        return []
+    wanted = announcement.place
     found = []
     for info in members.live(txn):
         if info.kind == "front":
@@ -340,7 +410,12 @@ class Acknowledger:
         """What is acknowledged in it, by job id, and whether some job is held back."""
         wanted = announced(txn)
         self._tidy(txn, wanted)
-        fresh = {j: a for j, a in wanted.items() if self._answered.get(j, NOTHING) < a.place}
+        fresh = {
+            j: a
+            for j, a in wanted.items()
+            if self._answered.get(j, NOTHING) < a.place
+            and not (a.assent is not None and assent.relied_on(txn, a.assent))
+        }
         blocked = self._blocked(txn, fresh)
         done = {j: a.place for j, a in fresh.items() if j not in blocked}
         for job_id, place in done.items():

@@ -24,6 +24,7 @@ from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import FINISHED, Job
+from exuvia.ddl.runs import assent_to
 from exuvia.ddl.state_machine import walking
 from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
@@ -182,7 +183,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     if job.state in FINISHED:
         job = evolve(job, binlog=left_behind(txn, job.binlog, decision, version))
     queue.announce(txn, job, announced, owner)
-    versions.announce(txn, job.id, version, announced)
+    versions.announce(txn, job.id, version, announced, assent_to(job, announced))
     return job
 
 

@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.base.types import pack_date, pack_datetime
 from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, SchemaState
 from exuvia.catalog.model import TableInfo as Table
+from exuvia.cluster.assent import Assent
 
 
 class JobState(IntEnum):
@@ -288,6 +289,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_tail: bool = False  # in the action's post-commit phase
     exuvia_wait: str = ""
     exuvia_note: str = ""
+    exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property
     def in_history(self) -> bool:

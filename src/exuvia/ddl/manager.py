@@ -30,14 +30,11 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster import versions
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl import admin, queue, two_queues
 from exuvia.ddl.actions import is_reorg
-from exuvia.ddl.apply import apply
-from exuvia.ddl.decision import Decision
 from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.ready import Policy, ReadySet
@@ -48,6 +45,7 @@ from exuvia.ddl.worker import (
     JobWorker,
     ReorgFactory,
     ReorgRunner,
+    StepTaken,
     Unforeseen,
     WorkerContext,
     raise_it,
@@ -170,25 +168,23 @@ class StepBatcher:
         except Exception:  # whose it is shows when each is stepped by itself
             self._singly = len(workers)
             return False
-        steps, awaits = prepared
-        for worker, decision in steps:
-            worker.committed(decision, awaits, now)
-        return bool(steps)
+        for worker, taken in prepared:
+            worker.committed(taken, now)
+        return bool(prepared)
 
     def _prepare(
         self, txn: Transaction, workers: Sequence[JobWorker], now: float
-    ) -> tuple[list[tuple[JobWorker, Decision]], bool]:
-        """Who steps, and how; the steps are in the transaction. And whether fronts answer them."""
-        prepared: list[tuple[JobWorker, Decision]] = []
+    ) -> list[tuple[JobWorker, StepTaken]]:
+        """Who steps, and how; the steps are in the transaction."""
+        prepared: list[tuple[JobWorker, StepTaken]] = []
         for worker in workers:
-            ended = sum(decision.archive for _, decision in prepared)
-            decision = worker.prepare(txn, now, ended)
-            if decision is not None:
-                apply(txn, decision, self._context.owner)
-                prepared.append((worker, decision))
+            ended = sum(taken.last.archive for _, taken in prepared)
+            taken = worker.prepare(txn, now, ended)
+            if taken is not None:
+                prepared.append((worker, taken))
         if prepared:
             self._context.campaign.guard(txn)
-        return prepared, versions.has_fronts(txn)
+        return prepared
 
 
 # -- the manager -----------------------------------------------------------------------------------

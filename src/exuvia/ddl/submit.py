@@ -31,7 +31,9 @@ from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster import assent
 from exuvia.cluster.member import Member
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.action import GetsId
 from exuvia.ddl.actions import kind_of
@@ -124,7 +126,8 @@ class _Wait:
 
 
 class Submitter:
-    """Thread-safe; one per front. `notice` tells an owner in this very process."""
+    """Thread-safe; one per front. `notice` tells an owner in this very process; `locks` are the
+    front's, without which it gives no assent."""
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class Submitter:
         clock: Clock | None = None,
         notice: Callable[[], None] = lambda: None,
         poll_s: float = POLL_S,
+        locks: MetadataLocks | None = None,
     ) -> None:
         self._store = store
         self._schemas = schemas
@@ -141,6 +145,7 @@ class Submitter:
         self._clock = clock or SystemClock()
         self._notice = notice
         self._poll_s = poll_s
+        self._locks = locks
         self._lock = threading.Lock()
         self.leading = threading.Lock()
         self._tickets: deque[_Ticket] = deque()
@@ -213,7 +218,8 @@ class Submitter:
             self._member.guard(txn)
             shares = self._shares(txn, batch)
             now = timestamp(self._clock.wall_ns())
-            jobs = numbered(txn, [share.job for share in shares], now)
+            asked = [self._assented(txn, share.job) for share in shares]
+            jobs = numbered(txn, asked, now)
             for job in jobs:
                 queue.insert(txn, job)
             txn.notify("job")
@@ -223,6 +229,15 @@ class Submitter:
         for share, job in self._store.transact(insert, UNBOUNDED):
             for at in share.members:
                 batch[at].job = job
+
+    def _assented(self, txn: Transaction, job: Job) -> Job:
+        """With this front's acknowledgement in advance, if it can give one."""
+        locks = self._locks
+        if locks is None:
+            return job
+        table_id = job.table_id  # 0: it makes one, which nobody has written
+        given = assent.give(txn, self._member, lambda: locks.reserve(table_id) if table_id else 1)
+        return job if given is None else evolve(job, exuvia_assent=given)
 
     def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
         """The jobs to insert, and whose each is."""
@@ -278,8 +293,14 @@ class Submitter:
                 job = queue.finished(txn, each.job_id)
                 if job is not None:
                     self._schemas.refresh(txn, job.table_id)
+                    self._unreserve(job)
                     each.job = job
                     each.wake.set()
+
+    def _unreserve(self, job: Job) -> None:
+        given = job.exuvia_assent
+        if self._locks is not None and given is not None and given.member == self._member.id:
+            self._locks.unreserve(job.table_id, given.serial)
 
     def _hand_over(self, mine: _Wait) -> None:
         """Leave; another of those who still wait takes the watch."""

@@ -3,6 +3,7 @@
     read the job row, again, in the step's snapshot
       every front has the last version?   no -> note who and why, look again when one acknowledges
       decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `reorg`
+      the next one too, where nobody has to answer (ddl/runs.py)
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           no room, or the disk fails -> noted; it waits, uncounted
@@ -43,6 +44,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.apply import apply, read_snapshot, take_epoch
 from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, failed, timestamp
+from exuvia.ddl.runs import may_follow
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
@@ -165,6 +167,13 @@ def commits(decision: Decision) -> bool:
     return decision.moves or decision.archive or decision.keeps
 
 
+class StepTaken(NamedTuple):
+    """The last decision that a worker put into a transaction. `awaits`: fronts have to answer."""
+
+    last: Decision
+    awaits: bool
+
+
 class HistoryListener(Protocol):
     """Who is told when a job enters history."""
 
@@ -276,8 +285,8 @@ class JobWorker:
             self._write(txn, decision, now)
         return lambda: FILL_POLL_S
 
-    def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
-        """The step it can commit now, for a transaction of several (ddl/manager.py); None if
+    def prepare(self, txn: Transaction, now: float, ended: int) -> StepTaken | None:
+        """Put the step it can commit now into a transaction of several (ddl/manager.py); None if
         it is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
         with self._lock:
             job = queue.get(txn, self.job_id) if self.job_id else None
@@ -288,24 +297,37 @@ class JobWorker:
                 return None
             self._lags_since = None
             decision = decide(job, self._snapshot(txn, job, ended))
-            return decision if commits(decision) else None
+            return self._take(txn, decision, ended) if commits(decision) else None
 
-    def committed(self, decision: Decision, awaits: bool, now: float) -> float:
-        """What `prepare` gave has been committed; seconds until the next step. `awaits`: fronts
-        have to answer it, and "ack" wakes this worker then: a look before is a look in vain."""
+    def _take(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
+        """Put the step into the transaction, and those behind it that need no answer."""
+        while True:
+            apply(txn, decision, self._context.owner)
+            job = None if decision.archive else queue.get(txn, self.job_id)
+            if job is None or not versions.is_answered_ahead(txn, job.id):
+                return StepTaken(decision, decision.moves and versions.has_fronts(txn))
+            if not may_follow(job):
+                return StepTaken(decision, awaits=False)
+            following = decide(job, self._snapshot(txn, job, ended))
+            if not commits(following):
+                return StepTaken(decision, awaits=False)
+            decision = following
+
+    def committed(self, taken: StepTaken, now: float) -> float:
+        """What `prepare` gave has been committed; seconds until the next step. Where fronts have
+        to answer it, "ack" wakes this worker: a look before is a look in vain."""
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
-            if decision.archive:
+            if taken.last.archive:
                 return self._end()
-            delay = LAG_POLL_S if awaits and decision.moves else 0.0
+            delay = LAG_POLL_S if taken.awaits else 0.0
             self.due = now + delay
             return delay
 
     def _write(self, txn: Transaction, decision: Decision, now: float) -> Then:
         self._context.campaign.guard(txn)
-        apply(txn, decision, self._context.owner)
-        return partial(self.committed, decision, versions.has_fronts(txn), now)
+        return partial(self.committed, self._take(txn, decision), now)
 
     def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
         snapshot = read_snapshot(txn, job, timestamp(self._context.clock.wall_ns()))

@@ -229,6 +229,7 @@ NO_OWNER_S = 0.1  # until it looks again whether it owns: costs nothing
 NOT_READY_S = 0.1
 LEAST_BACK_OFF_S = 0.05
 MOST_BACK_OFF_S = 5.0
+GATHER_S = 0.05  # between two looks for news: a commit a look, and changes wait for none of them
 PAGE = 1024
 MOST_IN_CHAIN = 64
 
@@ -312,8 +313,11 @@ class Notifier:
         after = self._page[-1].place if len(self._page) == PAGE else None
         due = [each.again_at for each in self.handlers.values() if each.held is not None]
         news = counter != self._seen or now - self._looked_at >= POLL_S
-        if after is None and not news and not any(at <= now for at in due):
-            return max(0.0, min([POLL_S, *(at - now for at in due)]))
+        if after is None and not any(at <= now for at in due):
+            if not news:
+                return max(0.0, min([POLL_S, *(at - now for at in due)]))
+            if now < self._looked_at + GATHER_S:
+                return self._looked_at + GATHER_S - now
         try:
             with self._store.read() as txn:
                 self._page = list(islice(pending(txn, after), PAGE))

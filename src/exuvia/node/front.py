@@ -23,6 +23,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
@@ -31,6 +32,7 @@ from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster.assent import withdraw
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
@@ -145,7 +147,8 @@ class Front:
 
     async def _begin(self, address: str) -> None:
         base = self._base = assemble(self._options, "front", address, self._clock)
-        submitter = Submitter(base.store, base.schemas, base.member, self._clock)
+        locks = MetadataLocks(self._clock, partial(withdraw, base.store, base.member))
+        submitter = Submitter(base.store, base.schemas, base.member, self._clock, locks=locks)
         table = base.store.lock_table()
         row_locks = RowLocks(table, lambda: base.member.fence)
         self._deltas = Deltas(base.store, base.member)
@@ -158,7 +161,7 @@ class Front:
             schemas=base.schemas,
             ids=IdAllocator(base.store),
             submitter=submitter,
-            locks=MetadataLocks(),
+            locks=locks,
             member=base.member,
             clock=self._clock,
             processes=ClusterProcesses(base.store, base.member, self._clock, self.connections),

@@ -113,6 +113,8 @@ def template(indexed: bool) -> tuple[MemoryStore, int]:
 class World:
     """See the module. Raises verdict.Broke from `step` when a law does not hold."""
 
+    titles = "front1", "back1", "front2", "back2"
+
     def __init__(self, seed: int, plans: Sequence[ChangePlan] = PLANS) -> None:
         self.random = Random(seed)
         self.true = TrueClock()
@@ -151,7 +153,7 @@ class World:
             person.due = self.random.random() * ASKED_S
             self._outside.append((None, person))
         self.teller = self._teller(seed)
-        self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
+        self.processes = [self._process(title) for title in self.titles]
         for each in self.processes:
             self._start(each)
 

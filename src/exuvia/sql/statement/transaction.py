@@ -135,6 +135,8 @@ class OpenTransaction:
         )
         txn.locks = explicit
         txn.require_this(guard)
+        if explicit:
+            services.locks.enter(token)
 
     def _snapshot(self) -> Snapshot:
         """A fresh one of the store, of which clients have a share. Raises 1637."""
@@ -345,6 +347,8 @@ class OpenTransaction:
         """Roll back what is not committed and let the metadata locks go. Twice is harmless."""
         self.read_first()
         self.txn.rollback()
+        if self.explicit:
+            self._services.locks.leave(self.token)
         if self._holding:
             self._services.locks.release(self.token)
 

@@ -1,0 +1,59 @@
+"""One front that assents to every job, whoever writes: the store keeps the laws, not the assent."""
+
+from collections import Counter
+
+from exuvia.cluster import assent, versions
+from exuvia.cluster.assent import Assent
+from exuvia.ddl.job import evolve
+from exuvia.kv import keys
+from exuvia.sim.change import Asker
+from exuvia.sim.world import World, play
+
+SEEDS = 300
+
+
+class AssentingAsker(Asker):
+    """Nobody looks whether the table has writers: the worst that an assent can be."""
+
+    def _assented(self, txn, job):
+        fronts = [info.id for info in assent.members.live(txn) if info.kind == "front"]
+        if len(fronts) != 1:
+            return job
+        epoch = keys.read_number(txn.get(keys.meta("fence", fronts[0])))
+        withdrawn = keys.read_number(txn.get(keys.meta("assent", fronts[0])))
+        return evolve(job, exuvia_assent=Assent(fronts[0], epoch, withdrawn, 1))
+
+
+class LoneFront(World):
+    titles = "front1", "back1", "back2"
+
+    def _askers(self):
+        return [AssentingAsker(self.people, self.plan, self.table_id, self.random)]
+
+
+def lone_front(seed):
+    return play(LoneFront(seed), seed)
+
+
+def test_every_seed_keeps_the_laws():
+    endings = Counter()
+    for verdict in map(lone_front, range(SEEDS)):
+        assert verdict.broken is None, verdict.told()
+        endings[verdict.change, verdict.ending] += 1
+    assert len({change for change, _ in endings}) == 8
+    assert endings["add index", "synced"] and endings["add column", "synced"]
+
+
+def test_steps_of_one_job_share_commits(monkeypatch):
+    followed = Counter()
+    relied = versions.assent.stands
+
+    def counted(txn, given):
+        stands = relied(txn, given)
+        followed[stands] += 1
+        return stands
+
+    monkeypatch.setattr(versions.assent, "stands", counted)
+    for seed in range(20):
+        play(LoneFront(seed), seed)
+    assert followed[True] > 20
