@@ -6,13 +6,15 @@ session of another front.
 """
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.cluster.versions import READ_HOLD_S
 from exuvia.sql.session.session import Session
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 
 @pytest.fixture(autouse=True)
@@ -237,12 +239,44 @@ def test_an_idle_reader_blocks_no_schema_change(session: Session, another: Sessi
     assert rows(another, "SELECT * FROM account WHERE id = 1") == [[1, 100, "a", "new"]]
 
 
+@pytest.mark.parametrize("begin", ["BEGIN OPTIMISTIC", "BEGIN PESSIMISTIC"])
+@pytest.mark.parametrize(
+    "change", ["ADD COLUMN note int", "ADD INDEX (amount)", "DROP COLUMN owner"]
+)
+def test_what_a_short_transaction_has_read_it_can_write_while_the_table_changes(
+    session: Session, another: Session, begin: str, change: str
+) -> None:
+    run(another, begin)
+    assert rows(another, "SELECT SUM(amount) FROM account") == [[200]]
+    later = Later(session, f"ALTER TABLE account {change}")
+    later.join(0.2)
+    assert later.waits(), "a change of a table that was just read waits a little"
+    run(another, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    run(another, "COMMIT")
+    assert not isinstance(later.answer(), int)
+    assert rows(session, "SELECT SUM(amount) FROM account") == [[201]]
+    run(session, "ADMIN CHECK TABLE account")
+
+
+def test_readers_of_other_tables_and_those_that_only_read_keep_no_change_waiting(
+    session: Session, another: Session
+) -> None:
+    run(session, "CREATE TABLE other (id int PRIMARY KEY)")
+    began = time.monotonic()
+    for begin, name in (("BEGIN", "other"), ("START TRANSACTION READ ONLY", "account")):
+        run(another, begin)
+        rows(another, f"SELECT COUNT(*) FROM {name}")
+        run(session, f"ALTER TABLE account ADD COLUMN {name} int")
+        run(another, "COMMIT")
+    assert time.monotonic() - began < READ_HOLD_S
+
+
 def test_law_1_an_overtaken_snapshot_cannot_begin_to_write_1412(
     session: Session, another: Session
 ) -> None:
     run(another, "BEGIN")
     rows(another, "SELECT COUNT(*) FROM account")
-    run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")
+    run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")  # waits for its first second
     assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
     run(another, "ROLLBACK")
     run(another, "UPDATE account SET amount = 0 WHERE id = 1")
@@ -279,10 +313,10 @@ def test_a_change_between_the_plan_and_its_metadata_lock_is_planned_anew(
     locks = world.services.locks
     hold, changed = locks.hold, []
 
-    def late(*what: Any) -> None:
-        if not changed:
+    def late(*what: Any, reads: bool = False) -> None:
+        if not changed and not reads:
             changed.append(run(session, f"ALTER TABLE account {change}"))
-        hold(*what)
+        hold(*what, reads=reads)
 
     monkeypatch.setattr(locks, "hold", late)
     run(another, f"BEGIN {'OPTIMISTIC' if optimistic else 'PESSIMISTIC'}")

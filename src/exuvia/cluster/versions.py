@@ -20,7 +20,9 @@ the steps of other jobs. A front removes its own leftovers once a job's announce
 The metadata lock: which open transactions of this front wrote which table, planned with what.
 A table that gave evidence for a write elsewhere counts as written.
 
-    hold(transaction, table, revision)    when it first writes the table
+    hold(transaction, table, revision)    when it first writes the table; when an explicit one that
+                                          may yet write first reads it, for the transaction's first
+                                          second: what short ones read they can write
     release(transaction)                  when it ends, however it ends
     enter, leave(transaction)             an explicit one begins, before it reads; it ends
     reserve(table)                        nobody holds it, none is open: who comes withdraws first
@@ -28,7 +30,7 @@ A table that gave evidence for a write elsewhere counts as written.
 
 It lets transactions live through a schema change: a front acknowledges a step only when nobody
 blocks it. Nothing becomes wrong without it, the store's fence decides at commit (law 1). Readers
-never appear here: they are safe in their snapshot, so an idle BEGIN or a dump blocks nothing.
+are safe in their snapshot, so an idle BEGIN or a dump blocks nothing after its first second.
 
 A front's side of it (`Acknowledger`), and its heartbeat (cluster/member.py): it acknowledges a step
 once none of its open transactions wrote the table with an older plan, and says which do. Its lease
@@ -60,9 +62,13 @@ from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 
+READ_HOLD_S = 1.0
+"""For how long an explicit transaction holds what it has only read."""
+
 
 class Hold(NamedTuple):
-    """A table written by an open transaction. `since` is this front's monotonic clock. Unit: s.
+    """A table written by an open transaction, or only read. `since` is this front's monotonic
+    clock: of a reader when its transaction began. Unit: s.
 
     `session`: the connection's number, where it has one."""
 
@@ -70,6 +76,7 @@ class Hold(NamedTuple):
     revision: int
     since: float
     session: int = 0
+    reads: bool = False
 
     def reason(self, now: float) -> str:
         """Who waits must read what for (law 10)."""
@@ -87,7 +94,7 @@ class MetadataLocks:
         self._lock = threading.Lock()
         self._tables: dict[int, dict[Hashable, Hold]] = {}
         self._tokens: dict[Hashable, set[int]] = {}
-        self._open: set[Hashable] = set()
+        self._open: dict[Hashable, float] = {}
         self._reserved: dict[int, int] = {}
         self._serials = count(1)
 
@@ -109,7 +116,7 @@ class MetadataLocks:
     def enter(self, token: Hashable) -> None:
         """An explicit transaction begins. Raises what `withdraw` raises: it has not begun then."""
         with self._lock:
-            self._open.add(token)
+            self._open[token] = self._clock.monotonic()
             reserved = list(self._reserved.items())
         if reserved:
             try:
@@ -123,22 +130,37 @@ class MetadataLocks:
     def leave(self, token: Hashable) -> None:
         """It has ended. Twice is harmless."""
         with self._lock:
-            self._open.discard(token)
+            self._open.pop(token, None)
+
+    def is_young(self, token: Hashable) -> bool:
+        """Whether an explicit transaction began so lately that what it reads is held."""
+        began = self._open.get(token)
+        return began is not None and self._clock.monotonic() - began < READ_HOLD_S
 
     def hold(
-        self, token: Hashable, table_id: int, revision: int, about: str = "", session: int = 0
+        self,
+        token: Hashable,
+        table_id: int,
+        revision: int,
+        about: str = "",
+        session: int = 0,
+        reads: bool = False,
     ) -> None:
         """The transaction wrote the table with a plan of that revision; the oldest plan counts.
+        `reads`: it is an explicit one and only reads it.
 
         `about` tells who and what: "open transaction of connection 12 wrote t". Raises what
         `withdraw` raises, where the table is reserved; it is held then, too."""
         with self._lock:
             holds = self._tables.setdefault(table_id, {})
             known = holds.get(token)
-            if known is None or revision < known.revision:
-                since = self._clock.monotonic() if known is None else known.since
+            writes_first = known is None or (known.reads and not reads)
+            if known is None or writes_first or revision < known.revision:
+                since = self._clock.monotonic() if writes_first or known is None else known.since
+                since = self._open.get(token, since) if reads else since
+                oldest = revision if known is None else min(revision, known.revision)
                 told = about or f"open transaction {token!r} wrote"
-                holds[token] = Hold(told, revision, since, session)
+                holds[token] = Hold(told, oldest, since, session, reads)
                 self._tokens.setdefault(token, set()).add(table_id)
             reserved = self._reserved.get(table_id)
         if reserved is not None:
@@ -158,13 +180,17 @@ class MetadataLocks:
         """Open transactions that wrote the table with an older plan, oldest first."""
         with self._lock:
             holds = list(self._tables.get(table_id, {}).values())
-        return sorted((h for h in holds if h.revision < below_revision), key=lambda h: h.since)
+        old = self._clock.monotonic() - READ_HOLD_S
+        stands = (
+            h for h in holds if h.revision < below_revision and not (h.reads and h.since < old)
+        )
+        return sorted(stands, key=lambda h: h.since)
 
 
 # -- versions --------------------------------------------------------------------------------------
 
 IDLE_S = 1.0
-BLOCKED_S = 0.02
+BLOCKED_S = 0.01
 REASON_S = 1.0
 SHOWN = 10
 LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")

@@ -156,6 +156,8 @@ class TransactionRunner:
             locks,
             open_.relying,
         )
+        if open_.may_yet_write:
+            context.reading = open_.reading
         context.counted = open_.counted
         context.held = open_.names
         return context

@@ -230,6 +230,7 @@ class Context(Env):
         "ignores",
         "locks",
         "parameters",
+        "reading",
         "relying",
         "trusted",
         "txn",
@@ -261,6 +262,7 @@ class Context(Env):
         self._types: Sequence[FieldType] | None = None
         self.writing = writing
         self.relying = relying
+        self.reading: Callable[[Table], None] | None = None
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
         self.locks = locks
@@ -327,6 +329,8 @@ class Context(Env):
             found = found or self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
+        if self.reading is not None:
+            self.reading(found)
         if rights.by_columns and not self.trusted:
             # note the columns of a table that its account may not read, though it reads others
             place = found.database.db_name.O, found.info.name.O
@@ -353,6 +357,8 @@ class Context(Env):
                 and get(home) == home_revision
                 and (not self.held or self.held.get(place, table.info.id) == table.info.id)
             ):
+                if self.reading is not None:
+                    self.reading(table)
                 return True
         return self.table(database, name) is table
 

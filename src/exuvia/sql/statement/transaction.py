@@ -81,6 +81,7 @@ class OpenTransaction:
         "_ledger",
         "_metadata_lock",
         "_overtaken",
+        "_read",
         "_relied",
         "_services",
         "_tables",
@@ -111,6 +112,7 @@ class OpenTransaction:
         self._services = services
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
+        self._read: set[int] = set()
         self.names: dict[tuple[str, str], int] = {}
         self._holding = self._overtaken = False
         self._ledger = TransactionDeltas()
@@ -234,6 +236,25 @@ class OpenTransaction:
         self._tables[table_id] = table
         self._hold(table, revision, self._tables)
         self.names[table.database.db_name.L, table.info.name.L] = table_id
+
+    @property
+    def may_yet_write(self) -> bool:
+        """Whether tables that it reads should wait a little for what it does next."""
+        return self.explicit and self._metadata_lock and not self.read_only
+
+    def reading(self, table: Table) -> None:
+        """A table is read that may be written next: while the transaction is young its metadata
+        lock is held, so that no change goes two steps past the snapshot it was read in."""
+        table_id = table.info.id
+        if table_id in self._read:
+            return
+        self._read.add(table_id)
+        if table_id >= LOCAL_IDS or table_id in self._tables:
+            return
+        locks, session = self._services.locks, self.token[0]
+        if locks.is_young(self.token):
+            self._holding = True
+            locks.hold(self.token, table_id, table.revision, self.about, session, reads=True)
 
     def relying(self, table: Table) -> None:
         """Evidence is taken from the table, which need not be written: the parent of a row, the
