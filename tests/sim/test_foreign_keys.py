@@ -9,7 +9,7 @@ from exuvia.sim.plants import KEY_PLANTS
 from exuvia.sim.world import search
 
 FEW, MANY = 28, 1_500
-MOST_SEEDS = 150
+MOST_SEEDS = 250
 AIMED = {"no evidence fence": ("drop index of parent", "both tables")}
 
 
