@@ -504,6 +504,25 @@ class Outgoing:
             self._buffer += part
             self.sequence = self.sequence + 1 & 255
 
+    def fill(self, payloads: Iterator[bytes], most_bytes: int) -> bool:
+        """Add payloads until there are so many bytes; whether there are. One call for many rows."""
+        buffer, sequence, pack = self._buffer, self.sequence, _HEADER.pack
+        for payload in payloads:
+            size = len(payload)
+            if size < CONTINUED:
+                buffer += pack(size | sequence << 24)
+                buffer += payload
+                sequence = sequence + 1 & 255
+            else:
+                self.sequence = sequence
+                self.add(payload)
+                sequence = self.sequence
+            if len(buffer) >= most_bytes:
+                self.sequence = sequence
+                return True
+        self.sequence = sequence
+        return False
+
     def add_framed(self, frames: bytes, sequence: int) -> None:
         """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""
         self._buffer += frames

@@ -23,7 +23,7 @@ from exuvia.sql.access.paths import PathRows, in_partitions
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.scope import is_shifted
-from exuvia.sql.expressions import Compiled, ConstantOf, comparer, constant_of
+from exuvia.sql.expressions import Compiled, ConstantOf, comparable, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row
@@ -171,9 +171,10 @@ class Filter:
 
     def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
         for key in reversed(self._order):
-            compare = comparer(key.compiled.type)
             call = key.compiled.call
-            pairs.sort(key=lambda pair: compare(call(pair[1], context)), reverse=key.descending)
+            keys = comparable(key.compiled.type, [call(row, context) for _, row in pairs])
+            order = sorted(range(len(pairs)), key=keys.__getitem__, reverse=key.descending)
+            pairs = [pairs[n] for n in order]
         return pairs
 
 

@@ -51,7 +51,7 @@ from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Aggregate, Column, Constant, Outer, Subquery, Windowed, walk
-from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
+from exuvia.sql.expressions import Compiled, Visible, comparable, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
@@ -474,15 +474,13 @@ def _getter(item: OutputItem) -> Callable[[Row, Context], Value]:
 
 def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
     """The first of each set of equal rows, under the columns' collations."""
-    keys = [equal_key(column.type) for column in columns]
-    seen = set()
-    found = []
-    for row in rows:
-        key = tuple([each(value) for each, value in zip(keys, row, strict=True)])
-        if key not in seen:
-            seen.add(key)
-            found.append(row)
-    return found
+    found = list(rows)
+    kept = [comparable(column.type, [row[n] for row in found]) for n, column in enumerate(columns)]
+    keys = kept[0] if len(kept) == 1 else list(zip(*kept, strict=True))
+    if len(set(keys)) == len(found):
+        return found
+    first = dict(zip(reversed(keys), reversed(found), strict=True))
+    return [first[key] for key in dict.fromkeys(keys)]
 
 
 def order_keys(
