@@ -312,6 +312,16 @@ class Transaction:
         found = self.snapshot.scan(span, reverse)
         return ((key[cut:], decode(raw[SEQUENCE_BYTES:])) for key, raw in found)
 
+    def few(self, span: Span, most: int, decode: Callable[[bytes], Answer]) -> list[Answer] | None:
+        """What is decoded of each payload of the span, in key order. None where there are more than
+        `most`, or own writes: for `decoded` to say."""
+        if self._overlay and any(True for _ in self.own_writes(span)):
+            return None
+        pairs = list(islice(self.snapshot.scan(span), most + 1))
+        if len(pairs) > most:
+            return None
+        return [decode(raw[SEQUENCE_BYTES:]) for _, raw in pairs]
+
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):
             yield key, raw[SEQUENCE_BYTES:]

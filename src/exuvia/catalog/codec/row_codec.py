@@ -301,10 +301,16 @@ MOST_STRAIGHT = 256
 
 
 def straight(
-    layout: Layout, columns: Sequence[ColumnInfo], used: Sequence[int], other: Decode
+    layout: Layout,
+    columns: Sequence[ColumnInfo],
+    used: Sequence[int],
+    other: Decode,
+    alone: bool = False,
 ) -> Decode:
     """What decodes payloads of that layout without NULLs as RowDecoder does, but only the columns
-    at the positions `used`: None stands for the others. `other` decodes whatever else comes."""
+    at the positions `used`: None stands for the others. `other` decodes whatever else comes.
+
+    `alone`: the rows have nothing but the columns `used`, in that order, and so do `other`'s."""
     shape = Shape(layout)
     at = {column.id: n for n, column in enumerate(columns)}
     wanted = set(used)
@@ -338,7 +344,7 @@ def straight(
     head = layout.id.to_bytes(2, "little") + bytes(shape.bitmap_bytes)
     given["head"] = head
     given["unpack"] = Struct(f"<{len(head)}x{''.join(codes)}").unpack_from
-    row = ", ".join(cells.get(n, "None") for n in range(len(columns)))
+    row = ", ".join(cells.get(n, "None") for n in (used if alone else range(len(columns))))
     lines = ["def decode(p):", f" if p[:{len(head)}] != head: return other(p)"]
     if names:
         lines.append(f" {', '.join(names)}, = unpack(p)")

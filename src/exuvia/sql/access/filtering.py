@@ -10,13 +10,14 @@ from datetime import tzinfo
 from functools import partial
 from itertools import chain, islice
 from sys import maxsize
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlglot import exp
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
+from exuvia.catalog.codec.row_codec import Decode
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.paths import PathRows, in_partitions
@@ -98,6 +99,11 @@ class Filter:
         self._condition = where
         self._reverse = self.follows and wanted.descending
         self._sorts = bool(order) and not self.follows
+        columns = source.table.info.cols
+        self._sorts_by = [
+            -1 if n is None or is_shifted(columns[n].type, context.zone) else n
+            for n in (key.position for key in order)
+        ]
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
@@ -111,6 +117,24 @@ class Filter:
     def ordered(self) -> bool:
         """Whether no sort is needed."""
         return not self._sorts
+
+    def few(
+        self, context: Context, most: int, positions: Sequence[int], decode: Decode
+    ) -> list[Row] | None:
+        """The rows as `decode` makes them, with the values at these positions, where that is all
+        there is to do: the path is exact, few rows are met, and they are sorted by nothing but
+        these values. None where only `rows` tells."""
+        if self._limit is not None or self._reverse:
+            return None
+        if self._sorts and not all(position in positions for position in self._sorts_by):
+            return None
+        found = self.path.few(context, most, decode)
+        if found is None or not self._sorts:
+            return found
+        for key, position in zip(reversed(self._order), reversed(self._sorts_by), strict=True):
+            place = positions.index(position)
+            found = _in_order(found, key, [row[place] for row in found])
+        return found
 
     def rows(
         self,
@@ -172,10 +196,18 @@ class Filter:
     def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
         for key in reversed(self._order):
             call = key.compiled.call
-            keys = comparable(key.compiled.type, [call(row, context) for _, row in pairs])
-            order = sorted(range(len(pairs)), key=keys.__getitem__, reverse=key.descending)
-            pairs = [pairs[n] for n in order]
+            pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
         return pairs
+
+
+Sorted = TypeVar("Sorted")
+
+
+def _in_order(rows: list[Sorted], key: SortKey, values: Sequence[Value]) -> list[Sorted]:
+    """Rows by their values for that part of ORDER BY."""
+    keys = comparable(key.compiled.type, values)
+    order = sorted(range(len(rows)), key=keys.__getitem__, reverse=key.descending)
+    return [rows[n] for n in order]
 
 
 def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Terms:

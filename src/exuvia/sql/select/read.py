@@ -189,6 +189,16 @@ class Accumulators:
         self._values: list[list[Value]] = [[] for _ in items]
         self._count = 0
 
+    def of_columns(self, rows: Sequence[Row]) -> list[Row]:
+        """The one row of the answer, from rows of the arguments' values, one beside the other."""
+        self._count = len(rows)
+        place = 0
+        for found, call in zip(self._values, self._calls, strict=True):
+            if call is not None:
+                found += [row[place] for row in rows if row[place] is not None]
+                place += 1
+        return self._answer()
+
     def rows(self, pairs: Iterator[tuple[bytes, Row]], context: Context) -> list[Row]:
         """The one row of the answer."""
         wanted = [
@@ -204,6 +214,9 @@ class Accumulators:
             if count % INTERRUPT_ROWS == 0:
                 context.session.check_interrupt()
         self._count = count
+        return self._answer()
+
+    def _answer(self) -> list[Row]:
         return [
             [
                 self._result(each, found)
@@ -335,6 +348,10 @@ class ReadRows(KeptPlan):
         self.short = self._always_short or (self.filter.path.bounded and limit is None)
         self._counts = where is None and not self.locks and all(map(_counts_rows, items))
         self._project = None if self._aggregates else projection(items)
+        self._plain = (
+            None if self.locks or self.filter.path.table.is_partitioned else _plain_of(items)
+        )
+        self._select = None if self._plain is None else source.table.selecting(self._plain)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -361,6 +378,10 @@ class ReadRows(KeptPlan):
             if number is not None:
                 answer: list[Row] = [[number] * len(self._items)]
                 return Result(self.columns, self._cut(answer, context))
+        if self.short:
+            rows = self._few(context)
+            if rows is not None:
+                return Result(self.columns, self._cut(rows, context))
         skipped = None
         if self.locks:
             context.writing(self.table)
@@ -387,6 +408,17 @@ class ReadRows(KeptPlan):
         if self._distinct:
             rows = distinct(rows, self.columns)
         return Result(self.columns, self._cut(rows, context))
+
+    def _few(self, context: Context) -> list[Row] | None:
+        """The rows where they are few and nothing is computed for each; None: the general way."""
+        if self._plain is None or self._select is None:
+            return None
+        rows = self.filter.few(context, FEW_ROWS, self._plain, self._select)
+        if rows is None:
+            return None
+        if self._aggregates:
+            return Accumulators(self._items).of_columns(rows)
+        return distinct(rows, self.columns) if self._distinct else rows
 
     def _cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""
@@ -431,6 +463,23 @@ def _counts_rows(item: OutputItem) -> bool:
         elif not isinstance(each, Constant) or each.value is None:
             return False
     return True
+
+
+def _plain_of(items: Sequence[OutputItem]) -> tuple[int, ...] | None:
+    """Positions of the columns that the items, or their aggregates, are of; None where one of them
+    is computed."""
+    found: list[int] = []
+    for item in items:
+        if item.aggregate is None:
+            found += [] if item.position is None else [item.position]
+            computed = item.position is None
+        else:
+            arguments = item.aggregate.arguments
+            found += [each.position for each in arguments if isinstance(each, Column)]
+            computed = not all(isinstance(each, Column) for each in arguments)
+        if computed:
+            return None
+    return tuple(found)
 
 
 def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:
