@@ -256,12 +256,24 @@ def answer(
     warnings = len(result.warnings)
     if not result.columns:
         outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
-        yield outgoing.take()
-        return
+        return iter((outgoing.take(),))
     definitions(result.columns, outgoing)
     if not agreed.ends_with_ok:
         outgoing.add(packets.eof(status, 0))
-    yield from rows(result, outgoing, agreed.codec, binary)
+    payloads = _payloads(result, agreed.codec, binary)
+    if outgoing.fill(payloads, CHUNK_BYTES):
+        return _chunks(payloads, outgoing, agreed, status, warnings)
+    end(outgoing, agreed, status, warnings)
+    return iter((outgoing.take(),))
+
+
+def _chunks(
+    payloads: Iterator[bytes], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
+) -> Iterator[bytearray]:
+    """What has been filled already, and the rest of an answer that is no single chunk."""
+    yield outgoing.take()
+    while outgoing.fill(payloads, CHUNK_BYTES):
+        yield outgoing.take()
     end(outgoing, agreed, status, warnings)
     yield outgoing.take()
 
@@ -308,8 +320,12 @@ def shown_type(column: OutputColumn) -> FieldType:
 
 def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
     """The rows alone; whole chunks leave."""
-    columns = result.columns
-    make = partial(row_encoder, columns, codec, binary)
-    payloads = map(_kept(columns, (codec, binary), make), result.rows)
+    payloads = _payloads(result, codec, binary)
     while outgoing.fill(payloads, CHUNK_BYTES):
         yield outgoing.take()
+
+
+def _payloads(result: Result, codec: str, binary: bool) -> Iterator[bytes]:
+    columns = result.columns
+    make = partial(row_encoder, columns, codec, binary)
+    return map(_kept(columns, (codec, binary), make), result.rows)

@@ -114,6 +114,11 @@ class Filter:
         return "" if self._condition is None else self._condition.sql("mysql")
 
     @property
+    def is_exact(self) -> bool:
+        """Whether its path finds the rows it keeps and no others, and all are asked for."""
+        return self.path.covers and self._limit is None and not self._reverse
+
+    @property
     def ordered(self) -> bool:
         """Whether no sort is needed."""
         return not self._sorts
@@ -121,11 +126,9 @@ class Filter:
     def few(
         self, context: Context, most: int, positions: Sequence[int], decode: Decode
     ) -> list[Row] | None:
-        """The rows as `decode` makes them, with the values at these positions, where that is all
-        there is to do: the path is exact, few rows are met, and they are sorted by nothing but
-        these values. None where only `rows` tells."""
-        if self._limit is not None or self._reverse:
-            return None
+        """The rows as `decode` makes them, with the values at these positions, in order, of a
+        filter that `is_exact`. None where only `rows` tells: where more than `most` are met, or
+        they are sorted by anything else."""
         if self._sorts and not all(position in positions for position in self._sorts_by):
             return None
         found = self.path.few(context, most, decode)

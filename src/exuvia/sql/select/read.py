@@ -352,6 +352,9 @@ class ReadRows(KeptPlan):
             None if self.locks or self.filter.path.table.is_partitioned else _plain_of(items)
         )
         self._select = None if self._plain is None else source.table.selecting(self._plain)
+        self.reads_few = (
+            self.short and limit is None and self._plain is not None and self.filter.is_exact
+        )
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -378,10 +381,6 @@ class ReadRows(KeptPlan):
             if number is not None:
                 answer: list[Row] = [[number] * len(self._items)]
                 return Result(self.columns, self._cut(answer, context))
-        if self.short:
-            rows = self._few(context)
-            if rows is not None:
-                return Result(self.columns, self._cut(rows, context))
         skipped = None
         if self.locks:
             context.writing(self.table)
@@ -392,7 +391,7 @@ class ReadRows(KeptPlan):
         try:
             opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped, at_once)
         except WouldWait:
-            self.short = False  # it is no short one, as it turns out
+            self.short = self.reads_few = False  # it is no short one, as it turns out
             raise
         if opened is None:
             return None
@@ -409,16 +408,17 @@ class ReadRows(KeptPlan):
             rows = distinct(rows, self.columns)
         return Result(self.columns, self._cut(rows, context))
 
-    def _few(self, context: Context) -> list[Row] | None:
-        """The rows where they are few and nothing is computed for each; None: the general way."""
+    def few(self, context: Context) -> Result | None:
         if self._plain is None or self._select is None:
             return None
         rows = self.filter.few(context, FEW_ROWS, self._plain, self._select)
         if rows is None:
             return None
         if self._aggregates:
-            return Accumulators(self._items).of_columns(rows)
-        return distinct(rows, self.columns) if self._distinct else rows
+            rows = Accumulators(self._items).of_columns(rows)
+        elif self._distinct:
+            rows = distinct(rows, self.columns)
+        return Result(self.columns, rows)
 
     def _cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""

@@ -157,6 +157,8 @@ class Session:
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
+                if not self.settings.max_execution_s:
+                    return prepared.run(self, parameters)
                 with self._limited(prepared.text):
                     return prepared.run(self, parameters)
             except Refused as error:
@@ -237,6 +239,10 @@ class Session:
         key, values, kept = shaped
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
+        if isinstance(kept, KeptPlan) and kept.reads_few:
+            answer = self.transactions.read_few(kept, values, key[2])
+            if answer is not None:
+                return self._answer(answer)
         if isinstance(kept, KeptPlan):
             locking, node = kept.locks, node or kept.tree
         else:
