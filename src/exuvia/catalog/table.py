@@ -32,7 +32,9 @@ from exuvia.catalog.codec.row_codec import (
     Row,
     RowDecoder,
     RowEncoder,
+    Select,
     layout_of,
+    selecting,
     straight,
     with_layout,
 )
@@ -195,7 +197,7 @@ class Table:
             (keys.database_revision(database.id), database_revision + 1),
         )
         self._decoders: dict[int, RowDecoder] = {}
-        self._straight: dict[tuple[bool, tuple[int, ...]], Decode] = {}
+        self._straight: dict[tuple[int, ...], Decode] = {}
         self._later: tuple[Layout, ...] = ()
         self.plans: dict[int, object] = {}  # of catalog/codec/row_batch.py, by layout
         self.kept: dict[str, Any] = {}  # what higher layers made of it once
@@ -289,31 +291,31 @@ class Table:
     def decoding(self, used: Iterable[int] | None = None) -> Decode:
         """What decodes payloads of any layout as `decode` does, faster where there are many. Where
         only some columns are `used`, the others may be None."""
-        positions = tuple(range(len(self.info.cols)) if used is None else sorted(set(used)))
-        return self._decoding(positions, self.decode, alone=False)
+        columns = self.info.cols
+        positions = tuple(range(len(columns)) if used is None else sorted(set(used)))
+        found = self._straight.get(positions)
+        if found is None:
+            layout = layout_of(self.info)
+            found = self.decode
+            if layout is not None and self.virtual is None and len(columns) <= MOST_STRAIGHT:
+                found = straight(layout, columns, positions, self.decode)
+            if len(self._straight) >= MOST_DECODINGS:  # other plans have them still
+                self._straight.clear()
+            self._straight[positions] = found
+        return found
 
-    def selecting(self, positions: Sequence[int]) -> Decode:
-        """As `decoding`; the rows have the values at these positions, in that order, and no
-        others."""
-        wanted = tuple(positions)
+    def selecting(self, positions: Sequence[int]) -> Select:
+        """What makes rows of payloads, as `decode` does, with the values at these positions, in
+        that order, and no others. Not kept here: it is its plan's."""
 
         def other(payload: bytes) -> Row:
             row = self.decode(payload)
-            return [row[position] for position in wanted]
+            return [row[position] for position in positions]
 
-        return self._decoding(wanted, other, alone=True)
-
-    def _decoding(self, positions: tuple[int, ...], other: Decode, alone: bool) -> Decode:
-        found = self._straight.get((alone, positions))
-        if found is None:
-            columns, layout = self.info.cols, layout_of(self.info)
-            found = other
-            if layout is not None and self.virtual is None and len(columns) <= MOST_STRAIGHT:
-                found = straight(layout, columns, positions, other, alone)
-            if len(self._straight) >= MOST_DECODINGS:  # other plans have them still
-                self._straight.clear()
-            self._straight[alone, positions] = found
-        return found
+        columns, layout = self.info.cols, layout_of(self.info)
+        if layout is None or self.virtual is not None or len(columns) > MOST_STRAIGHT:
+            return lambda payloads: list(map(other, payloads))
+        return selecting(layout, columns, positions, other)
 
     def _decoder(self, layout_id: int) -> RowDecoder:
         layout = self.layout_by_id(layout_id)

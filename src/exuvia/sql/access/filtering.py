@@ -17,7 +17,7 @@ from sqlglot import exp
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
-from exuvia.catalog.codec.row_codec import Decode
+from exuvia.catalog.codec.row_codec import Select
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.paths import PathRows, in_partitions
@@ -124,15 +124,18 @@ class Filter:
         return not self._sorts
 
     def few(
-        self, context: Context, most: int, positions: Sequence[int], decode: Decode
+        self, context: Context, most: int, positions: Sequence[int], select: Select
     ) -> list[Row] | None:
-        """The rows as `decode` makes them, with the values at these positions, in order, of a
+        """The rows as `select` makes them, with the values at these positions, in order, of a
         filter that `is_exact`. None where only `rows` tells: where more than `most` are met, or
         they are sorted by anything else."""
         if self._sorts and not all(position in positions for position in self._sorts_by):
             return None
-        found = self.path.few(context, most, decode)
-        if found is None or not self._sorts:
+        payloads = self.path.few(context, most)
+        if payloads is None:
+            return None
+        found = select(payloads)
+        if not self._sorts:
             return found
         for key, position in zip(reversed(self._order), reversed(self._sorts_by), strict=True):
             place = positions.index(position)
