@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from struct import Struct
 from types import CodeType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from exuvia.base.types import (
     INTEGER_BITS,
@@ -42,7 +42,6 @@ PARAMETER = OutputColumn("?", text_type(255))
 CHUNK_BYTES = 1 << 16
 Encoder = Callable[[Any], bytes]
 RowEncoder = Callable[[Row], bytes]
-Made = TypeVar("Made")
 _LENGTHS = [packets.length(size) for size in range(251)]
 _FIXED = {8: Struct("<b"), 16: Struct("<h"), 24: Struct("<i"), 32: Struct("<i"), 64: Struct("<q")}
 _FIXED_UNSIGNED = {
@@ -172,17 +171,20 @@ def _binary_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
 
 # -- rows without a NULL ---------------------------------------------------------------------------
 
-MOST_STRAIGHT = 64
-"""Columns from which a function of its own is not worth its making."""
+MOST_STRAIGHT, MANY_ROWS = 64, 32
+"""Columns from which, and rows up to which a function of its own is not worth its making."""
 
 
-def row_encoder(columns: Sequence[OutputColumn], codec: str, binary: bool) -> RowEncoder:
-    """What makes the packet of a row of these columns."""
+def row_encoder(
+    columns: Sequence[OutputColumn], codec: str, binary: bool, many: bool = True
+) -> RowEncoder:
+    """What makes the packet of a row of these columns. `many`: a function of its own is worth its
+    making."""
     kinds = [shown_type(column) for column in columns]
     make = binary_encoder if binary else text_encoder
     encoders = [make(kind, codec) for kind in kinds]
     other = partial(_binary_row if binary else _text_row, encoders=encoders)
-    if not 0 < len(columns) <= MOST_STRAIGHT:
+    if not many or not 0 < len(columns) <= MOST_STRAIGHT:
         return other
     return _straight(kinds, encoders, codec, binary, other)
 
@@ -257,14 +259,42 @@ def answer(
     if not result.columns:
         outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
         return iter((outgoing.take(),))
-    definitions(result.columns, outgoing)
-    if not agreed.ends_with_ok:
-        outgoing.add(packets.eof(status, 0))
+    columns = result.columns
+    what = outgoing.sequence, status, agreed
+    if isinstance(columns, PlanColumns):
+        beginning = columns.kept.get(what)
+        if beginning is None:
+            beginning = columns.kept[what] = _beginning(columns, *what)
+    else:
+        beginning = _beginning(columns, *what)
+    outgoing.add_framed(*beginning)
     payloads = _payloads(result, agreed.codec, binary)
     if outgoing.fill(payloads, CHUNK_BYTES):
         return _chunks(payloads, outgoing, agreed, status, warnings)
     end(outgoing, agreed, status, warnings)
     return iter((outgoing.take(),))
+
+
+def _beginning(
+    columns: Sequence[OutputColumn], sequence: int, status: int, agreed: Agreed
+) -> tuple[bytes, int]:
+    """What comes before the rows, framed from this sequence on; the sequence after it."""
+    framed = Outgoing(sequence)
+    definitions(columns, framed)
+    if not agreed.ends_with_ok:
+        framed.add(packets.eof(status, 0))
+    return bytes(framed.take()), framed.sequence
+
+
+def _payloads(result: Result, codec: str, binary: bool) -> Iterator[bytes]:
+    """The rows' packets. What makes them is kept with a plan's columns."""
+    columns, rows = result.columns, result.rows
+    if isinstance(columns, PlanColumns):
+        encode = columns.kept.get((codec, binary))
+        if encode is None:
+            encode = columns.kept[codec, binary] = row_encoder(columns, codec, binary)
+        return map(encode, rows)
+    return map(row_encoder(columns, codec, binary, len(rows) >= MANY_ROWS), rows)
 
 
 def _chunks(
@@ -280,28 +310,9 @@ def _chunks(
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
     """The count of columns and their definitions."""
-    first = outgoing.sequence  # 1 but after a file or an earlier answer to the same command
-    make = partial(_definitions, columns, first)
-    outgoing.add_framed(*_kept(columns, ("definitions", first), make))
-
-
-def _definitions(columns: Sequence[OutputColumn], sequence: int) -> tuple[bytes, int]:
-    """Framed from this sequence on, and the sequence after them."""
-    framed = Outgoing(sequence)
-    framed.add(packets.length(len(columns)))
+    outgoing.add(packets.length(len(columns)))
     for column in columns:
-        framed.add(packets.column(column))
-    return bytes(framed.take()), framed.sequence
-
-
-def _kept(columns: Sequence[OutputColumn], what: object, make: Callable[[], Made]) -> Made:
-    """What was made of a plan's columns before, or what is made of others now."""
-    if not isinstance(columns, PlanColumns):
-        return make()
-    made: Made | None = columns.kept.get(what)
-    if made is None:
-        made = columns.kept[what] = make()
-    return made
+        outgoing.add(packets.column(column))
 
 
 def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> None:
@@ -323,9 +334,3 @@ def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterat
     payloads = _payloads(result, codec, binary)
     while outgoing.fill(payloads, CHUNK_BYTES):
         yield outgoing.take()
-
-
-def _payloads(result: Result, codec: str, binary: bool) -> Iterator[bytes]:
-    columns = result.columns
-    make = partial(row_encoder, columns, codec, binary)
-    return map(_kept(columns, (codec, binary), make), result.rows)

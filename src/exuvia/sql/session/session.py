@@ -194,13 +194,15 @@ class Session:
             answer = None if alike is None else self._run_alike(alike)
             if answer is not None:
                 return answer
-        shaped = self._look_up(text)
-        self._looked_up = "", "", None  # the next statement looks by itself
-        if shaped is not None:
-            found = self.run_shape(shaped)
-            if found is not None:
-                return found
-        statements = _ENDS.get(text) or self._parse(text)
+        statements = _ENDS.get(text)
+        if statements is None:
+            shaped = self._look_up(text)
+            self._looked_up = "", "", None  # the next statement looks by itself
+            if shaped is not None:
+                found = self.run_shape(shaped)
+                if found is not None:
+                    return found
+            statements = self._parse(text)
         results = [self.run_statement(node, text) for node in statements]
         return results[0] if len(results) == 1 else results
 
