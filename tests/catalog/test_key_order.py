@@ -337,3 +337,20 @@ def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
 def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
     table = table_of([INT, text(characters=255)], [numbered_index(2, [2])], primary=[1])
     assert key_codec.is_exact(table, table.info.index("i2"))
+
+
+COLLATIONS = ["utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci"]
+SHORT = st.text(st.sampled_from("aAb\u00e9\U0001f41e \t\0\ud800"), max_size=4)
+PLAIN = st.text(st.sampled_from("aAb!\u00e9\U0001f41e"), max_size=4)
+
+
+@pytest.mark.parametrize("collate", COLLATIONS)
+@given(st.lists(SHORT, max_size=40) | st.lists(PLAIN, min_size=16, max_size=40))
+def test_keys_of_texts_at_once_compare_as_those_of_each(collate: str, texts: list[str]) -> None:
+    found = collation(collate)
+    single = [found.sort_key(each) for each in texts]
+    keys_of_all: Sequence[Any] = found.sort_keys_of(texts)
+    assert len(keys_of_all) == len(texts)
+    for n, key in enumerate(keys_of_all):
+        for m, other in enumerate(keys_of_all):
+            assert (key < other, key == other) == (single[n] < single[m], single[n] == single[m])
