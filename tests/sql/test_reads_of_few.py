@@ -160,6 +160,22 @@ def test_sums_are_alike(session: Session, column: str) -> None:
     assert_alike(session, RANGE.format(what, "narrow"), 5, 9)
 
 
+def test_a_timestamp_is_read_and_sorted_in_the_session_s_zone(session: Session) -> None:
+    run(session, "SET time_zone = '+00:00'")
+    run(session, "CREATE TABLE z (id int PRIMARY KEY, ts timestamp, u timestamp)")
+    run(session, "INSERT INTO z VALUES (1, '2024-10-27 00:30:00', '2024-10-27 00:30:00')")
+    run(session, "INSERT INTO z VALUES (2, '2024-10-27 01:15:00', '2024-10-27 01:15:00')")
+    by_id = "SELECT ts FROM z WHERE id=?"
+    sorted_text = "SELECT id, ts FROM z WHERE id BETWEEN ? AND ? ORDER BY ts"
+    assert_alike(session, by_id, 1)
+    assert [row[0] for row in rows(session, sorted_text, (1, 2))] == [1, 2]
+    utc = rows(session, by_id, (1,))
+    run(session, "SET time_zone = 'Europe/Berlin'")  # an hour comes twice
+    for _ in range(2):
+        assert rows(session, by_id, (1,)) != utc
+        assert [row[0] for row in rows(session, sorted_text, (1, 2))] == [2, 1]
+
+
 @pytest.fixture
 def n(session: Session) -> Session:
     """A table of 600 rows."""

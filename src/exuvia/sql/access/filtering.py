@@ -99,11 +99,6 @@ class Filter:
         self._condition = where
         self._reverse = self.follows and wanted.descending
         self._sorts = bool(order) and not self.follows
-        columns = source.table.info.cols
-        self._sorts_by = [
-            -1 if n is None or is_shifted(columns[n].type, context.zone) else n
-            for n in (key.position for key in order)
-        ]
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
@@ -126,10 +121,10 @@ class Filter:
     def few(
         self, context: Context, most: int, positions: Sequence[int], select: Select
     ) -> list[Row] | None:
-        """The rows as `select` makes them, with the values at these positions, in order, of a
-        filter that `is_exact`. None where only `rows` tells: where more than `most` are met, or
-        they are sorted by anything else."""
-        if self._sorts and not all(position in positions for position in self._sorts_by):
+        """The rows as `select` makes them, with the values at these positions as they are stored,
+        in order, of a filter that `is_exact`. None where only `rows` tells: where more than `most`
+        are met, or they are sorted by anything else."""
+        if self._sorts and not all(key.position in positions for key in self._order):
             return None
         payloads = self.path.few(context, most)
         if payloads is None:
@@ -137,8 +132,8 @@ class Filter:
         found = select(payloads)
         if not self._sorts:
             return found
-        for key, position in zip(reversed(self._order), reversed(self._sorts_by), strict=True):
-            place = positions.index(position)
+        for key in reversed(self._order):
+            place = next(n for n, position in enumerate(positions) if position == key.position)
             found = _in_order(found, key, [row[place] for row in found])
         return found
 
