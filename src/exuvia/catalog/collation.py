@@ -184,9 +184,9 @@ class Collation:
         return pad_space_key(folded) if self.pads else no_pad_key(folded)
 
     def sort_keys_of(self, texts: Sequence[str]) -> Sequence[str] | list[bytes]:
-        """Keys by which these texts compare with each other as by `sort_key`: the texts themselves
-        where they have no space and no control character, which is all that padding is about."""
-        if self.fold is None and self.pads and len(texts) >= MANY:
+        """Keys by which these texts compare with each other as by `sort_key`. Texts that are not
+        folded are their own where each character comes after those that end a key."""
+        if self.fold is None and len(texts) >= MANY:
             with suppress(UnicodeEncodeError):  # a lone surrogate
                 whole = np.frombuffer("".join(texts).encode(), np.uint8)
                 if not len(whole) or whole.min() > SPACE:

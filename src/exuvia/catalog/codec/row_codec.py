@@ -367,8 +367,8 @@ def _straight(
     head = layout.id.to_bytes(2, "little") + bytes(shape.bitmap_bytes)
     given["head"] = head
     given["unpack"] = Struct(f"<{len(head)}x{''.join(codes)}").unpack_from
-    read = f"{', '.join(names)}, = unpack(p)" if names else "pass"
-    return f"p[:{len(head)}] != head", read, cells, given
+    fields = f"{', '.join(names)}, = unpack(p)" if names else "pass"
+    return f"p[:{len(head)}] != head", fields, cells, given
 
 
 def _made(name: str, lines: Sequence[str], given: dict[str, Any]) -> Any:
