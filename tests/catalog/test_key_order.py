@@ -337,3 +337,23 @@ def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
 def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
     table = table_of([INT, text(characters=255)], [numbered_index(2, [2])], primary=[1])
     assert key_codec.is_exact(table, table.info.index("i2"))
+
+
+COLLATIONS = ["utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci"]
+SIGNS = ("aAb!\u00e9\U0001f41e", "ab ", "a \t\0", "aA \ud800")
+
+
+@pytest.mark.parametrize("collate", COLLATIONS)
+@given(
+    st.sampled_from(SIGNS).flatmap(
+        lambda signs: st.lists(st.text(signs, max_size=4), min_size=12, max_size=24)
+    )
+)
+def test_keys_of_texts_at_once_compare_as_those_of_each(collate: str, texts: list[str]) -> None:
+    found = collation(collate)
+    single = [found.sort_key(each) for each in texts]
+    keys_of_all: Sequence[Any] = found.sort_keys_of(texts)
+    assert len(keys_of_all) == len(texts)
+    for n, key in enumerate(keys_of_all):
+        for m, other in enumerate(keys_of_all):
+            assert (key < other, key == other) == (single[n] < single[m], single[n] == single[m])

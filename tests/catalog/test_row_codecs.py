@@ -60,6 +60,9 @@ def test_only_the_columns_asked_for_decode_as_they_do_in_whole_rows(
         payload = table.encoder.encode(some)
         assert table.decoding()(payload) == some
         assert [table.decoding(used)(payload)[n] for n in used] == [some[n] for n in used]
+        wanted = sorted(used, reverse=True) + sorted(used)[:1]
+        selected = [some[n] for n in wanted]
+        assert table.selecting(wanted)([payload, payload]) == [selected, selected]
 
 
 @pytest.mark.parametrize("named", VALUES)
@@ -197,6 +200,7 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
         for each in some:
             assert table.decoding()(each) == table.decode(each)
             assert table.decoding([0])(each)[0] == table.decode(each)[0]
+        assert table.selecting([1, 0])(some) == [table.decode(each)[1::-1] for each in some]
 
 
 def test_a_later_revisions_layout_is_a_schema_change() -> None:

@@ -55,6 +55,19 @@ class World:
         limit = dice.choice([None, 0, 1, 3])
         return list(self.open[slot].scan(Span(low, high), limit, dice.random() < 0.5))
 
+    def few(self, slot: int, dice: random.Random) -> object:
+        """Payloads, or that another way has to tell; never others than a scan's."""
+        low, high = sorted(dice.sample([*KEYS, b"t", b"u"], 2))
+        most = dice.choice([0, 1, 3, 9])
+        found = self.open[slot].few(Span(low, high), most)
+        scanned = [payload for _, payload in self.open[slot].scan(Span(low, high))]
+        if found is None:
+            return len(scanned)
+        payloads = list(found)
+        assert payloads == scanned
+        assert len(payloads) <= most
+        return payloads
+
     def write(self, slot: int, dice: random.Random) -> object:
         kind = dice.randint(WriteKind.PUT, WriteKind.BURY)
         self.open[slot].write(kind, dice.choice(KEYS), dice.choice(ROWS))
@@ -131,7 +144,7 @@ class World:
 
 ACTS = [
     *["write"] * 6,
-    *["read", "scan", "number", "commit"] * 2,
+    *["read", "scan", "few", "number", "commit"] * 2,
     *["require", "mark", "back", "bulk", "look", "remove_all"],
 ]
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -151,3 +152,19 @@ def test_however_many_keys_there_are_few_are_looked_at() -> None:
 )
 def test_a_boundary_parts_two_keys(first: bytes, last: bytes) -> None:
     assert first < pages.boundary(first, last) <= last
+
+
+def test_the_first_values_of_a_span_are_those_of_a_scan(tmp_path: Path) -> None:
+    store = open_store(f"lmdb://{tmp_path}/first?sync=0")
+    txn = store.begin()
+    for n in range(300):
+        txn.put(b"t%04d" % n, b"%d" % n)
+    txn.commit()
+    view = store.snapshot()
+    for low in (b"", b"t0000", b"t0007", b"t0299", b"t9"):
+        for high in (b"", b"t0007", b"t0008", b"t0016", b"t0100", b"t0300", b"u"):
+            whole = [raw for _, raw in view.scan(Span(low, high))]
+            for count in (0, 1, 8, 9, 24, 100, 301):
+                assert view.first(Span(low, high), count) == whole[:count]
+    view.close()
+    store.close()

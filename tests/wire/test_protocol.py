@@ -340,6 +340,24 @@ def test_an_execution_without_types_uses_those_of_the_first() -> None:
     assert (first, second) == ([-5], [77])
 
 
+def test_integers_are_read_at_once_and_all_else_as_before() -> None:
+    statement = Statement(None, 3, LongData())
+    head = struct.pack("<IBI", 1, 0, 1)
+    integers = b"\x01\x00\x03\x80\x08\x00"  # tiny, unsigned int, bigint
+    values = struct.pack("<bIq", -1, 4_000_000_000, -5)
+    assert statement.read(head + b"\0\1" + integers + values, "utf8") == [-1, 4_000_000_000, -5]
+    assert statement.read(head + b"\0\0" + values, "utf8") == [-1, 4_000_000_000, -5]
+    one = struct.pack("<bq", -1, -5)
+    assert statement.read(head + b"\2\0" + one, "utf8") == [-1, None, -5]
+    mixed = b"\x01\x00\xfd\x00\x08\x00"
+    text = struct.pack("<b", -1) + b"\2ab" + struct.pack("<q", -5)
+    assert statement.read(head + b"\0\1" + mixed + text, "utf8") == [-1, "ab", -5]
+    assert statement.read(head + b"\0\0" + text, "utf8") == [-1, "ab", -5]
+    assert statement.read(head + b"\0\1" + integers + values, "utf8") == [-1, 4_000_000_000, -5]
+    statement.append(1, b"12", 100)
+    assert statement.read(head + b"\0\0" + one, "utf8") == [-1, "12", -5]
+
+
 @pytest.mark.parametrize("cut", range(9, 20))
 def test_a_truncated_execution_is_malformed_and_harmless(cut: int) -> None:
     whole = struct.pack("<IBI", 1, 0, 1) + b"\0\1\x08\x00" + struct.pack("<q", -5)

@@ -35,8 +35,11 @@ The results sort by code point and are used by nothing but sort keys.
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
+
+import numpy as np
 
 from exuvia.base.interruption import PIECE, in_pieces
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownCollation
@@ -123,6 +126,8 @@ Fold = Callable[[str], str]
 
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _SPACES = re.compile(rb" +([\x00-\x1f])?")
+MANY = 16  # texts that are looked at together
+SPACE = 0x20
 END_PAD = b" \x01"
 END_NO_PAD = b"\x00\x00"
 
@@ -177,6 +182,16 @@ class Collation:
         """The key; ends itself."""
         folded = (text if self.fold is None else self.fold(text)).encode("utf-8", "surrogatepass")
         return pad_space_key(folded) if self.pads else no_pad_key(folded)
+
+    def sort_keys_of(self, texts: Sequence[str]) -> Sequence[str] | list[bytes]:
+        """Keys by which these texts compare with each other as by `sort_key`. Texts that are not
+        folded are their own where each character comes after those that end a key."""
+        if self.fold is None and len(texts) >= MANY:
+            with suppress(UnicodeEncodeError):  # a lone surrogate
+                whole = np.frombuffer("".join(texts).encode(), np.uint8)
+                if not len(whole) or whole.min() > SPACE:
+                    return texts
+        return [self.sort_key(text) for text in texts]
 
 
 def no_pad_key(data: bytes) -> bytes:

@@ -32,7 +32,9 @@ from exuvia.catalog.codec.row_codec import (
     Row,
     RowDecoder,
     RowEncoder,
+    Select,
     layout_of,
+    selecting,
     straight,
     with_layout,
 )
@@ -301,6 +303,19 @@ class Table:
                 self._straight.clear()
             self._straight[positions] = found
         return found
+
+    def selecting(self, positions: Sequence[int]) -> Select:
+        """What makes rows of payloads, as `decode` does, with the values at these positions, in
+        that order, and no others. Not kept here: it is its plan's."""
+
+        def other(payload: bytes) -> Row:
+            row = self.decode(payload)
+            return [row[position] for position in positions]
+
+        columns, layout = self.info.cols, layout_of(self.info)
+        if layout is None or self.virtual is not None or len(columns) > MOST_STRAIGHT:
+            return lambda payloads: list(map(other, payloads))
+        return selecting(layout, columns, positions, other)
 
     def _decoder(self, layout_id: int) -> RowDecoder:
         layout = self.layout_by_id(layout_id)

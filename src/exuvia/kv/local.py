@@ -57,6 +57,9 @@ class LocalSnapshot:
         """Raw pairs in key order; a span lies on one side."""
         return self._of(span.start).scan(span, reverse)
 
+    def first(self, span: Span, count: int) -> list[bytes]:
+        return self._of(span.start).first(span, count)
+
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """Raw keys and values, `rows` at a time."""
         return self._of(span.start).chunks(span, rows)

@@ -17,6 +17,7 @@ in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + 
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -358,6 +359,9 @@ class Snapshot(Protocol):
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw (key, value) pairs in key order. Safe to abandon half way."""
 
+    def first(self, span: Span, count: int) -> list[bytes]:
+        """The raw values of the first `count` keys of the span: the fast way to read little."""
+
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """The same as lists of at most `rows` keys and values: the fast way to read much. Readers
         step over `skip` bytes of each value by stride."""
@@ -386,16 +390,22 @@ def _run_of(keys: Sequence[bytes], raws: Sequence[bytes]) -> Iterator[RawRun]:
 
 
 class Chunked(Protocol):
-    """What can be read in chunks."""
+    """What can be read in chunks, and pair by pair."""
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Raw (key, value) pairs in key order."""
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """Lists of at most `rows` keys and values."""
 
 
 class InChunks:
-    """Pieces and counts for a snapshot that has nothing better than its chunks."""
+    """Pieces, counts and first values for a snapshot that has nothing better than its chunks."""
 
     __slots__ = ()
+
+    def first(self: "Chunked", span: Span, count: int) -> list[bytes]:
+        return [raw for _, raw in islice(self.scan(span), count)]
 
     def pieces(self: "Chunked", span: Span) -> Iterator[Piece]:
         for keys, raws in self.chunks(span):

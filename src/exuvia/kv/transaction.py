@@ -51,6 +51,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice, repeat
+from operator import itemgetter
 from random import SystemRandom
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -172,6 +173,9 @@ class Unread:
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return self.take().scan(span, reverse)
 
+    def first(self, span: Span, count: int) -> list[bytes]:
+        return self.take().first(span, count)
+
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         return self.take().chunks(span, rows)
 
@@ -209,6 +213,7 @@ KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 LOCKABLE = (b"r", b"i")
 BOTH = (UPDATE, SHARE)
 _NOTHING: tuple[bool, bytes | None] = (False, None)
+_payload: Callable[[bytes], bytes] = itemgetter(slice(SEQUENCE_BYTES, None))
 _new_write: Callable[[Iterable[object]], Write] = partial(tuple.__new__, Write)
 _new_unchanged: Callable[[Iterable[object]], Unchanged] = partial(tuple.__new__, Unchanged)
 HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
@@ -311,6 +316,14 @@ class Transaction:
             return ((key[cut:], decode(each)) for key, each in self.scan(span, reverse=reverse))
         found = self.snapshot.scan(span, reverse)
         return ((key[cut:], decode(raw[SEQUENCE_BYTES:])) for key, raw in found)
+
+    def few(self, span: Span, most: int) -> Iterable[bytes] | None:
+        """The payloads of the span in key order. None where there are more than `most`, or own
+        writes: for `scan` to say."""
+        if self._overlay and any(True for _ in self.own_writes(span)):
+            return None
+        raws = self.snapshot.first(span, most + 1)
+        return None if len(raws) > most else map(_payload, raws)
 
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):

@@ -43,7 +43,7 @@ from exuvia.server.fronts import LEAVE_S
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, explain
 from exuvia.server.processes import Connections
-from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded
+from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded, refusal
 from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.statement.context import SessionApi
@@ -357,12 +357,14 @@ class Connection(asyncio.Protocol):
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
         try:
-            for chunk in guarded(task.work, outgoing, metrics.failed):
+            for chunk in task.work(outgoing):
                 self._transport.write(chunk)
         except WouldWait:  # nothing was answered yet
             self._busy = True
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
+        except Exception as error:  # whatever it was, the client gets an answer
+            self._transport.write(refusal(error, outgoing, metrics.failed))
         with self._turn:
             self.task = None
         changed_schema = self.statements.session.changed_schema

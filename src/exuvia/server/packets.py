@@ -27,7 +27,7 @@ What a client is told of an error (`explain`) is the one place where the error t
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntFlag
 from struct import Struct
 from typing import NamedTuple
@@ -447,15 +447,17 @@ class Incoming:
     def _next(self, sequence: int) -> int | None:
         return sequence + 1 & 255 if self.follows else None
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[int, bytes]]:
         """Whole payloads with the sequence of their last packet. Raises 1153, 1835."""
         if not self._buffer and not self._parts and len(data) >= 4:
             header = _HEADER.unpack_from(data)[0]
             if header & CONTINUED == len(data) - 4 and header & CONTINUED < CONTINUED:
                 self._judge(header)
                 self._expected = self._next(header >> 24)
-                yield header >> 24, data[4:]
-                return
+                return ((header >> 24, data[4:]),)
+        return self._split(data)
+
+    def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         self._buffer += data
         buffer = self._buffer
         while len(buffer) >= 4:
@@ -503,6 +505,25 @@ class Outgoing:
             self._buffer += _HEADER.pack(len(part) | self.sequence << 24)
             self._buffer += part
             self.sequence = self.sequence + 1 & 255
+
+    def fill(self, payloads: Iterator[bytes], most_bytes: int) -> bool:
+        """Add payloads until there are so many bytes; whether there are. One call for many rows."""
+        buffer, sequence, pack = self._buffer, self.sequence, _HEADER.pack
+        for payload in payloads:
+            size = len(payload)
+            if size < CONTINUED:
+                buffer += pack(size | sequence << 24)
+                buffer += payload
+                sequence = sequence + 1 & 255
+            else:
+                self.sequence = sequence
+                self.add(payload)
+                sequence = self.sequence
+            if len(buffer) >= most_bytes:
+                self.sequence = sequence
+                return True
+        self.sequence = sequence
+        return False
 
     def add_framed(self, frames: bytes, sequence: int) -> None:
         """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""

@@ -98,13 +98,23 @@ class ServerCursor:
 class Statement:
     """A prepared statement of a connection: the session's part, and what the client sent for it."""
 
-    __slots__ = ("cursor", "held", "long_data", "parameters", "prepared", "refused", "types")
+    __slots__ = (
+        "cursor",
+        "held",
+        "integers",
+        "long_data",
+        "parameters",
+        "prepared",
+        "refused",
+        "types",
+    )
 
     def __init__(self, prepared: Ready, parameters: int, held: LongData) -> None:
         self.prepared = prepared
         self.parameters = parameters
         self.held = held
         self.types: list[tuple[int, bool]] = []
+        self.integers: tuple[bytes, Struct | None] = b"", None  # their types, how all are read
         self.long_data: dict[int, bytearray] = {}
         self.refused: Refused | None = None
         self.cursor: ServerCursor | None = None
@@ -165,10 +175,15 @@ def _values(statement: Statement, payload: bytes, codec: str) -> list[Value]:
     at += 1
     if types_follow:
         pairs = payload[at : at + 2 * count]
-        statement.types = [(pairs[2 * n], bool(pairs[2 * n + 1] & 0x80)) for n in range(count)]
         at += 2 * count
+        if pairs != statement.integers[0] or not pairs:
+            statement.types = [(pairs[2 * n], bool(pairs[2 * n + 1] & 0x80)) for n in range(count)]
+            statement.integers = pairs, _integers(statement.types)
     if len(statement.types) != count:
         raise ErrMalformedPacket()
+    form = statement.integers[1]
+    if form is not None and not statement.long_data and not any(nulls):
+        return list(form.unpack_from(payload, at))
     found: list[Value] = []
     for position, (code, unsigned) in enumerate(statement.types):
         if position in statement.long_data:
@@ -179,6 +194,15 @@ def _values(statement: Statement, payload: bytes, codec: str) -> list[Value]:
             value, at = _value(payload, at, code, unsigned, codec)
             found.append(value)
     return found
+
+
+def _integers(types: list[tuple[int, bool]]) -> Struct | None:
+    """What reads them all at once, where they are integers."""
+    forms = [_INTEGERS.get(code) for code, _ in types]  # type: ignore[call-overload]
+    if None in forms:
+        return None
+    pairs = zip(forms, types, strict=True)
+    return Struct("<" + "".join([form[unsigned].format[1:] for form, (_, unsigned) in pairs]))
 
 
 def _value(payload: bytes, at: int, code: int, unsigned: bool, codec: str) -> tuple[Value, int]:

@@ -10,12 +10,17 @@
     all others            MySQL's text             the same text, length-encoded
 
 Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
+
+Most rows have no NULL. `_straight` makes a function for these alone, of the answer's columns: texts
+are encoded where they stand, numbers that lie side by side are one `struct` call. All other rows
+are made cell by cell (`_text_row`, `_binary_row`), which says what is right.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from types import CodeType
+from typing import Any, NamedTuple
 
 from exuvia.base.types import (
     INTEGER_BITS,
@@ -36,7 +41,7 @@ from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row, text_type
 PARAMETER = OutputColumn("?", text_type(255))
 CHUNK_BYTES = 1 << 16
 Encoder = Callable[[Any], bytes]
-Made = TypeVar("Made")
+RowEncoder = Callable[[Row], bytes]
 _LENGTHS = [packets.length(size) for size in range(251)]
 _FIXED = {8: Struct("<b"), 16: Struct("<h"), 24: Struct("<i"), 32: Struct("<i"), 64: Struct("<q")}
 _FIXED_UNSIGNED = {
@@ -164,6 +169,85 @@ def _binary_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
     return b"".join(parts)
 
 
+# -- rows without a NULL ---------------------------------------------------------------------------
+
+MOST_STRAIGHT, MANY_ROWS = 64, 32
+"""Columns from which, and rows up to which a function of its own is not worth its making."""
+
+
+def row_encoder(
+    columns: Sequence[OutputColumn], codec: str, binary: bool, many: bool = True
+) -> RowEncoder:
+    """What makes the packet of a row of these columns. `many`: a function of its own is worth its
+    making."""
+    kinds = [shown_type(column) for column in columns]
+    make = binary_encoder if binary else text_encoder
+    encoders = [make(kind, codec) for kind in kinds]
+    other = partial(_binary_row if binary else _text_row, encoders=encoders)
+    if not many or not 0 < len(columns) <= MOST_STRAIGHT:
+        return other
+    return _straight(kinds, encoders, codec, binary, other)
+
+
+def _straight(
+    kinds: Sequence[FieldType],
+    encoders: Sequence[Encoder],
+    codec: str,
+    binary: bool,
+    other: RowEncoder,
+) -> RowEncoder:
+    """See the module. `other` makes the packets of all rows that it does not know."""
+    given: dict[str, Any] = {"other": other, "lengths": _LENGTHS, "sized": packets.text}
+    cells: list[str] = []
+    texts: list[str] = []
+    form, numbers = "", list[str]()
+
+    def end_numbers() -> None:
+        nonlocal form, numbers
+        if numbers:
+            given[f"p{len(cells)}"] = Struct(f"<{form}").pack
+            cells.append(f"p{len(cells)}({', '.join(numbers)})")
+            form, numbers = "", []
+
+    for n, (kind, encode) in enumerate(zip(kinds, encoders, strict=True)):
+        pack = getattr(encode, "__self__", None)
+        if binary and isinstance(pack, Struct):
+            form, numbers = form + pack.format[1:], [*numbers, f"v{n}"]
+            continue
+        end_numbers()
+        if TypeCode(kind.Tp) in STRINGS and kind.family is Family.STRING and codec == "utf8":
+            texts.append(f"  v{n} = v{n}.encode()")
+        elif binary:
+            given[f"e{n}"] = encode
+            cells.append(f"e{n}(v{n})")
+            continue
+        else:
+            given[f"e{n}"] = encode
+            texts.append(f"  v{n} = e{n}(v{n})")
+        cells.append(f"(lengths[len(v{n})] + v{n} if len(v{n}) < 251 else sized(v{n}))")
+    end_numbers()
+    given["head"] = bytes(1 + (len(kinds) + 9) // 8)
+    if binary:
+        cells.insert(0, "head")
+    joined = " + ".join(cells) if len(cells) <= FEW_CELLS else f"b''.join(({', '.join(cells)}))"
+    lines = ["def encode(row):", " if None in row: return other(row)"]
+    lines.append(f" {', '.join(f'v{n}' for n in range(len(kinds)))}, = row")
+    if texts:  # a lone surrogate has no UTF-8: the other way says what stands for it
+        lines += [" try:", *texts, " except UnicodeEncodeError: return other(row)"]
+    exec(_code("\n".join([*lines, f" return {joined}"])), given)  # noqa: S102 - see _code
+    encode_row: RowEncoder = given["encode"]
+    return encode_row
+
+
+FEW_CELLS = 3  # of so many a sum is made sooner than a join
+
+
+@lru_cache(512)
+def _code(source: str) -> CodeType:
+    """Answers of one form have one text. It is numbers and our own words: nobody's input."""
+    return compile(source, "<answer>", "exec")
+
+
 # -- whole answers ---------------------------------------------------------------------------------
 
 
@@ -174,40 +258,61 @@ def answer(
     warnings = len(result.warnings)
     if not result.columns:
         outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
-        yield outgoing.take()
-        return
-    definitions(result.columns, outgoing)
+        return iter((outgoing.take(),))
+    columns = result.columns
+    what = outgoing.sequence, status, agreed
+    if isinstance(columns, PlanColumns):
+        beginning = columns.kept.get(what)
+        if beginning is None:
+            beginning = columns.kept[what] = _beginning(columns, *what)
+    else:
+        beginning = _beginning(columns, *what)
+    outgoing.add_framed(*beginning)
+    payloads = _payloads(result, agreed.codec, binary)
+    if outgoing.fill(payloads, CHUNK_BYTES):
+        return _chunks(payloads, outgoing, agreed, status, warnings)
+    end(outgoing, agreed, status, warnings)
+    return iter((outgoing.take(),))
+
+
+def _beginning(
+    columns: Sequence[OutputColumn], sequence: int, status: int, agreed: Agreed
+) -> tuple[bytes, int]:
+    """What comes before the rows, framed from this sequence on; the sequence after it."""
+    framed = Outgoing(sequence)
+    definitions(columns, framed)
     if not agreed.ends_with_ok:
-        outgoing.add(packets.eof(status, 0))
-    yield from rows(result, outgoing, agreed.codec, binary)
+        framed.add(packets.eof(status, 0))
+    return bytes(framed.take()), framed.sequence
+
+
+def _payloads(result: Result, codec: str, binary: bool) -> Iterator[bytes]:
+    """The rows' packets. What makes them is kept with a plan's columns."""
+    columns, rows = result.columns, result.rows
+    if isinstance(columns, PlanColumns):
+        encode = columns.kept.get((codec, binary))
+        if encode is None:
+            encode = columns.kept[codec, binary] = row_encoder(columns, codec, binary)
+        return map(encode, rows)
+    return map(row_encoder(columns, codec, binary, len(rows) >= MANY_ROWS), rows)
+
+
+def _chunks(
+    payloads: Iterator[bytes], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
+) -> Iterator[bytearray]:
+    """What has been filled already, and the rest of an answer that is no single chunk."""
+    yield outgoing.take()
+    while outgoing.fill(payloads, CHUNK_BYTES):
+        yield outgoing.take()
     end(outgoing, agreed, status, warnings)
     yield outgoing.take()
 
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
     """The count of columns and their definitions."""
-    first = outgoing.sequence  # 1 but after a file or an earlier answer to the same command
-    make = partial(_definitions, columns, first)
-    outgoing.add_framed(*_kept(columns, ("definitions", first), make))
-
-
-def _definitions(columns: Sequence[OutputColumn], sequence: int) -> tuple[bytes, int]:
-    """Framed from this sequence on, and the sequence after them."""
-    framed = Outgoing(sequence)
-    framed.add(packets.length(len(columns)))
+    outgoing.add(packets.length(len(columns)))
     for column in columns:
-        framed.add(packets.column(column))
-    return bytes(framed.take()), framed.sequence
-
-
-def _kept(columns: Sequence[OutputColumn], what: object, make: Callable[[], Made]) -> Made:
-    """What was made of a plan's columns before, or what is made of others now."""
-    if not isinstance(columns, PlanColumns):
-        return make()
-    made: Made | None = columns.kept.get(what)
-    if made is None:
-        made = columns.kept[what] = make()
-    return made
+        outgoing.add(packets.column(column))
 
 
 def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> None:
@@ -226,15 +331,6 @@ def shown_type(column: OutputColumn) -> FieldType:
 
 def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
     """The rows alone; whole chunks leave."""
-    encode_row = _binary_row if binary else _text_row
-    columns = result.columns
-    encoders = _kept(columns, (codec, binary), partial(_encoders, columns, codec, binary))
-    for row in result.rows:
-        outgoing.add(encode_row(row, encoders))
-        if len(outgoing) >= CHUNK_BYTES:
-            yield outgoing.take()
-
-
-def _encoders(columns: Sequence[OutputColumn], codec: str, binary: bool) -> list[Encoder]:
-    encoder_of = binary_encoder if binary else text_encoder
-    return [encoder_of(shown_type(column), codec) for column in columns]
+    payloads = _payloads(result, codec, binary)
+    while outgoing.fill(payloads, CHUNK_BYTES):
+        yield outgoing.take()

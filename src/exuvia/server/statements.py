@@ -197,9 +197,11 @@ class Statements:
         return CommandTask(False, "query", text, lambda out: self._many(out, pieces))
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
-        yield from self._answers(outgoing, self._executed(text, outgoing), 0)
+        found = self._executed(text, outgoing)
+        chunks = self._answers(outgoing, found, 0)
         if text[:8].lstrip()[:3].upper() == "SET":
             self._recode()
+        return chunks
 
     def _many(self, outgoing: Outgoing, pieces: list[str]) -> Chunks:
         last = len(pieces) - 1
@@ -228,8 +230,10 @@ class Statements:
 
     def _answers(self, outgoing: Outgoing, found: Result | list[Result], more: int) -> Chunks:
         if isinstance(found, Result):
-            yield from results.answer(found, outgoing, self._agreed, self.status | more)
-            return
+            return results.answer(found, outgoing, self._agreed, self.status | more)
+        return self._several(outgoing, found, more)
+
+    def _several(self, outgoing: Outgoing, found: list[Result], more: int) -> Chunks:
         for number, result in enumerate(found, 1):
             flag = packets.MORE_RESULTS if number < len(found) else more
             yield from results.answer(result, outgoing, self._agreed, self.status | flag)
@@ -312,9 +316,8 @@ class Statements:
         found = self.session.execute_prepared(statement.prepared, values)
         if asks and found.columns:
             statement.cursor = ServerCursor(found)
-            yield from statement.cursor.open(outgoing, self._agreed, self.status)
-            return
-        yield from results.answer(found, outgoing, self._agreed, self.status, binary=True)
+            return statement.cursor.open(outgoing, self._agreed, self.status)
+        return results.answer(found, outgoing, self._agreed, self.status, binary=True)
 
     def fetch(self, payload: bytes) -> CommandTask:
         """COM_STMT_FETCH."""
@@ -363,7 +366,12 @@ def guarded(
     except WouldWait:
         raise
     except Exception as error:  # whatever it was, the client gets an answer (server/packets.py)
-        refusal = explain(error)
-        failed(refusal.code)
-        outgoing.add(packets.error(refusal.code, refusal.state, refusal.message))
-        yield outgoing.take()
+        yield refusal(error, outgoing, failed)
+
+
+def refusal(error: Exception, outgoing: Outgoing, failed: Callable[[int], None]) -> bytearray:
+    """The packet that ends an answer; `failed` learns its code."""
+    refused = explain(error)
+    failed(refused.code)
+    outgoing.add(packets.error(refused.code, refused.state, refused.message))
+    return outgoing.take()

@@ -11,7 +11,7 @@ Keys to sort values by: NULL first, text by its collation's weights, the rest as
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from sqlglot import exp
 
@@ -168,6 +168,16 @@ def comparer(kind: FieldType) -> Callable[[Value], Any]:
     if kind.family == Family.JSON:
         return lambda value: _NULL if value is None else (1, json_functions.key(value))
     return lambda value: _NULL if value is None else (1, value)
+
+
+def comparable(kind: FieldType, values: Sequence[Value]) -> Sequence[Any]:
+    """A key for each value of that type or NULL, by which these values can be sorted, and told
+    apart. As `comparer` has it; where there is no NULL, with nothing around it."""
+    if None in values or kind.Tp == TypeCode.NULL or kind.family == Family.JSON:
+        return list(map(comparer(kind), values))
+    if kind.family == Family.STRING:
+        return collation(kind.Collate).sort_keys_of(cast(Sequence[str], values))
+    return values
 
 
 def equal_key(kind: FieldType) -> Callable[[Value], Any]:

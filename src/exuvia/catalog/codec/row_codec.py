@@ -25,7 +25,7 @@ columns that are asked for: the first bytes tell, one `struct` call takes the fi
 list display makes the row. All other rows are decoded by RowDecoder, which says what is right.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate, repeat
@@ -296,20 +296,49 @@ def _read_of(stored: LayoutColumn, now: ColumnInfo) -> Change | None:
 # -- rows of one layout without a NULL -------------------------------------------------------------
 
 Decode = Callable[[bytes], Row]
+Select = Callable[[Iterable[bytes]], list[Row]]
 MOST_STRAIGHT = 256
 """Columns from which a function of its own is not worth its making."""
 
 
 def straight(
-    layout: Layout, columns: Sequence[ColumnInfo], used: Sequence[int], other: Decode
+    layout: Layout,
+    columns: Sequence[ColumnInfo],
+    used: Sequence[int],
+    other: Decode,
 ) -> Decode:
     """What decodes payloads of that layout without NULLs as RowDecoder does, but only the columns
     at the positions `used`: None stands for the others. `other` decodes whatever else comes."""
+    test, read, cells, given = _straight(layout, columns, used)
+    row = ", ".join(cells.get(n, "None") for n in range(len(columns)))
+    lines = ["def decode(p):", f" if {test}: return other(p)", f" {read}", f" return [{row}]"]
+    decode: Decode = _made("decode", lines, {**given, "other": other})
+    return decode
+
+
+def selecting(
+    layout: Layout, columns: Sequence[ColumnInfo], wanted: Sequence[int], other: Decode
+) -> Select:
+    """As `straight`, of many payloads by one call, and the rows, `other`'s too, have nothing but
+    the columns `wanted`, in that order."""
+    test, read, cells, given = _straight(layout, columns, wanted)
+    row = ", ".join(cells[n] for n in wanted)
+    lines = ["def select(payloads):", " rows = []", " add = rows.append", " for p in payloads:"]
+    lines += [f"  if {test}:", "   add(other(p))", "   continue", f"  {read}", f"  add([{row}])"]
+    select: Select = _made("select", [*lines, " return rows"], {**given, "other": other})
+    return select
+
+
+def _straight(
+    layout: Layout, columns: Sequence[ColumnInfo], used: Sequence[int]
+) -> tuple[str, str, dict[int, str], dict[str, Any]]:
+    """What tells that a payload p is another one, what reads its fields, then the expression of
+    each column; and what all that names."""
     shape = Shape(layout)
     at = {column.id: n for n, column in enumerate(columns)}
     wanted = set(used)
     kept = {each.column for each in layout.columns}
-    given: dict[str, Any] = {"other": other}
+    given: dict[str, Any] = {}
     cells = {}
     for n in wanted:
         if columns[n].id not in kept:
@@ -338,13 +367,13 @@ def straight(
     head = layout.id.to_bytes(2, "little") + bytes(shape.bitmap_bytes)
     given["head"] = head
     given["unpack"] = Struct(f"<{len(head)}x{''.join(codes)}").unpack_from
-    row = ", ".join(cells.get(n, "None") for n in range(len(columns)))
-    lines = ["def decode(p):", f" if p[:{len(head)}] != head: return other(p)"]
-    if names:
-        lines.append(f" {', '.join(names)}, = unpack(p)")
-    exec(_code("\n".join([*lines, f" return [{row}]"])), given)  # noqa: S102 - see _code
-    decode: Decode = given["decode"]
-    return decode
+    fields = f"{', '.join(names)}, = unpack(p)" if names else "pass"
+    return f"p[:{len(head)}] != head", fields, cells, given
+
+
+def _made(name: str, lines: Sequence[str], given: dict[str, Any]) -> Any:
+    exec(_code("\n".join(lines)), given)  # noqa: S102 - see _code
+    return given[name]
 
 
 def _call(given: dict[str, Any], place: int, cell: str, read: Change | None) -> str:

@@ -10,20 +10,21 @@ from datetime import tzinfo
 from functools import partial
 from itertools import chain, islice
 from sys import maxsize
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlglot import exp
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
+from exuvia.catalog.codec.row_codec import Select
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.paths import PathRows, in_partitions
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.scope import is_shifted
-from exuvia.sql.expressions import Compiled, ConstantOf, comparer, constant_of
+from exuvia.sql.expressions import Compiled, ConstantOf, comparable, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row
@@ -108,9 +109,33 @@ class Filter:
         return "" if self._condition is None else self._condition.sql("mysql")
 
     @property
+    def is_exact(self) -> bool:
+        """Whether its path finds the rows it keeps and no others, and all are asked for."""
+        return self.path.covers and self._limit is None and not self._reverse
+
+    @property
     def ordered(self) -> bool:
         """Whether no sort is needed."""
         return not self._sorts
+
+    def few(
+        self, context: Context, most: int, positions: Sequence[int], select: Select
+    ) -> list[Row] | None:
+        """The rows as `select` makes them, with the values at these positions as they are stored,
+        in order, of a filter that `is_exact`. None where only `rows` tells: where more than `most`
+        are met, or they are sorted by anything else."""
+        if self._sorts and not all(key.position in positions for key in self._order):
+            return None
+        payloads = self.path.few(context, most)
+        if payloads is None:
+            return None
+        found = select(payloads)
+        if not self._sorts:
+            return found
+        for key in reversed(self._order):
+            place = next(n for n, position in enumerate(positions) if position == key.position)
+            found = _in_order(found, key, [row[place] for row in found])
+        return found
 
     def rows(
         self,
@@ -171,10 +196,19 @@ class Filter:
 
     def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
         for key in reversed(self._order):
-            compare = comparer(key.compiled.type)
             call = key.compiled.call
-            pairs.sort(key=lambda pair: compare(call(pair[1], context)), reverse=key.descending)
+            pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
         return pairs
+
+
+Sorted = TypeVar("Sorted")
+
+
+def _in_order(rows: list[Sorted], key: SortKey, values: Sequence[Value]) -> list[Sorted]:
+    """Rows by their values for that part of ORDER BY."""
+    keys = comparable(key.compiled.type, values)
+    order = sorted(range(len(rows)), key=keys.__getitem__, reverse=key.descending)
+    return [rows[n] for n in order]
 
 
 def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Terms:

@@ -20,7 +20,7 @@ Rows of a partitioned table are known above the catalog by handles that begin wi
 id (catalog/table.py, `row_key`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
@@ -74,6 +74,11 @@ class Path:
 
     def _all(self, context: Context, reverse: bool) -> Rows:
         return reader.scan(context.txn, self.table, None, reverse, self.used)
+
+    def few(self, context: Context, most: int) -> Iterable[bytes] | None:
+        """The payloads of the rows, in the path's order, where the path is exact by itself: no
+        handles, no iterators. None where only `open` tells, or for more than `most` rows."""
+        return None
 
     def count(self, context: Context, most: int = -1) -> int | None:
         """How many rows it finds, as reader.count says it; None where only reading them tells."""
@@ -162,6 +167,19 @@ class Points(Matched):
             tuple([prefix + handle for handle in handles]),
         )
 
+    def few(self, context: Context, most: int) -> Iterable[bytes] | None:
+        if self._single is None or not self.covers:
+            return None
+        value = self._bound(self._single(context))
+        if value is INEXACT:
+            return None
+        if value is NOTHING:
+            return []
+        table = self.table
+        handle = key_codec.handle_from(table, (value,))
+        payload = context.txn.get(table.row_prefix + handle)
+        return [] if payload is None else [payload]
+
     def _rows(self, context: Context, handles: list[bytes]) -> Rows:
         get, prefix = context.txn.get, self.table.row_prefix
         decode = self.table.decoding(self.used)
@@ -227,6 +245,12 @@ class KeyRange(Matched):
         return PathRows(
             self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers
         )
+
+    def few(self, context: Context, most: int) -> Iterable[bytes] | None:
+        ranges = spans(self.table, self.match, context) if self.covers else None
+        if ranges is None or len(ranges) > 1:
+            return None
+        return context.txn.few(ranges[0], most) if ranges else []
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
         txn, table, used = context.txn, self.table, self.used

@@ -452,6 +452,9 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
         low, high = (side, high) if from_below else (low, side)
     if found.range and not low.values:
         low = _Side((None,), False)
+    if len(rows) == 1:
+        span = _span(table, found.key, rows[0], low, high)
+        return [span] if span.start < span.end else []
     bounds = {_span(table, found.key, row, low, high) for row in rows}
     return _apart(sorted(span for span in bounds if span.start < span.end))
 

@@ -51,7 +51,7 @@ from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Aggregate, Column, Constant, Outer, Subquery, Windowed, walk
-from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
+from exuvia.sql.expressions import Compiled, Visible, comparable, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
@@ -189,6 +189,16 @@ class Accumulators:
         self._values: list[list[Value]] = [[] for _ in items]
         self._count = 0
 
+    def of_columns(self, rows: Sequence[Row]) -> list[Row]:
+        """The one row of the answer, from rows of the arguments' values, one beside the other."""
+        self._count = len(rows)
+        place = 0
+        for found, call in zip(self._values, self._calls, strict=True):
+            if call is not None:
+                found += [row[place] for row in rows if row[place] is not None]
+                place += 1
+        return self._answer()
+
     def rows(self, pairs: Iterator[tuple[bytes, Row]], context: Context) -> list[Row]:
         """The one row of the answer."""
         wanted = [
@@ -204,6 +214,9 @@ class Accumulators:
             if count % INTERRUPT_ROWS == 0:
                 context.session.check_interrupt()
         self._count = count
+        return self._answer()
+
+    def _answer(self) -> list[Row]:
         return [
             [
                 self._result(each, found)
@@ -335,6 +348,13 @@ class ReadRows(KeptPlan):
         self.short = self._always_short or (self.filter.path.bounded and limit is None)
         self._counts = where is None and not self.locks and all(map(_counts_rows, items))
         self._project = None if self._aggregates else projection(items)
+        self._plain = (
+            None if self.locks or self.filter.path.table.is_partitioned else _plain_of(items)
+        )
+        self._select = None if self._plain is None else source.table.selecting(self._plain)
+        self.reads_few = (
+            self.short and limit is None and self._plain is not None and self.filter.is_exact
+        )
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -371,7 +391,7 @@ class ReadRows(KeptPlan):
         try:
             opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped, at_once)
         except WouldWait:
-            self.short = False  # it is no short one, as it turns out
+            self.short = self.reads_few = False  # it is no short one, as it turns out
             raise
         if opened is None:
             return None
@@ -387,6 +407,18 @@ class ReadRows(KeptPlan):
         if self._distinct:
             rows = distinct(rows, self.columns)
         return Result(self.columns, self._cut(rows, context))
+
+    def few(self, context: Context) -> Result | None:
+        if self._plain is None or self._select is None:
+            return None
+        rows = self.filter.few(context, FEW_ROWS, self._plain, self._select)
+        if rows is None:
+            return None
+        if self._aggregates:
+            rows = Accumulators(self._items).of_columns(rows)
+        elif self._distinct:
+            rows = distinct(rows, self.columns)
+        return Result(self.columns, rows)
 
     def _cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""
@@ -433,6 +465,23 @@ def _counts_rows(item: OutputItem) -> bool:
     return True
 
 
+def _plain_of(items: Sequence[OutputItem]) -> tuple[int, ...] | None:
+    """Positions of the columns that the items, or their aggregates, are of; None where one of them
+    is computed."""
+    found: list[int] = []
+    for item in items:
+        if item.aggregate is None:
+            found += [] if item.position is None else [item.position]
+            computed = item.position is None
+        else:
+            arguments = item.aggregate.arguments
+            found += [each.position for each in arguments if isinstance(each, Column)]
+            computed = not all(isinstance(each, Column) for each in arguments)
+        if computed:
+            return None
+    return tuple(found)
+
+
 def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:
     """Positions of the columns that the query names; None where a name may be something else."""
     if any(not isinstance(star.parent, exp.Count) for star in node.find_all(exp.Star)):
@@ -474,15 +523,13 @@ def _getter(item: OutputItem) -> Callable[[Row, Context], Value]:
 
 def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
     """The first of each set of equal rows, under the columns' collations."""
-    keys = [equal_key(column.type) for column in columns]
-    seen = set()
-    found = []
-    for row in rows:
-        key = tuple([each(value) for each, value in zip(keys, row, strict=True)])
-        if key not in seen:
-            seen.add(key)
-            found.append(row)
-    return found
+    found = list(rows)
+    kept = [comparable(column.type, [row[n] for row in found]) for n, column in enumerate(columns)]
+    keys = kept[0] if len(kept) == 1 else list(zip(*kept, strict=True))
+    if len(set(keys)) == len(found):
+        return found
+    first = dict(zip(reversed(keys), reversed(found), strict=True))
+    return [first[key] for key in dict.fromkeys(keys)]
 
 
 def order_keys(

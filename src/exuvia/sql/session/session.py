@@ -157,6 +157,8 @@ class Session:
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
+                if not self.settings.max_execution_s:
+                    return prepared.run(self, parameters)
                 with self._limited(prepared.text):
                     return prepared.run(self, parameters)
             except Refused as error:
@@ -192,13 +194,15 @@ class Session:
             answer = None if alike is None else self._run_alike(alike)
             if answer is not None:
                 return answer
-        shaped = self._look_up(text)
-        self._looked_up = "", "", None  # the next statement looks by itself
-        if shaped is not None:
-            found = self.run_shape(shaped)
-            if found is not None:
-                return found
-        statements = _ENDS.get(text) or self._parse(text)
+        statements = _ENDS.get(text)
+        if statements is None:
+            shaped = self._look_up(text)
+            self._looked_up = "", "", None  # the next statement looks by itself
+            if shaped is not None:
+                found = self.run_shape(shaped)
+                if found is not None:
+                    return found
+            statements = self._parse(text)
         results = [self.run_statement(node, text) for node in statements]
         return results[0] if len(results) == 1 else results
 
@@ -237,6 +241,10 @@ class Session:
         key, values, kept = shaped
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
+        if isinstance(kept, KeptPlan) and kept.reads_few:
+            answer = self.transactions.read_few(kept, values, key[2])
+            if answer is not None:
+                return self._answer(answer)
         if isinstance(kept, KeptPlan):
             locking, node = kept.locks, node or kept.tree
         else:

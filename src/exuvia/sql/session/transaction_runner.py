@@ -15,7 +15,15 @@ variables. Ids that it took are gaps.
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from exuvia.base.errors import Conflict, Duplicate, Refused, SchemaChanged, Unavailable, WouldWait
+from exuvia.base.errors import (
+    Conflict,
+    Duplicate,
+    ExuviaError,
+    Refused,
+    SchemaChanged,
+    Unavailable,
+    WouldWait,
+)
 from exuvia.base.mysql_errors import (
     ErrInfoSchemaChanged,
     ErrLockDeadlock,
@@ -27,11 +35,12 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
-from exuvia.kv.transaction import ATTEMPTS, Expected
+from exuvia.kv.transaction import ATTEMPTS, Expected, Transaction
 from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
+from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 
 BEGINNINGS = 16
@@ -199,6 +208,40 @@ class TransactionRunner:
                 self._release()
             raise failure or ErrLockDeadlock()
         return self._within(current, work, parameters, letters, locking)
+
+    def read_few(self, plan: KeptPlan, parameters: Sequence[Value], letters: str) -> Result | None:
+        """The answer of a plan by `few`: one snapshot, nothing to lose, nothing to try again.
+
+        None for `run`: the plan is not its table's any more, it does not read few, or something
+        went wrong, which `run` meets too and knows what follows from it."""
+        session = self._session
+        services = session.services
+        current = self.current
+        if current is not None and not current.read_committed:
+            context = self._context(current, parameters, letters)
+            current.about = session.statement
+            try:
+                with current.statement():
+                    result = _few(plan, context)
+            except ExuviaError:
+                return None
+            current.answered |= result is not None
+            return result
+        if current is not None or not session.settings.autocommit:
+            return None
+        try:
+            services.member.guarding()
+            snapshot = services.store.snapshot(for_client=True)
+        except ExuviaError:
+            return None
+        try:
+            snapshot.in_use(True)  # until it is closed
+            txn = Transaction(services.store, snapshot)
+            return _few(plan, Context(session, services.schemas, txn, None, parameters, letters))
+        except ExuviaError:
+            return None
+        finally:
+            snapshot.close()
 
     def look(
         self, work: Callable[[Context], Seen], parameters: Sequence[Value] = (), letters: str = ""
@@ -394,6 +437,16 @@ class TransactionRunner:
         if context.warnings:
             result.warnings = context.warnings
         return result
+
+
+def _few(plan: KeptPlan, context: Context) -> Result | None:
+    if not plan.fresh(context):
+        return None
+    plan.check(context)
+    result = plan.few(context)
+    if result is not None and context.warnings:
+        result.warnings = context.warnings
+    return result
 
 
 def _commit_alone(open_: OpenTransaction) -> Exception | None:

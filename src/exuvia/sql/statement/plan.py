@@ -5,7 +5,8 @@
 
 A KeptPlan serves every statement of its shape: it does not depend on the literals. `short` plans
 touch few keys, a point or a bounded range, and may run where nothing may block. Plans that lock
-write rows, or read them FOR UPDATE.
+write rows, or read them FOR UPDATE. Where a plan may read few (`reads_few`), `few` is asked first:
+it evaluates nothing and changes nothing, so that `run` may follow it whatever became of it.
 """
 
 from abc import abstractmethod
@@ -40,6 +41,7 @@ class KeptPlan(Plan):
 
     short = False
     locks = False
+    reads_few = False
     tree: Statement | None = None
     asks: tuple[str, ...] = ("SELECT",)
 
@@ -47,6 +49,10 @@ class KeptPlan(Plan):
         self.table = table
         self._database = database
         self._name = name
+
+    def few(self, context: Context) -> Result | None:
+        """The answer where it is a few stored values as they are; None where only `run` tells."""
+        return None
 
     def fresh(self, context: Context) -> bool:
         """True while the name means this table at this revision."""
