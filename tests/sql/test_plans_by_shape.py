@@ -91,8 +91,8 @@ def test_one_plan_serves_all_literals(numbers: Session) -> None:
         assert rows(numbers, f"SELECT a FROM n WHERE id = {key}") == [[key * 10]]
     plan = kept(numbers, "SELECT a FROM n WHERE id = 99")
     assert isinstance(plan, KeptPlan)
-    assert numbers.quick("SELECT a FROM n WHERE id = 77")
-    assert not numbers.quick("SELECT a FROM n WHERE id > 77")
+    assert numbers.course("SELECT a FROM n WHERE id = 77")
+    assert not numbers.course("SELECT a FROM n WHERE id > 77")
 
 
 def test_a_literal_that_decides_the_answers_form_is_part_of_the_shape(numbers: Session) -> None:
@@ -212,7 +212,7 @@ def test_prepared_statements_share_the_plans(numbers: Session) -> None:
     assert [column.name for column in prepared.columns] == ["a"]
     assert numbers.execute_prepared(prepared, [2, 1]).rows == [[20]]
     assert numbers.execute_prepared(prepared, ["2", None]).rows == []
-    assert numbers.quick(prepared)
+    assert numbers.course(prepared)
     inserting = numbers.prepare("INSERT INTO n VALUES (?, ?), (?, ? + 1)")
     assert numbers.execute_prepared(inserting, [7, None, 8, 80]).affected == 2
     assert rows(numbers, "SELECT * FROM n WHERE id IN (?, ?)", [7, 8]) == [[7, None], [8, 81]]
@@ -251,10 +251,10 @@ def test_the_plan_of_a_statement_is_looked_for_once(
 
     monkeypatch.setattr(plans, "find", counted)
     text = "SELECT a FROM n WHERE id = 2"
-    assert numbers.quick(text)
+    assert numbers.course(text)
     assert rows(numbers, text) == [[20]]
     assert len(asked) == 1
-    assert numbers.quick(prepared)
+    assert numbers.course(prepared)
     assert numbers.execute_prepared(prepared, [3]).rows == [[30]]
     assert len(asked) == 2
 
@@ -268,14 +268,14 @@ def test_a_text_that_is_run_again_looks_again(numbers: Session) -> None:
     run(numbers, "CREATE TABLE n (id int PRIMARY KEY, a int)")
     assert rows(numbers, text) == []
     run(numbers, "INSERT INTO n VALUES (2, 21)")
-    assert numbers.quick(text)
+    assert numbers.course(text)
     assert rows(numbers, text) == [[21]]
     run(numbers, "CREATE TEMPORARY TABLE n (id int PRIMARY KEY, a int)")
     assert rows(numbers, text) == []
     run(numbers, "DROP TEMPORARY TABLE n")
     run(numbers, "CREATE DATABASE plans_elsewhere")
     run(numbers, "CREATE TABLE plans_elsewhere.n (id int PRIMARY KEY, a int)")
-    assert numbers.quick(text)
+    assert numbers.course(text)
     run(numbers, "USE plans_elsewhere")
     assert rows(numbers, text) == []
 

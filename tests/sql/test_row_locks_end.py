@@ -348,24 +348,24 @@ def test_a_range_is_read_on_the_wires_thread_while_it_has_few_rows(
     run(session, f"INSERT INTO many VALUES {values}")
     few = "SELECT c FROM many WHERE id BETWEEN 5 AND 8"
     long = f"SELECT c FROM many WHERE id BETWEEN 1 AND {FEW_ROWS + 1}"
-    assert not session.quick(few)  # not yet planned
+    assert not session.course(few)  # not yet planned
     expected = [["c5"], ["c6"], ["c7"], ["c8"]]
     assert rows(session, few) == expected
     locks = world.services.row_locks
     locks.unwaiting = threading.get_ident()
     try:
-        assert session.quick(few)
+        assert session.course(few)
         assert rows(session, few) == expected
         run(session, "BEGIN")
         run(session, "UPDATE many SET c = 'own' WHERE id = 6")
         assert rows(session, few)[1] == ["own"]
         with pytest.raises(WouldWait):
             session.execute(long)
-        assert not session.quick(few)  # a shape that has met many rows goes elsewhere
+        assert not session.course(few)  # a shape that has met many rows goes elsewhere
         run(session, "ROLLBACK")
     finally:
         locks.unwaiting = 0
     assert rows(session, long) == [[f"c{n}"] for n in range(1, FEW_ROWS + 2)]
     wide = "SELECT c FROM many WHERE id > 5"
     rows(session, wide)
-    assert not session.quick(wide)
+    assert not session.course(wide)

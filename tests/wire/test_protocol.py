@@ -60,6 +60,7 @@ from exuvia.sql.result import (
     text_columns,
     text_type,
 )
+from exuvia.sql.statement.context import Course
 from support.node_processes import RawConnection, until
 
 Answer = Result | Exception | Callable[[], Result]
@@ -68,14 +69,14 @@ Answer = Result | Exception | Callable[[], Result]
 class ScriptedSession:
     """Answers texts by its script; prepared statements answer with their parameters."""
 
-    def __init__(self, script: dict[str, Answer], quick: bool, log: list[str]) -> None:
+    def __init__(self, script: dict[str, Answer], course: Course, log: list[str]) -> None:
         self.settings = SimpleNamespace(autocommit=True)
         self.current: Any = None
         self.database = ""
         self.changed_schema = False
         self.interrupted = threading.Event()
         self._script = script
-        self._quick = quick
+        self._course = course
         self._log = log
 
     def execute(self, text: str) -> Result:
@@ -95,8 +96,8 @@ class ScriptedSession:
         shown = [None if value is None else str(value) for value in parameters]
         return Result(prepared.columns, [shown])
 
-    def quick(self, statement: Any) -> bool:
-        return self._quick
+    def course(self, statement: Any) -> Course:
+        return self._course
 
     def variable(self, name: str) -> str:
         return "utf8mb4"
@@ -119,13 +120,16 @@ class WireServer:
     """Serves from `with` to its end. `log` has every text and every close."""
 
     def __init__(
-        self, script: dict[str, Answer] | None = None, quick: bool = False, most: int = 16
+        self,
+        script: dict[str, Answer] | None = None,
+        course: Course = Course.POOL,
+        most: int = 16,
     ) -> None:
         self.log: list[str] = []
         self.sessions: list[ScriptedSession] = []
         self.metrics = Metrics()
         self._script = script or {}
-        self._quick = quick
+        self._course = course
         self._most = most
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -133,7 +137,7 @@ class WireServer:
     def _session(self, connection_id: int, host: str, login: Any) -> ScriptedSession:
         if login.database == "missing":
             raise ErrBadDB("missing")
-        session = ScriptedSession(self._script, self._quick, self.log)
+        session = ScriptedSession(self._script, self._course, self.log)
         self.sessions.append(session)
         return session
 
@@ -212,10 +216,10 @@ def test_texts_are_split_at_semicolons_outside_of_strings_names_and_comments() -
 # -- answers ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_counts_warnings_and_text_of_a_write_reach_the_client(quick: bool) -> None:
+@pytest.mark.parametrize("course", list(Course))
+def test_counts_warnings_and_text_of_a_write_reach_the_client(course: Course) -> None:
     done = Result(affected=3, last_insert_id=7, warnings=[Note("Warning", 1, "w")], info="Rows: 3")
-    with WireServer({"INSERT": done}, quick) as server, connect(server) as connection:
+    with WireServer({"INSERT": done}, course) as server, connect(server) as connection:
         cursor = connection.cursor()
         assert (cursor.execute("INSERT"), cursor.lastrowid) == (3, 7)
         assert connection.result.message.endswith(b"Rows: 3")
@@ -519,7 +523,7 @@ def test_the_name_of_a_user_is_in_the_character_set_that_the_login_names(
     assert (login.codec, login.user) == (codec, name.decode(codec))
 
 
-def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_runs() -> None:
+def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_course() -> None:
     release = threading.Event()
     slow = lambda: (release.wait(10), Result())[1]  # noqa: E731
     with WireServer({"SLOW": slow}) as server:
@@ -543,7 +547,7 @@ def test_a_kill_before_its_statement_has_begun_ends_it_and_an_idle_one_ends_noth
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == []
         client.send_command(3, "Q")
-        until(lambda: held)  # no thread runs it yet
+        until(lambda: held)  # no thread course it yet
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == ["begun", "interrupted"]
         held.pop()()

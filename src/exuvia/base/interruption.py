@@ -96,6 +96,13 @@ def current() -> Interruption:
     return _here.interruption
 
 
+def exchange(interruption: Interruption | None) -> Interruption:
+    """From now on this thread runs a statement of that session, or of none; which it ran before."""
+    before = _here.interruption
+    _here.interruption = _Here.interruption if interruption is None else interruption
+    return before
+
+
 class running:  # noqa: N801  (used as the function it looks like)
     """with running(interruption): this thread runs a statement of that session.
 

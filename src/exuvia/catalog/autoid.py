@@ -30,11 +30,13 @@ counter of an older generation than the sequence's counts as never used.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from exuvia.base.aside import require_waiting
 from exuvia.base.errors import SchemaChanged
 from exuvia.base.mysql_errors import ErrAutoincReadFailed, ErrSequenceRunOut, ErrUnknownSequence
 from exuvia.base.types import Flag
@@ -45,6 +47,18 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import UNBOUNDED, Transaction
 
 KEPT = 1024  # sequences a node has values of
+
+
+@contextmanager
+def _taking(lock: threading.Lock) -> Iterator[None]:
+    """Who has it may be taking a block. Raises WouldWait."""
+    if not lock.acquire(blocking=False):
+        require_waiting()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Counter(NamedTuple):
@@ -96,7 +110,7 @@ class Sequences:
 
     def next(self, table_id: int) -> int:
         """The next value. Raises 4135, and 1146 where the sequence is gone."""
-        with self._lock:
+        with _taking(self._lock):
             with self._store.read() as txn:
                 found = self._from_block(txn, table_id)
             return self._refill(table_id) if found is None else found
@@ -115,7 +129,8 @@ class Sequences:
         return found
 
     def _refill(self, table_id: int) -> int:
-        """Take a block and its first value."""
+        """Take a block and its first value. Raises WouldWait."""
+        require_waiting()
 
         def take(txn: Transaction) -> tuple[int, ValueBlock]:
             table, info = _table(txn, table_id)
@@ -314,7 +329,7 @@ class IdAllocator:
         """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
         is gone; 1467."""
         block = self._block(table_id, kind, rule.epoch)
-        with block.lock:
+        with _taking(block.lock):
             last = spacing.last(block.next, count)
             if last > block.last:
                 self._refill(table_id, kind, block, last - block.next + 1, rule)
@@ -331,7 +346,7 @@ class IdAllocator:
     ) -> None:
         """`rebase` for each, one after another."""
         block = self._block(table_id, kind, rule.epoch)
-        with block.lock:
+        with _taking(block.lock):
             for value in values:
                 if value < block.next:
                     continue
@@ -382,7 +397,8 @@ class IdAllocator:
     def _change(
         self, table_id: int, kind: Kind, to: Callable[[int], int], most: int
     ) -> tuple[int, int]:
-        """(what stood, what stands now). Raises 1467, SchemaChanged."""
+        """(what stood, what stands now). Raises 1467, SchemaChanged, WouldWait."""
+        require_waiting()
         key, revision = keys.meta(kind, table_id), keys.revision(table_id)
 
         def take(txn: Transaction) -> tuple[int, int] | None:

@@ -678,6 +678,11 @@ class Transaction:
         """Whether a commit would change the store."""
         return bool(self._writes or self._locked)
 
+    @property
+    def write_count(self) -> int:
+        """How many keys a commit would write or validate as locked."""
+        return len(self._writes) + len(self._locked)
+
     def packet(self) -> Packet:
         """The transaction as data."""
         requirements = [*self._requirements.values(), *self._unlocked()]

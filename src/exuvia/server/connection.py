@@ -3,9 +3,10 @@
     greeting -> [TLS] -> login, authentication -> commands
                 HANDSHAKE_S for all of that       as long as the client likes
 
-    a quick command     runs here at once: no thread hop, no queue
+    a short read        runs here at once: no thread hop, no queue
+    a short write       runs here; while its commit is made it steps aside for others
     any other           runs in the pool; chunks come back by the loop, a slow reader holds them up
-    a quick one that    is run again in the pool: it has to wait for a row lock
+    one that would      is run again in the pool: it has to wait for a row lock, say
     a client that goes  its session is closed (rolled back) as soon as nothing of it runs
 
 Commands of one connection are answered strictly one after the other; those that arrive meanwhile
@@ -30,9 +31,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from exuvia.base.aside import Aside
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
@@ -46,7 +49,7 @@ from exuvia.server.processes import Connections
 from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded, refusal
 from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks
 from exuvia.sql.privileges.accounts import Accounts
-from exuvia.sql.statement.context import SessionApi
+from exuvia.sql.statement.context import Course, SessionApi
 
 HANDSHAKE_S = 10.0
 HANDSHAKE_BYTES = 1 << 16
@@ -346,35 +349,64 @@ class Connection(asyncio.Protocol):
                 self._start(task, outgoing)
 
     def _start(self, task: CommandTask, outgoing: Outgoing) -> None:
-        metrics = self.parts.metrics
         assert self.statements is not None
         with self._turn:
             self.statements.session.begin_command()
             self.task = task
         self.since = started = self.parts.clock.monotonic()
-        if not task.quick:
+        answered: bool | None = False
+        if task.course is Course.AT_ONCE:
+            answered = self._answer(task, outgoing)
+        elif task.course is Course.ASIDE:
+            self._busy = True
+            answer = partial(self._answer, task, outgoing)
+            over = partial(self._come_back, task, outgoing, started)
+            answered = Aside(answer, over, self._loop.call_soon_threadsafe).begin()
+            if answered is None:
+                return
+            self._busy = False
+        if not answered:
             self._busy = True
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
-        try:
-            for chunk in task.work(outgoing):
-                self._transport.write(chunk)
-        except WouldWait:  # nothing was answered yet
-            self._busy = True
-            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
-            return
-        except Exception as error:  # whatever it was, the client gets an answer
-            self._transport.write(refusal(error, outgoing, metrics.failed))
         with self._turn:
             self.task = None
+        self._observe(task, started)
+
+    def _answer(self, task: CommandTask, outgoing: Outgoing) -> bool:
+        """Run it and send the answer; False for who has to wait: nothing was answered yet."""
+        try:
+            for chunk in task.work(outgoing):
+                self._send(chunk)
+        except WouldWait:
+            return False
+        except Exception as error:  # whatever it was, the client gets an answer
+            self._send(refusal(error, outgoing, self.parts.metrics.failed))
+        return True
+
+    def _send(self, chunk: bytearray) -> None:
+        if not self._gone:
+            self._transport.write(chunk)
+
+    def _come_back(
+        self, task: CommandTask, outgoing: Outgoing, started: float, answered: bool
+    ) -> None:
+        """A command that had stepped aside is over, or has to be run again in the pool."""
+        if not answered:
+            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
+            return
+        self._observe(task, started)
+        self._finish(None)
+
+    def _observe(self, task: CommandTask, started: float) -> None:
+        assert self.statements is not None
         changed_schema = self.statements.session.changed_schema
-        metrics.observe(task.kind, self.parts.clock.monotonic() - started, changed_schema)
+        took_s = self.parts.clock.monotonic() - started
+        self.parts.metrics.observe(task.kind, took_s, changed_schema)
 
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
-        metrics = self.parts.metrics
-        assert self.statements is not None
-        chunks = guarded(task.work, outgoing, metrics.failed)
+        chunks = guarded(task.work, outgoing, self.parts.metrics.failed)
         last = next(chunks, None)
         for chunk in chunks:
             if last is not None and not self._hand_over(last):
@@ -382,8 +414,7 @@ class Connection(asyncio.Protocol):
                 chunks.close()
                 break
             last = chunk
-        changed_schema = self.statements.session.changed_schema
-        metrics.observe(task.kind, self.parts.clock.monotonic() - started, changed_schema)
+        self._observe(task, started)
         self._loop.call_soon_threadsafe(self._finish, last)
 
     def _hand_over(self, chunk: bytearray) -> bool:
@@ -398,8 +429,7 @@ class Connection(asyncio.Protocol):
 
     def _write(self, chunk: bytearray) -> None:
         self._ahead.release()
-        if not self._gone:
-            self._transport.write(chunk)
+        self._send(chunk)
 
     def _finish(self, chunk: bytearray | None) -> None:
         self._busy = False
@@ -452,7 +482,7 @@ class Connection(asyncio.Protocol):
             outgoing.add(line.encode())
             yield outgoing.take()
 
-        return CommandTask(True, "statistics", "", work)
+        return CommandTask(Course.AT_ONCE, "statistics", "", work)
 
     def change_user(self, payload: bytes) -> CommandTask:
         """COM_CHANGE_USER: who cannot prove to be that user is sent away."""
@@ -466,7 +496,7 @@ class Connection(asyncio.Protocol):
                 self._refuse_and_close(explain(error), outgoing.sequence)
             yield outgoing.take()
 
-        return CommandTask(True, "change user", "", work)
+        return CommandTask(Course.AT_ONCE, "change user", "", work)
 
     def reset(self, database: str) -> CommandTask:
         """COM_RESET_CONNECTION: the same user and database, a new session."""
@@ -478,7 +508,7 @@ class Connection(asyncio.Protocol):
             outgoing.add(packets.ok(0, 0, packets.AUTOCOMMIT, 0))
             yield outgoing.take()
 
-        return CommandTask(True, "reset", "", work)
+        return CommandTask(Course.AT_ONCE, "reset", "", work)
 
 
 def _kill(client: Connection, statements: Statements, payload: bytes) -> CommandTask:
@@ -494,8 +524,12 @@ _COMMANDS: dict[int, Callable[[Connection, Statements, bytes], CommandTask | Non
     0x09: lambda client, statements, payload: client.statistics(),
     0x0A: lambda client, statements, payload: statements.query(b"SHOW PROCESSLIST"),
     0x0C: _kill,
-    0x0D: lambda client, statements, payload: CommandTask(True, "debug", "", statements.ended),
-    0x0E: lambda client, statements, payload: CommandTask(True, "ping", "", statements.done),
+    0x0D: lambda client, statements, payload: CommandTask(
+        Course.AT_ONCE, "debug", "", statements.ended
+    ),
+    0x0E: lambda client, statements, payload: CommandTask(
+        Course.AT_ONCE, "ping", "", statements.done
+    ),
     0x11: lambda client, statements, payload: client.change_user(payload),
     0x16: lambda client, statements, payload: statements.prepare(payload),
     0x17: lambda client, statements, payload: statements.execute(payload),

@@ -37,7 +37,7 @@ from exuvia.server.packets import Login, Outgoing, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result
-from exuvia.sql.statement.context import SessionApi
+from exuvia.sql.statement.context import Course, SessionApi
 
 TRANSFER_BYTES = 4 << 20
 STALLED_S = 60.0
@@ -111,7 +111,7 @@ PREPARED_STATEMENTS = 16_382
 class CommandTask(NamedTuple):
     """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST."""
 
-    quick: bool
+    course: Course
     kind: str
     about: str
     work: Work
@@ -180,7 +180,7 @@ class Statements:
     def set_option(self, payload: bytes) -> CommandTask:
         """COM_SET_OPTION: whether a text may hold several statements."""
         self.several = payload[:2] == b"\0\0"
-        return CommandTask(True, "option", "", self.ended)
+        return CommandTask(Course.AT_ONCE, "option", "", self.ended)
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -190,11 +190,11 @@ class Statements:
         pieces = split(text)
         if len(pieces) == 1:
             session = self.session
-            quick = session.quick(text)
-            return CommandTask(quick, "query", text, lambda out: self._one(out, text))
+            course = session.course(text)
+            return CommandTask(course, "query", text, lambda out: self._one(out, text))
         if not self.several:
             raise syntax_error(text, text.index(pieces[1].strip()))
-        return CommandTask(False, "query", text, lambda out: self._many(out, pieces))
+        return CommandTask(Course.POOL, "query", text, lambda out: self._many(out, pieces))
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
         found = self._executed(text, outgoing)
@@ -241,12 +241,12 @@ class Statements:
     def use(self, payload: bytes) -> CommandTask:
         """COM_INIT_DB."""
         text = f"USE {quoted(self._decode(payload))}"
-        return CommandTask(True, "use", text, lambda out: self._one(out, text))
+        return CommandTask(Course.AT_ONCE, "use", text, lambda out: self._one(out, text))
 
     def fields(self, payload: bytes) -> CommandTask:
         """COM_FIELD_LIST: the columns of a table, for the completion of the mysql client."""
         text = f"SELECT * FROM {quoted(self._decode(payload.split(bytes(1))[0]))} LIMIT 0"
-        return CommandTask(False, "fields", text, lambda out: self._fields(out, text))
+        return CommandTask(Course.POOL, "fields", text, lambda out: self._fields(out, text))
 
     def _fields(self, outgoing: Outgoing, text: str) -> Chunks:
         found = self.session.execute(text)
@@ -280,7 +280,7 @@ class Statements:
     def prepare(self, payload: bytes) -> CommandTask:
         """COM_STMT_PREPARE."""
         text = self._decode(payload)
-        return CommandTask(False, "prepare", text, lambda out: self._prepare(out, text))
+        return CommandTask(Course.POOL, "prepare", text, lambda out: self._prepare(out, text))
 
     def _prepare(self, outgoing: Outgoing, text: str) -> Chunks:
         if len(self._prepared) >= PREPARED_STATEMENTS:
@@ -304,10 +304,10 @@ class Statements:
         statement = self._find(payload, "mysqld_stmt_execute")
         values = statement.read(payload, self._codec)
         statement.cursor, asks = None, wants_cursor(payload)
-        quick = self.session.quick(statement.prepared)
+        course = self.session.course(statement.prepared)
         text = statement.prepared.text
         return CommandTask(
-            quick, "execute", text, lambda o: self._execute(o, statement, values, asks)
+            course, "execute", text, lambda o: self._execute(o, statement, values, asks)
         )
 
     def _execute(
@@ -329,7 +329,7 @@ class Statements:
             count = int.from_bytes(payload[4:8], "little")
             yield from statement.cursor.fetch(count, outgoing, agreed, self.status)
 
-        return CommandTask(False, "fetch", statement.prepared.text, work)
+        return CommandTask(Course.POOL, "fetch", statement.prepared.text, work)
 
     def long_data(self, payload: bytes) -> None:
         """COM_STMT_SEND_LONG_DATA: no answer."""
@@ -340,7 +340,7 @@ class Statements:
     def reset(self, payload: bytes) -> CommandTask:
         """COM_STMT_RESET."""
         self._find(payload, "mysqld_stmt_reset").clear()
-        return CommandTask(True, "reset", "", self.done)
+        return CommandTask(Course.AT_ONCE, "reset", "", self.done)
 
     def forget(self, payload: bytes) -> None:
         """COM_STMT_CLOSE: no answer."""

@@ -5,7 +5,8 @@ every packet that has queued up meanwhile into *one* LMDB transaction, one after
 validated against what stands then, and each with a sequence of its own. A refused packet has
 written nothing, so it leaves nothing. After the commit the leader wakes every follower with its
 own result and hands the lead to the first who came since; nobody leads twice in a row, so
-nobody's latency is more than two transactions.
+nobody's latency is more than two transactions. Callers that step aside (base/aside.py) have no
+thread to lead with: one of the committer's own leads for them.
 
 Work that raises an ExuviaError has written nothing (see work); whatever else it raises, MemoryError
 for one, may have come in the middle of its writes. Then, and if the transaction itself fails (map
@@ -37,8 +38,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
+from queue import SimpleQueue
 from typing import Any
 
+from exuvia.base.aside import waiting
 from exuvia.base.errors import ExuviaError, OutcomeUnknown, StorageFailed, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
@@ -306,9 +309,10 @@ UNKNOWN = "the commit was interrupted; nobody knows whether it was applied; read
 class _Ticket:
     """One caller's work and, later, its outcome.
 
-    The gate is a bare lock: released when there is something to do."""
+    The gate is a bare lock: released when there is something to do. Who steps aside has none, and
+    is called."""
 
-    __slots__ = ("alone", "error", "gate", "leads", "result", "settled", "size", "work")
+    __slots__ = ("alone", "call", "error", "gate", "leads", "result", "settled", "size", "work")
 
     def __init__(self, work: Work, alone: bool, size: int = 1) -> None:
         self.work = work
@@ -319,6 +323,14 @@ class _Ticket:
         self.error: BaseException | None = None
         self.leads = False
         self.gate: threading.Lock | None = None
+        self.call: Callable[[], None] | None = None
+
+    def tell(self) -> None:
+        """It has its outcome."""
+        if self.gate is not None:
+            self.gate.release()
+        elif self.call is not None:
+            self.call()
 
     def outcome(self) -> Any:
         if self.error is not None:
@@ -338,6 +350,8 @@ class GroupCommitter:
         self._under_way: list[_Ticket] = []  # in LMDB's transaction; only its leader looks
         self._committing = False  # LMDB has been asked to commit it
         self._closed = ""
+        self._to_lead: SimpleQueue[_Ticket | None] = SimpleQueue()
+        self._leader: threading.Thread | None = None
 
     @property
     def waiting(self) -> int:
@@ -350,6 +364,10 @@ class GroupCommitter:
         Work that raises an ExuviaError must have written nothing, unless it is `alone`: in a
         transaction of its own."""
         ticket = _Ticket(work, alone, size)
+        here = waiting()
+        if here is not None:
+            here.until(partial(self._begin, ticket))
+            return ticket.outcome()
         with self._mutex:
             if self._busy:
                 ticket.gate = threading.Lock()
@@ -361,6 +379,38 @@ class GroupCommitter:
             self._follow(ticket, ticket.gate)
             if not ticket.leads:
                 return ticket.outcome()
+        self._lead(ticket)
+        return ticket.outcome()
+
+    def _begin(self, ticket: _Ticket, call: Callable[[], None]) -> None:
+        """Have it done; `call` when it has its outcome. Raises Unavailable."""
+        ticket.call = call
+        with self._mutex:
+            if self._closed:
+                raise Unavailable(self._closed)
+            if self._busy:
+                self._queue.append(ticket)
+                return
+            self._busy = True
+        self._have_led(ticket)
+
+    def _have_led(self, ticket: _Ticket) -> None:
+        if self._leader is None:
+            self._leader = threading.Thread(target=self._serve, name="commits", daemon=True)
+            self._leader.start()
+        self._to_lead.put(ticket)
+
+    def _serve(self) -> None:
+        """Lead for those who have no thread."""
+        while (ticket := self._to_lead.get()) is not None:
+            try:
+                self._lead(ticket)
+            except BaseException as error:  # it is for who waits
+                ticket.error = ticket.error or error
+            ticket.tell()
+
+    def _lead(self, ticket: _Ticket) -> None:
+        """Do it, and whatever queues up meanwhile."""
         batch = self._under_way = [ticket]
         self._committing = False
         try:
@@ -377,7 +427,6 @@ class GroupCommitter:
             raise
         finally:
             self._hand_over(batch)
-        return ticket.outcome()
 
     def _follow(self, ticket: _Ticket, gate: threading.Lock) -> None:
         try:
@@ -473,12 +522,14 @@ class GroupCommitter:
                 self._idle.notify_all()
         if following is not None and following.gate is not None:
             following.gate.release()
+        elif following is not None:
+            self._have_led(following)
         for ticket in batch[1:]:
-            if ticket.gate is not None:
-                ticket.gate.release()
+            ticket.tell()
 
     def close(self, why: str) -> None:
         """Wait for the commit under way; later ones raise Unavailable."""
         with self._mutex:
             self._closed = why
             self._idle.wait_for(lambda: not self._busy)
+        self._to_lead.put(None)

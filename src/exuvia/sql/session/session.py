@@ -48,7 +48,7 @@ from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.session.statement_registry import check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
-from exuvia.sql.statement.context import Context, Ready, Seen, VirtualTable
+from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, ShapedStatement
@@ -58,6 +58,8 @@ from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.insert import InsertAlike
 
+MOST_ASIDE = 256
+"""Writes of a transaction whose commit takes the wire's thread no longer than a statement does."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(
     r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
@@ -388,23 +390,34 @@ class Session:
 
     # -- what the server asks ----------------------------------------------------------------------
 
-    def quick(self, statement: str | Ready) -> bool:
-        """Whether executing it blocks on nothing: no commit, no schema change, no long scan."""
+    def course(self, statement: str | Ready) -> Course:
+        """Where it runs: short reads, and short writes, block on nothing, or on a commit."""
         text = statement if isinstance(statement, str) else statement.text
         head = text[:9].lstrip().upper()
         current = self.transactions.current
-        if head.startswith("SELECT") or (current is not None and head.startswith(_WRITES)):
+        reads = head.startswith("SELECT")
+        if reads or head.startswith(_WRITES):
             if not isinstance(statement, str):
-                return statement.short
-            if len(statement) >= MANY_ROWS and not head.startswith("SELECT"):
-                return False  # a look would cost as much as running it
-            shaped = self._look_up(statement)
-            return shaped is not None and isinstance(shaped.kept, KeptPlan) and shaped.kept.short
+                is_short = statement.short
+            elif len(statement) >= MANY_ROWS and not reads:
+                return Course.POOL  # a look would cost as much as running it
+            else:
+                shaped = self._look_up(statement)
+                kept = None if shaped is None else shaped.kept
+                is_short = isinstance(kept, KeptPlan) and kept.short
+            if not is_short:
+                return Course.POOL
+            return Course.AT_ONCE if reads else Course.ASIDE
         if head.startswith("ROLLBACK"):
-            return len(self.transactions.locker.keys) <= SHORT
+            is_short = len(self.transactions.locker.keys) <= SHORT
+            return Course.AT_ONCE if is_short else Course.POOL
         if head.startswith(("COMMIT", "BEGIN", "START")):
-            return current is None or not current.writes
-        return False
+            if current is None or not current.writes:
+                return Course.AT_ONCE
+            # an optimistic one waits for locks
+            is_short = current.pessimistic and current.txn.write_count <= MOST_ASIDE
+            return Course.ASIDE if is_short else Course.POOL
+        return Course.POOL
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long. Any thread."""

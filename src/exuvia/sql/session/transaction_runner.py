@@ -201,7 +201,7 @@ class TransactionRunner:
                     session.user_variables = dict(variables)
                     if isinstance(found, Exception):
                         failure = found
-                        session.services.store.back_off(attempt)
+                        self._back_off(attempt)
                     elif locks is not None:
                         locks.wait(found, session.check_interrupt)
             finally:
@@ -242,6 +242,13 @@ class TransactionRunner:
             return None
         finally:
             snapshot.close()
+
+    def _back_off(self, attempt: int) -> None:
+        """Raises WouldWait."""
+        services = self._session.services
+        if services.row_locks.is_unwaiting():
+            raise WouldWait
+        services.store.back_off(attempt)
 
     def look(
         self, work: Callable[[Context], Seen], parameters: Sequence[Value] = (), letters: str = ""
@@ -388,7 +395,7 @@ class TransactionRunner:
                 if found:
                     locks.wait(found, session.check_interrupt)
                 else:
-                    session.services.store.back_off(attempt)
+                    self._back_off(attempt)
         except (Conflict, Unavailable) as error:
             self.rollback()
             raise lost(error) if isinstance(error, Conflict) else error from None

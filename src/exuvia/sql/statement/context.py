@@ -16,6 +16,7 @@ rows are locked: for what writes or reads FOR UPDATE, and is not in an optimisti
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from exuvia.base.errors import Refused
@@ -70,6 +71,15 @@ class Ready(Protocol):
 
     def run(self, session: Any, values: Sequence[Value]) -> Result:
         """Execute with values for its `?`. Raises 1210."""
+
+
+class Course(IntEnum):
+    """Where a command runs: AT_ONCE it blocks on nothing; ASIDE on nothing but a commit of its own,
+    for which it steps aside (base/aside.py); all others in a thread of the POOL."""
+
+    POOL = 0
+    ASIDE = 1
+    AT_ONCE = 2
 
 
 class SessionApi(Protocol):
@@ -136,8 +146,8 @@ class SessionApi(Protocol):
 
     def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result: ...
 
-    def quick(self, statement: str | Ready) -> bool:
-        """Whether running it blocks on nothing."""
+    def course(self, statement: str | Ready) -> Course:
+        """Where to run it."""
 
     def begin_command(self) -> None:
         """From now on `interrupt` is for this command, whether its statement has begun or not."""

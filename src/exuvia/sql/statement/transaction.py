@@ -16,6 +16,7 @@ every commit (law 2); a member without a lease commits nothing (law 8).
 
 from typing import NamedTuple
 
+from exuvia.base.aside import stepping_aside
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
 from exuvia.base.mysql_errors import (
     ErrCantExecuteInReadOnlyTransaction,
@@ -338,7 +339,8 @@ class OpenTransaction:
                 services = self._services
                 if not services.member.serving(services.clock.monotonic()):
                     raise ErrInfoSchemaExpired()
-            self.txn.commit()
+            with stepping_aside():
+                self.txn.commit()
             if self._services.deltas is not None:
                 self._services.deltas.merge(self._ledger.sums())
         finally:

@@ -374,6 +374,10 @@ def _changes(
     return Assignments(pairs, source, visible, context, rules, in_turn=True)
 
 
+MOST_SHORT = 16
+"""Rows that are inserted no later than a statement that is short by its keys."""
+
+
 def plan(node: Insert, context: Context) -> KeptPlan | None:
     """The plan of INSERT ... VALUES; None for INSERT ... SELECT."""
     return None if node.rows is None else InsertValues(node, node.rows, context)
@@ -391,7 +395,8 @@ class InsertValues(KeptPlan):
     ) -> None:
         target = _target(node, context)
         super().__init__(target.table, node.table.db or "", node.table.name)
-        self.short = target.auto < 0 and not target.is_hidden_id
+        takes_each_id = target.table.info.auto_id_cache == 1  # and waits for it
+        self.short = len(rows) <= MOST_SHORT and not takes_each_id
         self._target = target
         self._names_columns = bool(node.columns)
         self._node = node
