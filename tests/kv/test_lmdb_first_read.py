@@ -14,6 +14,10 @@ class Overwritten:
 
     ended = 0
 
+    def id(self) -> int:
+        """A number that no reader had before."""
+        return -1
+
     def get(self, key: bytes) -> bytes:
         raise lmdb.CorruptedError("Located page was wrong type")
 

@@ -35,7 +35,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from exuvia.base.errors import SchemaChanged
+from exuvia.base.errors import SchemaChanged, WouldWait
 from exuvia.base.mysql_errors import ErrAutoincReadFailed, ErrSequenceRunOut, ErrUnknownSequence
 from exuvia.base.types import Flag
 from exuvia.catalog import meta
@@ -287,9 +287,11 @@ EVERY = Spacing()
 
 
 class IdAllocator:
-    """Thread-safe; one per process and store."""
+    """Thread-safe; one per process and store. `unwaiting` is the thread (its ident) that must never
+    wait here: WouldWait where another block is wanted, or somebody else is about to get one."""
 
     def __init__(self, store: Store) -> None:
+        self.unwaiting = 0
         self._store = store
         self._lock = threading.Lock()
         self._blocks: dict[tuple[int, str], tuple[int, _Block]] = {}  # with the epoch of each
@@ -312,15 +314,17 @@ class IdAllocator:
         spacing: Spacing = EVERY,
     ) -> int:
         """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
-        is gone; 1467."""
-        block = self._block(table_id, kind, rule.epoch)
-        with block.lock:
+        is gone; 1467; WouldWait."""
+        block = self._entered(table_id, kind, rule.epoch)
+        try:
             last = spacing.last(block.next, count)
             if last > block.last:
                 self._refill(table_id, kind, block, last - block.next + 1, rule)
                 last = spacing.last(block.next, count)
             block.next = last + 1
             return last - (count - 1) * spacing.increment
+        finally:
+            block.lock.release()
 
     def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: IdRule = PLAIN) -> None:
         """A row took `value` by itself: this node gives out neither it nor a smaller one."""
@@ -330,8 +334,8 @@ class IdAllocator:
         self, table_id: int, values: Iterable[int], kind: Kind = "auto", rule: IdRule = PLAIN
     ) -> None:
         """`rebase` for each, one after another."""
-        block = self._block(table_id, kind, rule.epoch)
-        with block.lock:
+        block = self._entered(table_id, kind, rule.epoch)
+        try:
             for value in values:
                 if value < block.next:
                     continue
@@ -339,6 +343,8 @@ class IdAllocator:
                     self._raise(table_id, kind, block, min(value, rule.last), rule)
                 else:
                     block.next = value + 1
+        finally:
+            block.lock.release()
 
     def peek(self, txn: Transaction, table_id: int, kind: Kind = "auto") -> int:
         """The id a node without a block would be given next; for SHOW."""
@@ -357,6 +363,15 @@ class IdAllocator:
             if known is None or known[0] != epoch:
                 known = self._blocks[table_id, kind] = epoch, _Block()
             return known[1]
+
+    def _entered(self, table_id: int, kind: Kind, epoch: int) -> _Block:
+        """The block for this thread alone, until its lock is released."""
+        block = self._block(table_id, kind, epoch)
+        if not block.lock.acquire(blocking=False):
+            if threading.get_ident() == self.unwaiting:
+                raise WouldWait
+            block.lock.acquire()
+        return block
 
     def _refill(self, table_id: int, kind: Kind, block: _Block, count: int, rule: IdRule) -> None:
         """Another block, behind the rest of this one if nobody took ids in between."""
@@ -382,7 +397,9 @@ class IdAllocator:
     def _change(
         self, table_id: int, kind: Kind, to: Callable[[int], int], most: int
     ) -> tuple[int, int]:
-        """(what stood, what stands now). Raises 1467, SchemaChanged."""
+        """(what stood, what stands now). Raises 1467, SchemaChanged, WouldWait."""
+        if threading.get_ident() == self.unwaiting:
+            raise WouldWait
         key, revision = keys.meta(kind, table_id), keys.revision(table_id)
 
         def take(txn: Transaction) -> tuple[int, int] | None:

@@ -246,6 +246,9 @@ class Transaction:
         self._later: dict[bytes, None] = {}
         self.undone = 0
         self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
+        self.seen_at: dict[object, int] = {}
+        """Of whoever looks something up once for each commit that is read: at which sequence."""
+        self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
         self._spans: list[tuple[int, int]] = [(0, snapshot.sequence)]  # position in _writes
         self.locks = True
@@ -284,6 +287,7 @@ class Transaction:
         if key in self._overlay:
             return self._overlay[key]
         raw = self.snapshot.get(key)
+        self._read = self.snapshot, key, raw  # the next look is mostly of a write to the same key
         return None if raw is None else raw[SEQUENCE_BYTES:]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -525,7 +529,9 @@ class Transaction:
 
     def _expect(self, key: bytes, anomaly: str) -> None:
         if (Unchanged, key) not in self._requirements:
-            raw = self.snapshot.get(key)
+            snapshot, last, raw = self._read
+            if last != key or snapshot is not self.snapshot:
+                raw = self.snapshot.get(key)
             sequence = 0 if raw is None else sequence_of(raw)
             self._requirements[Unchanged, key] = Unchanged(key, sequence, anomaly)
             if sequence > self.sequence:

@@ -156,10 +156,12 @@ class Front:
         named_locks = RowLocks(table, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         named_locks.unwaiting = row_locks.unwaiting
+        ids = IdAllocator(base.store)
+        ids.unwaiting = row_locks.unwaiting
         self._services = Services(
             store=base.store,
             schemas=base.schemas,
-            ids=IdAllocator(base.store),
+            ids=ids,
             submitter=submitter,
             locks=locks,
             member=base.member,

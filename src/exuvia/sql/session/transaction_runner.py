@@ -310,6 +310,9 @@ class TransactionRunner:
                 if isinstance(error, Closing):
                     self._wait_for_change(error)
                 failure = error
+            except WouldWait:
+                session.user_variables = variables
+                raise
             else:
                 current.answered = True
                 return result
