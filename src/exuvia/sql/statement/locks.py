@@ -93,17 +93,18 @@ class StatementLocks:
         self, txn: Transaction, mark: int = 0, expecting: Expected = BEGINNING
     ) -> bytes | None:
         """Take what the statement touched since then; see RowLocks.take."""
-        self._shares = True
-        for key in txn.shared_since(expecting):
-            if self.is_others(key, shared=True):
-                self._unkept = key
-                return key
         before = len(self._locker.keys)
-        sharing = txn.sharing_since(expecting)
-        if sharing:
-            blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
-            if blocked is not None:
-                return blocked
+        if txn.shares:
+            self._shares = True
+            for key in txn.shared_since(expecting):
+                if self.is_others(key, shared=True):
+                    self._unkept = key
+                    return key
+            sharing = txn.sharing_since(expecting)
+            if sharing:
+                blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
+                if blocked is not None:
+                    return blocked
         self._shares = False
         keys = txn.touched_since(mark, expecting)
         if self._given:
