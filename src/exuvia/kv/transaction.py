@@ -185,6 +185,9 @@ class Unread:
     def count(self, span: Span, most: int = -1) -> int:
         return self.take().count(span, most)
 
+    def require_open(self) -> None:
+        self.take().require_open()
+
     def in_use(self, running: bool) -> None:
         """As the snapshot, as soon as there is one."""
         self._running = running

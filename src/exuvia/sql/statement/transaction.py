@@ -161,7 +161,7 @@ class OpenTransaction:
         newest.in_use(True)  # until it is closed: it is the statement's alone
         self.first = self.txn.read_from(newest)
         try:
-            self.first.get(keys.FORMAT)  # it may have ended
+            self.first.require_open()
         except Unavailable:
             self.read_first()
             raise
