@@ -4,10 +4,11 @@ import threading
 
 import pytest
 
-from exuvia.base.errors import Refused, SchemaChanged
+from exuvia.base.errors import Refused, SchemaChanged, WouldWait
 from exuvia.catalog.autoid import BLOCK, LAST_ID, IdAllocator
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
+from support.serving import served
 
 
 @pytest.fixture
@@ -93,3 +94,41 @@ def test_the_last_id_is_the_last(store):
     txn = store.begin()
     assert ids.peek(txn, 55) == LAST_ID + 1
     txn.rollback()
+
+
+def test_a_thread_that_must_not_wait_takes_ids_in_hand_and_no_others(store):
+    ids = IdAllocator(store)
+    with pytest.raises(WouldWait):
+        served(lambda: ids.next(55))
+    with pytest.raises(WouldWait):
+        served(lambda: ids.rebase(55, 7))
+    ids.rebase(55, 7)
+    before = sequence(store)
+    assert served(lambda: [ids.next(55), ids.next(55)]) == [8, 9]
+    served(lambda: ids.rebase(55, 100))
+    assert served(lambda: ids.next(55)) == 101
+    with pytest.raises(WouldWait):
+        served(lambda: ids.rebase(55, 2 * BLOCK))
+    assert served(lambda: ids.next(55)) == 102
+    assert sequence(store) == before
+
+
+def test_a_thread_that_must_not_wait_does_not_wait_for_who_takes_a_block(store, monkeypatch):
+    ids = IdAllocator(store)
+    ids.next(55)
+    asked, may_go, honest = threading.Event(), threading.Event(), store.transact
+
+    def slow(*some):
+        asked.set()
+        assert may_go.wait(10)
+        return honest(*some)
+
+    monkeypatch.setattr(store, "transact", slow)
+    other = threading.Thread(target=lambda: ids.rebase(55, 2 * BLOCK))
+    other.start()
+    assert asked.wait(10)
+    with pytest.raises(WouldWait):
+        served(lambda: ids.next(55))
+    may_go.set()
+    other.join()
+    assert ids.next(55) == 2 * BLOCK + 1

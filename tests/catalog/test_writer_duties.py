@@ -386,3 +386,34 @@ def test_a_scan_by_the_clustered_key_reads_row_keys() -> None:
         assert [values for values, _ in found] == wanted
         assert [row for _, row in reader.scan(txn, each)] == [["a ", 1], ["b", 2]]
         txn.rollback()
+
+
+# -- the short ways --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [INT, BIGINT, text(), text(characters=2000)])
+@pytest.mark.parametrize("unique", [False, True])
+def test_a_key_of_one_part_is_what_the_general_way_makes(kind: Any, unique: bool) -> None:
+    index = numbered_index(2, [2], unique, S.PUBLIC)
+    form = planned(info_of([INT, kind, text()], [index], primary=[1])).form(index)
+    long = "x" * 1500 if kind.Flen > 1500 else "yz \x00"
+    for value in (None, long, "") if kind.Tp not in (INT.Tp, BIGINT.Tp) else (None, -5, 0, 7):
+        for handle in (ONE, TWO):
+            is_unique = unique and value is not None
+            expected = form.prefix + form.keys.encode([value]) + (b"" if is_unique else handle)
+            assert form.key([1, value, "c"], handle) == (expected, is_unique)
+
+
+def test_an_update_of_other_columns_makes_no_keys() -> None:
+    table = table_in(S.PUBLIC, unique=False)
+    store = store_of()
+    run(store, insert(table, 1, 5, "a"))
+    (form,) = table.forms
+    assert form.is_same([1, 5, "a"], [1, 5, "b"])
+    other = 10**6
+    assert not form.is_same([1, other, "a"], [1, int("1000000"), "a"]), "equal, not the same"
+    old = [1, 5, "a"]
+    run(store, lambda txn: writer.update(txn, table, ONE, old, [1, old[1], "b"]))
+    run(store, lambda txn: writer.update(txn, table, ONE, [1, 5, "b"], [1, other, "b"]))
+    run(store, lambda txn: writer.update(txn, table, ONE, [1, other, "b"], [1, 10**6, "c"]))
+    assert shown(store, table, unique=False) == "1000000:1"

@@ -63,6 +63,9 @@ class OtherSnapshot(InChunks):
         for keys, raws in self._snapshot.chunks(span, rows):
             yield keys, [laid_out(raw) for raw in raws]
 
+    def require_open(self) -> None:
+        self._snapshot.require_open()
+
     def in_use(self, running: bool) -> None:
         self._snapshot.in_use(running)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from exuvia.base.errors import Deposed, WouldWait
+from exuvia.base.errors import Deposed, Unavailable, WouldWait
 from exuvia.base.mysql_errors import ErrTableaccessDenied
 from exuvia.base.types import Value
 from exuvia.kv.lmdb.store import LmdbStore
@@ -385,3 +385,20 @@ def test_its_snapshot_is_given_back_whatever_happens(store: LmdbStore) -> None:
         run(session, "DROP TABLE n")
         assert error(session, point, (5,)) == (1146, "42S02")
         assert store.caretaker.client_views == 0
+
+
+def test_a_transaction_whose_snapshot_has_ended_writes_no_more(store: LmdbStore) -> None:
+    with World(store) as world:
+        session = world.session("")
+        run(session, "CREATE DATABASE d")
+        run(session, "USE d")
+        run(session, "CREATE TABLE n (id int PRIMARY KEY, c varchar(9))")
+        run(session, "INSERT INTO n VALUES (5, 'c')")
+        run(session, "BEGIN")
+        assert rows(session, "SELECT c FROM n WHERE id=5") == [["c"]]
+        for view in store.caretaker.views():
+            view.end("its time is over")
+        with pytest.raises(Unavailable, match="its time is over"):
+            session.execute("UPDATE n SET c = 'new' WHERE id=5")
+        assert session.current is None
+        assert rows(session, "SELECT c FROM n WHERE id=5") == [["c"]]

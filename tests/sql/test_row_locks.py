@@ -5,8 +5,10 @@ Sessions of one front; `Later` runs a statement in a thread, because it waits.
 
 import pytest
 
+from exuvia.base.errors import WouldWait
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
+from support.serving import served
 from support.world import Later, World, error, rows, run
 
 
@@ -248,3 +250,65 @@ def test_children_of_one_parent_do_not_wait_for_each_other(
     assert child.waits()
     run(session, "COMMIT")
     assert child.answer() == 1452
+
+
+# -- ids that were just given ----------------------------------------------------------------------
+
+
+def test_a_row_under_an_id_just_given_to_a_statement_alone_takes_no_lock(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(session, "CREATE TABLE given (id int AUTO_INCREMENT PRIMARY KEY, u int UNIQUE, v int)")
+    run(session, "INSERT INTO given (v) VALUES (1)")
+    locks, taken = world.services.row_locks, []
+    honest = locks.take
+    monkeypatch.setattr(locks, "take", lambda *some: taken.append(len(some[1])) or honest(*some))
+    run(session, "INSERT INTO given (v) VALUES (2)")
+    run(session, "INSERT INTO given (v) VALUES (3), (4)")
+    assert taken == [0, 0]
+    run(session, "INSERT INTO given (u, v) VALUES (1, 5)")
+    assert taken.pop() == 1, "the entry of a unique index is anybody's"
+    run(session, "INSERT INTO given (id, v) VALUES (20, 6)")
+    assert taken.pop() == 1, "an id of its own choice"
+    run(session, "REPLACE INTO given (v) VALUES (7)")
+    assert taken.pop() == 1
+    run(session, "BEGIN")
+    run(session, "INSERT INTO given (v) VALUES (8)")
+    assert taken.pop() == 1, "one that is not alone has it for long"
+    run(session, "COMMIT")
+    assert rows(session, "SELECT COUNT(*), MAX(id) FROM given") == [[8, 22]]
+
+
+def test_an_id_just_given_that_another_has_locked_is_waited_for(
+    session: Session, another: Session
+) -> None:
+    run(session, "CREATE TABLE given (id int AUTO_INCREMENT PRIMARY KEY, v int)")
+    run(session, "INSERT INTO given (v) VALUES (1)")
+    run(another, "BEGIN")
+    assert rows(another, "SELECT * FROM given WHERE id = 2 FOR UPDATE") == []
+    waits = Later(session, "INSERT INTO given (v) VALUES (2)")
+    assert waits.waits()
+    run(another, "INSERT INTO given VALUES (2, 20)")
+    run(another, "COMMIT")
+    assert waits.answer(), "it is run again, under another id"
+    assert rows(session, "SELECT * FROM given") == [[1, 1], [2, 20], [3, 2]]
+
+
+def test_ids_are_given_on_the_wires_thread_while_there_are_any(session: Session) -> None:
+    """What the statement evaluated before it was sent away is evaluated once."""
+    run(session, "CREATE TABLE given (id int AUTO_INCREMENT PRIMARY KEY, v int)")
+    put = "INSERT INTO given (v) VALUES (@n := @n + 1)"
+    run(session, "SET @n = 0")
+    run(session, put)
+    run(session, "ALTER TABLE given AUTO_INCREMENT = 100000")
+    run(session, "BEGIN")
+    far = "INSERT INTO given (id, v) VALUES (300000, @n := @n + 1)"
+    with pytest.raises(WouldWait):
+        served(lambda: session.execute(far))
+    assert rows(session, "SELECT @n") == [[1]]
+    run(session, put)
+    served(lambda: run(session, put))
+    run(session, "COMMIT")
+    with pytest.raises(WouldWait):
+        served(lambda: session.execute(far))
+    assert rows(session, "SELECT @n, v FROM given") == [[3, 1], [3, 2], [3, 3]]

@@ -5,54 +5,22 @@ begun(work)    work of a session, begun as the wire begins it
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from exuvia.base import interruption
-from exuvia.base.aside import Aside, stepping_aside
+from exuvia.base.aside import stepping_aside
 from exuvia.base.errors import Unavailable, WouldWait
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Course
 from support.node_processes import until
+from support.serving import WAIT_S, Serving
 from support.world import World, error, rows, run
-
-WAIT_S = 20
-
-
-class Serving:
-    """One thread, this one, that serves several sessions."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[Any] = []
-        self._come: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def begin(self, work: Callable[[], Any]) -> bool:
-        """Whether it stepped aside."""
-
-        def kept() -> Any:
-            try:
-                return (work(),)
-            except Exception as failure:  # it is looked at by the test
-                return (failure,)
-
-        def over(found: tuple[Any]) -> None:
-            self.outcomes.append(found[0])
-
-        found = Aside(kept, over, self._come.put).begin()
-        if found is not None:
-            over(found)
-        return found is None
-
-    def go_on(self, number: int) -> None:
-        """Until so many have an outcome."""
-        while len(self.outcomes) < number:
-            self._come.get(timeout=WAIT_S)()
 
 
 @pytest.fixture

@@ -327,7 +327,7 @@ class IdAllocator:
         spacing: Spacing = EVERY,
     ) -> int:
         """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
-        is gone; 1467."""
+        is gone; 1467; WouldWait."""
         block = self._block(table_id, kind, rule.epoch)
         with _taking(block.lock):
             last = spacing.last(block.next, count)

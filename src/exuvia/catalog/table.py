@@ -119,7 +119,18 @@ CUT_HANDLES = (
 class IndexForm:
     """One index, ready to make keys. `positions` are those of its parts in the table's columns."""
 
-    __slots__ = ("duty", "info", "keys", "positions", "prefix", "types", "unique", "wraps")
+    __slots__ = (
+        "_encode_one",
+        "_only",
+        "duty",
+        "info",
+        "keys",
+        "positions",
+        "prefix",
+        "types",
+        "unique",
+        "wraps",
+    )
 
     def __init__(self, info: IndexInfo, table: TableInfo, physical_id: int) -> None:
         self.info = info
@@ -136,10 +147,22 @@ class IndexForm:
         self.wraps = any(part.exuvia_using_changing_type for part in info.idx_cols)
         lengths = [part.length for part in info.idx_cols]
         self.keys = KeyForm(list(zip(self.types, lengths, strict=True)), VALUES_BYTES)
+        self._only = self.positions[0]
+        is_plain = not (self.unique or self.wraps) and len(self.positions) == 1
+        self._encode_one = self.keys.one if is_plain else None
+
+    def is_same(self, old: Row, new: Row) -> bool:
+        """Whether its key is certainly the same in both rows: they have the same objects. Values
+        that are only equal may have keys of their own."""
+        if self._encode_one is not None:
+            return old[self._only] is new[self._only]
+        return all(old[position] is new[position] for position in self.positions)
 
     def key(self, row: Row, handle: bytes) -> tuple[bytes, bool]:
         """The entry's key, and whether it is a unique one (no part is NULL): then it does not end
         in the handle."""
+        if self._encode_one is not None:
+            return self.prefix + self._encode_one(row[self._only]) + handle, False
         values = [row[position] for position in self.positions]
         if self.wraps:
             values = [wrapped(v, kind) for v, kind in zip(values, self.types, strict=True)]

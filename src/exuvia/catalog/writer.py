@@ -128,7 +128,10 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     if moved != handle and txn.get(table.row_prefix + moved) is not None:
         raise _primary_taken(table, new_row, table.row_prefix + moved, moved)
     removed, added = [], []
+    stays = moved == handle
     for form in table.forms:
+        if stays and form.is_same(old_row, new_row):
+            continue
         before, after = form.key(old_row, handle), form.key(new_row, moved)
         if before != after or (moved != handle and before[1]):
             removed.append((form, *before))

@@ -146,6 +146,9 @@ class _View(InChunks):
         while part := list(islice(pairs, rows)):
             yield [key for key, _ in part], [raw for _, raw in part]
 
+    def require_open(self) -> None:
+        self._base.require_open()
+
     def in_use(self, running: bool) -> None:
         self._base.in_use(running)
 

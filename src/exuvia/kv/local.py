@@ -72,6 +72,9 @@ class LocalSnapshot:
         """How many keys."""
         return self._of(span.start).count(span, most)
 
+    def require_open(self) -> None:
+        self._shared.require_open()
+
     def in_use(self, running: bool) -> None:
         self._shared.in_use(running)
 

@@ -378,6 +378,9 @@ class Snapshot(Protocol):
     def sequences(self, raws: "Sequence[bytes] | RawRun") -> NDArray[np.uint64]:
         """The sequences of the commits that raw values are of."""
 
+    def require_open(self) -> None:
+        """Raises Unavailable once it has ended."""
+
     def in_use(self, running: bool) -> None:
         """A statement runs on it, or no longer: what a statement runs on is not idle."""
 
@@ -426,6 +429,9 @@ class StampedValues(InChunks):
 
     __slots__ = ()
     skip = SEQUENCE_BYTES
+
+    def require_open(self) -> None:
+        """Nothing, where views end with their users."""
 
     def sequences(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
         if isinstance(raws, RawRun):

@@ -185,6 +185,9 @@ class Unread:
     def count(self, span: Span, most: int = -1) -> int:
         return self.take().count(span, most)
 
+    def require_open(self) -> None:
+        self.take().require_open()
+
     def in_use(self, running: bool) -> None:
         """As the snapshot, as soon as there is one."""
         self._running = running
@@ -246,6 +249,9 @@ class Transaction:
         self._later: dict[bytes, None] = {}
         self.undone = 0
         self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
+        self.seen_at: dict[object, int] = {}
+        """Of whoever looks something up once for each commit that is read: at which sequence."""
+        self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
         self._spans: list[tuple[int, int]] = [(0, snapshot.sequence)]  # position in _writes
         self.locks = True
@@ -284,6 +290,7 @@ class Transaction:
         if key in self._overlay:
             return self._overlay[key]
         raw = self.snapshot.get(key)
+        self._read = self.snapshot, key, raw  # the next look is mostly of a write to the same key
         return None if raw is None else raw[SEQUENCE_BYTES:]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -414,12 +421,14 @@ class Transaction:
             after: bytes | None = payload
         else:
             after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
-        known = key in self._overlay
-        if not known:
+        overlay = self._overlay
+        if key in overlay:
+            self._before.append((True, overlay[key]))
+        else:
+            self._before.append(_NOTHING)
             self._unsorted.append(key)
-        self._before.append((known, self._overlay.get(key)))
-        self._overlay[key] = after
-        self._writes.append(Write(kind, key, payload))
+        overlay[key] = after
+        self._writes.append(_new_write((kind, key, payload)))
         self.size += size
 
     def put_new(
@@ -524,10 +533,13 @@ class Transaction:
                 self._sharing.add(key)
 
     def _expect(self, key: bytes, anomaly: str) -> None:
-        if (Unchanged, key) not in self._requirements:
-            raw = self.snapshot.get(key)
+        required = Unchanged, key
+        if required not in self._requirements:
+            snapshot, last, raw = self._read
+            if last != key or snapshot is not self.snapshot:
+                raw = self.snapshot.get(key)
             sequence = 0 if raw is None else sequence_of(raw)
-            self._requirements[Unchanged, key] = Unchanged(key, sequence, anomaly)
+            self._requirements[required] = _new_unchanged((key, sequence, anomaly))
             if sequence > self.sequence:
                 self._later[key] = None
             if self.snapshot.sequence > self._newest:
@@ -602,6 +614,11 @@ class Transaction:
         if len(self._raised) > expecting[1]:
             keys += [key for key, _ in self._raised[expecting[1] :] if key not in sharing]
         return keys
+
+    @property
+    def shares(self) -> bool:
+        """Whether it requires or locks anything that others may too."""
+        return bool(self._shared or self._sharing)
 
     def shared_since(self, expecting: Expected) -> list[bytes]:
         """Keys required since then that others may require too: nobody may write them."""
@@ -710,18 +727,15 @@ class Transaction:
     def _unlocked(self) -> list[Requirement]:
         """What was held was locked by nobody else meanwhile, by table."""
         tables: dict[bytes, dict[tuple[int, tuple[bytes, ...]], list[bytes]]] = {}
-        if len(self._spans) == 1 and not self._locked:  # one snapshot: most transactions
-            since = self._spans[0][1]
-            held: dict[bytes, list[bytes]] = {}
-            for kind, key, _ in self._writes:
+        writes, end = self._writes, len(self._writes)
+        held: dict[tuple[bytes, int], list[bytes]] = {}
+        for begin, since in reversed(self._spans):
+            for kind, key, _ in writes[begin:end]:
                 if kind in HOLDING and key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE:
-                    held.setdefault(lock_header(key), []).append(key)
-            return [
-                Unlocked(header, [HeldKeys(since, BOTH, keys)]) for header, keys in held.items()
-            ]
-        for since, (_, key, _) in self._held():
-            groups = tables.setdefault(lock_header(key), {})
-            groups.setdefault((since, BOTH), []).append(key)
+                    held.setdefault((key[:KIND_AT], since), []).append(key)
+            end = begin
+        for (_, since), keys in held.items():
+            tables.setdefault(lock_header(keys[0]), {})[since, BOTH] = keys
         for key, lock in self._locked.items():
             groups = tables.setdefault(lock_header(key), {})
             modes = BOTH if lock.exclusive and not lock.alone_since else (UPDATE,)

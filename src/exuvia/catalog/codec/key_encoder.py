@@ -234,6 +234,11 @@ class KeyForm:
         self.exact = sum(most_bytes(*part) for part in parts) <= limit - HASH_BYTES
         self.faithful = all(is_faithful(*part) for part in parts)
 
+    @property
+    def one(self) -> Callable[[Value], bytes] | None:
+        """What encodes the value of a key of one part that is never cut; None for any other."""
+        return self._encoders[0] if self.exact and len(self._encoders) == 1 else None
+
     def whole(self, values: Sequence[Value]) -> bytes:
         """All values (or the first few), not cut."""
         return b"".join([encode(v) for encode, v in zip(self._encoders, values, strict=False)])

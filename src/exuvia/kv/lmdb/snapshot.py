@@ -280,6 +280,10 @@ class LmdbSnapshot(StampedValues):
         self.end("the snapshot is closed")
         self._forget(self.number)
 
+    def require_open(self) -> None:
+        with self._lock:
+            self._live()
+
     def in_use(self, running: bool) -> None:
         self._in_use = running
         self._touched = True

@@ -204,6 +204,9 @@ class TransactionRunner:
                         self._back_off(attempt)
                     elif locks is not None:
                         locks.wait(found, session.check_interrupt)
+            except WouldWait:
+                session.user_variables = variables
+                raise
             finally:
                 self._release()
             raise failure or ErrLockDeadlock()
@@ -317,6 +320,9 @@ class TransactionRunner:
                 if isinstance(error, Closing):
                     self._wait_for_change(error)
                 failure = error
+            except WouldWait:
+                session.user_variables = variables
+                raise
             else:
                 current.answered = True
                 return result

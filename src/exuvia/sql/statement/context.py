@@ -359,18 +359,28 @@ class Context(Env):
         session = self._session
         if session.temporary is None and session.rights.everything:
             place = (database or session.database).lower(), name.lower()
-            get = self.txn.get
-            (own, revision), (home, home_revision) = table.marks
             if (
                 place == table.place
-                and get(own) == revision
-                and get(home) == home_revision
+                and self._stands(table)
                 and (not self.held or self.held.get(place, table.info.id) == table.info.id)
             ):
                 if self.reading is not None:
                     self.reading(table)
                 return True
         return self.table(database, name) is table
+
+    def _stands(self, table: Table) -> bool:
+        """Whether its revision and its database's are those of what is read now: looked up once for
+        each commit that the transaction reads. Sessions write no revisions."""
+        txn = self.txn
+        if txn.seen_at.get(table) == txn.snapshot.sequence:
+            return True
+        get = txn.get
+        (own, revision), (home, home_revision) = table.marks
+        if get(own) != revision or get(home) != home_revision:
+            return False
+        txn.seen_at[table] = txn.snapshot.sequence
+        return True
 
     def _held_table(self, database: str, name: str) -> Table | None:
         """The table that this transaction has written under that name. It may be on its way out,

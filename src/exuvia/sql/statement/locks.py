@@ -16,6 +16,10 @@ and not taken; a parent that goes meanwhile is found by the commit. What it says
 overrides the session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and
 SKIP LOCKED asks `is_others` for each row.
 
+A row whose id was just given to a statement alone is not locked: who is to wait for it cannot know
+of it yet. Where another holds that key already (an id of its own choice) it is waited for as ever.
+Who comes to the key in the moment between is met by the commit (decision 039).
+
 GET_LOCK and its kin: locks that have names, taken by sessions of any node, and SLEEP.
 
 A lock is held until its session lets go of it as often as it took it, or ends. They are the row
@@ -47,6 +51,7 @@ class StatementLocks:
 
     __slots__ = (
         "_before",
+        "_given",
         "_locker",
         "_locks",
         "_newest",
@@ -64,6 +69,7 @@ class StatementLocks:
         self._newest = newest
         self._locker = locker
         self._before = len(locker.keys)
+        self._given: list[bytes] = []
         self._seen = self._others = 0
         self._shares = False  # what it last met in its way, it wanted to share
         self._unkept = b""  # it is waited for and not taken
@@ -72,6 +78,12 @@ class StatementLocks:
     def look(self) -> None:
         """To be called right before the snapshot is taken."""
         self._seen, self._others = self._locks.now, self._locks.others_commits
+        self._given.clear()
+
+    def given(self, key: bytes) -> None:
+        """A row that this statement, which is a transaction alone, has put under an id that was
+        just given to it: nobody knows of the row before the commit."""
+        self._given.append(key)
 
     def is_others(self, key: bytes, shared: bool = False) -> bool:
         """Whether another session holds the key now, in the way of who wants it alone or shared."""
@@ -81,19 +93,24 @@ class StatementLocks:
         self, txn: Transaction, mark: int = 0, expecting: Expected = BEGINNING
     ) -> bytes | None:
         """Take what the statement touched since then; see RowLocks.take."""
-        self._shares = True
-        for key in txn.shared_since(expecting):
-            if self.is_others(key, shared=True):
-                self._unkept = key
-                return key
         before = len(self._locker.keys)
-        sharing = txn.sharing_since(expecting)
-        if sharing:
-            blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
-            if blocked is not None:
-                return blocked
+        if txn.shares:
+            self._shares = True
+            for key in txn.shared_since(expecting):
+                if self.is_others(key, shared=True):
+                    self._unkept = key
+                    return key
+            sharing = txn.sharing_since(expecting)
+            if sharing:
+                blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
+                if blocked is not None:
+                    return blocked
         self._shares = False
-        blocked = self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
+        keys = txn.touched_since(mark, expecting)
+        if self._given:
+            given = frozenset(self._given)
+            keys = [key for key in keys if key not in given or self.is_others(key)]
+        blocked = self._locks.take(self._locker, keys, self._seen)
         if blocked is None and self._others != self._locks.others_commits:
             # another front has committed: whether it has changed what was newly taken
             newly = self._locker.keys[before:]

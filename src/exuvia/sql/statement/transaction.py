@@ -162,7 +162,7 @@ class OpenTransaction:
         newest.in_use(True)  # until it is closed: it is the statement's alone
         self.first = self.txn.read_from(newest)
         try:
-            self.first.get(keys.FORMAT)  # it may have ended
+            self.first.require_open()
         except Unavailable:
             self.read_first()
             raise
@@ -319,6 +319,8 @@ class OpenTransaction:
         one revision late if its commit is in time, and not later."""
         snapshot = self._services.store.snapshot()
         try:
+            if snapshot.sequence == self.txn.seen_at.get(table):
+                return  # nobody has committed since the table was seen to be this
             raw = snapshot.get(keys.revision(table.info.id))
         finally:
             snapshot.close()

@@ -88,6 +88,8 @@ from exuvia.sql.write.strictness import (
 )
 
 READ_ROW = "\x01read row"
+MOST_SHORT_ROWS = 16
+"""Inserted no later than a statement that is short by its keys."""
 
 
 # -- INSERT .. SELECT .. ON DUPLICATE KEY UPDATE ---------------------------------------------------
@@ -282,6 +284,11 @@ class InsertTarget:
             if bits:
                 self.greatest_id = (1 << (bits if kind.unsigned else bits - 1)) - 1
         self.is_hidden_id = not table.handle_positions
+        self.ids_are_handles = (
+            table.info.pk_is_handle
+            and table.handle_positions == (self.auto,)
+            and not (table.handle_is_unsigned or table.is_partitioned)
+        )
         self._template, self._sources = _others(table, frozenset(positions), self.auto)
 
     @property
@@ -374,10 +381,6 @@ def _changes(
     return Assignments(pairs, source, visible, context, rules, in_turn=True)
 
 
-MOST_SHORT = 16
-"""Rows that are inserted no later than a statement that is short by its keys."""
-
-
 def plan(node: Insert, context: Context) -> KeptPlan | None:
     """The plan of INSERT ... VALUES; None for INSERT ... SELECT."""
     return None if node.rows is None else InsertValues(node, node.rows, context)
@@ -395,8 +398,10 @@ class InsertValues(KeptPlan):
     ) -> None:
         target = _target(node, context)
         super().__init__(target.table, node.table.db or "", node.table.name)
-        takes_each_id = target.table.info.auto_id_cache == 1  # and waits for it
-        self.short = len(rows) <= MOST_SHORT and not takes_each_id
+        # ids that have run out are waited for in the pool; not where that is in each statement
+        self.short = len(rows) <= MOST_SHORT_ROWS and (
+            target.table.info.auto_id_cache != 1 or (target.auto < 0 and not target.is_hidden_id)
+        )
         self._target = target
         self._names_columns = bool(node.columns)
         self._node = node
@@ -665,6 +670,8 @@ class RowInserter:
         self._duplicates = 0
         self._zero_is_an_id = context.session.settings.zero_is_an_id
         self._writer = RowWriter(self._table, context, target.partitions)
+        is_alone = target.ids_are_handles and policy == "insert" and not context.txn.locks
+        self._alone = context.locks if is_alone else None
 
     def reserve(self, rows: int) -> None:
         """Take consecutive ids for a statement of several rows that names none."""
@@ -738,6 +745,8 @@ class RowInserter:
                 self._writer.insert(row, handle)
                 self._affected += 1
                 self._first_id = self._first_id or given
+                if given and self._alone is not None:
+                    self._alone.given(self._table.row_prefix + keys.i64(given))
             except Duplicate as taken:
                 if self._policy == "insert":
                     raise
