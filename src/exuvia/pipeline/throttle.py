@@ -257,7 +257,7 @@ class Aim(NamedTuple):
     least: float
 
 
-_BESIDE_S = 0.01
+_BESIDE_S = 0.005
 _RISE = 0.05  # a look
 _HOLD_LOOKS = 2  # after a fall: what was measured before it is still in the window
 

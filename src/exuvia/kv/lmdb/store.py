@@ -49,8 +49,8 @@ from exuvia.kv.validate import Arranged, arrange
 
 CLOSED = "the store is closed"
 FRESH_ATTEMPTS = 10
-GIVES_WAY_S = 0.003
-"""A chain of bulks goes on for so long although others wait: about what its sync takes."""
+GIVES_WAY_S = 0.001
+"""A chain of bulks goes on for so long although others wait: its sync takes longer than that."""
 
 log = logging.getLogger(__name__)
 
