@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from exuvia.base.clock import ManualClock
-from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable, WouldWait
 from exuvia.catalog import meta, reader
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.bootstrap import FORMAT_VERSION, bootstrap
@@ -219,7 +219,7 @@ class ForeignKeyClient:
             return 0.1
         try:
             self._act(now)
-        except (Refused, Conflict, Deposed, Unavailable) as error:
+        except (Refused, Conflict, Deposed, Unavailable, WouldWait) as error:
             self._note(f"{self._session.statement}: {error!r}")
         if len(self._done) == self._wanted and self._random.random() < LINGERS:
             return self._random.random() * LINGERS_S
