@@ -16,7 +16,7 @@ from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.codec.key_encoder import HASH_BYTES, VALUES_BYTES, KeyForm, most_bytes
 from exuvia.catalog.collation import collation, compare
 from exuvia.kv import keys
-from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES
+from exuvia.kv.packet import LONGEST_KEY, STAMP_BYTES
 from support.tables import (
     BIGINT,
     BLOB,
@@ -160,7 +160,7 @@ def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
     """Every index's keys, vectorised, are those of each row."""
     places = [table.row_prefix + handle for handle in handles]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
-    columns = row_batch.decode(table, places, raws, SEQUENCE_BYTES)
+    columns = row_batch.decode(table, places, raws, STAMP_BYTES)
     for each in table.info.indexes:
         if each.exuvia_clustered:
             continue
@@ -220,7 +220,7 @@ def test_texts_of_one_width_have_each_rows_keys(named: str, data: st.DataObject)
     both_ways(table, rows, [keys.i64(row[0]) for row in rows])
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
     places = [table.row_prefix + keys.i64(n) for n in range(len(rows))]
-    columns = row_batch.decode(table, places, raws, SEQUENCE_BYTES)
+    columns = row_batch.decode(table, places, raws, STAMP_BYTES)
     made = row_batch.index_keys(table, table.info.index("i2"), columns).keys
     if alphabet == "abZ09-_":
         assert not isinstance(made, list)
@@ -251,7 +251,7 @@ def test_numbers_give_keys_of_one_width_in_one_array() -> None:
     rows = [[n, n * 7 - 9, n] for n in range(5)]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
     columns = row_batch.decode(
-        table, [table.row_prefix + keys.i64(n) for n in range(5)], raws, SEQUENCE_BYTES, [1, 2]
+        table, [table.row_prefix + keys.i64(n) for n in range(5)], raws, STAMP_BYTES, [1, 2]
     )
     plain, unique = (
         row_batch.index_keys(table, table.info.index(i), columns) for i in ("i2", "i3")

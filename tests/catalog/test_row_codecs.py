@@ -15,7 +15,7 @@ from exuvia.catalog.columns import vector_of
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
-from exuvia.kv.packet import SEQUENCE_BYTES, RawRun
+from exuvia.kv.packet import STAMP_BYTES, RawRun
 from support.tables import (
     BIGINT,
     DECIMAL,
@@ -83,13 +83,13 @@ def test_rows_without_null_decode_by_one_call_as_others_do(named: str, data: st.
 @settings(max_examples=40, deadline=None)
 def test_many_rows_decode_as_each_does(rows: list[list[Any]]) -> None:
     table = table_of(FIELDS)
-    columns = row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES)
+    columns = row_batch.decode(table, *encoded(table, rows), STAMP_BYTES)
     assert columns.to_rows() == rows
     assert columns.handle_list() == [keys.i64(n) for n in range(len(rows))]
     run = RawRun.of(*encoded(table, rows))
-    assert row_batch.decode(table, [], run, SEQUENCE_BYTES).to_rows() == rows
+    assert row_batch.decode(table, [], run, STAMP_BYTES).to_rows() == rows
     backwards = run.take(slice(None, None, -1))
-    assert row_batch.decode(table, [], backwards, SEQUENCE_BYTES).to_rows() == rows[::-1]
+    assert row_batch.decode(table, [], backwards, STAMP_BYTES).to_rows() == rows[::-1]
 
 
 @pytest.mark.parametrize("named", VALUES)
@@ -99,11 +99,11 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     field, values = VALUES[named]
     table = table_of([INT, field])
     rows = [[n, v] for n, v in enumerate(data.draw(st.lists(st.none() | values, max_size=20)))]
-    assert row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES, [1]).to_rows() == [
+    assert row_batch.decode(table, *encoded(table, rows), STAMP_BYTES, [1]).to_rows() == [
         [v] for _, v in rows
     ]
     run = RawRun.of(*encoded(table, rows))
-    found = row_batch.decode(table, [], run, SEQUENCE_BYTES, [1, 0])
+    found = row_batch.decode(table, [], run, STAMP_BYTES, [1, 0])
     assert found.to_rows() == [[v, n] for n, v in rows]
 
 
@@ -131,7 +131,7 @@ def test_rows_moved_with_a_new_column_are_those_that_are_encoded(
     for row, value in zip(rows, made, strict=True):
         others = [each for n, each in enumerate(row) if n != gone]
         wanted.append(table.encoder.encode([*others[:at], value, *others[at:]]))
-    assert row_batch.with_column(table, _run(raws), SEQUENCE_BYTES, added.id, new) == wanted
+    assert row_batch.with_column(table, _run(raws), STAMP_BYTES, added.id, new) == wanted
 
 
 def _run(raws: list[bytes]) -> RawRun:
@@ -143,11 +143,11 @@ def test_rows_are_not_moved_where_bytes_change() -> None:
     _, raws = encoded(first, [[1, "gone", Decimal(12)]])
     _, newer = encoded(second, [[1, "gone", Decimal(12), 7]])
     new, last = vector_of([7], INT), second.info.cols[-1].id
-    assert row_batch.with_column(second, _run(raws), SEQUENCE_BYTES, last, new) == [
-        raw[SEQUENCE_BYTES:] for raw in newer
+    assert row_batch.with_column(second, _run(raws), STAMP_BYTES, last, new) == [
+        raw[STAMP_BYTES:] for raw in newer
     ]
-    assert row_batch.with_column(second, _run([*raws, *newer]), SEQUENCE_BYTES, last, new) is None
-    assert row_batch.with_column(third, _run(raws), SEQUENCE_BYTES, last, new) is None
+    assert row_batch.with_column(second, _run([*raws, *newer]), STAMP_BYTES, last, new) is None
+    assert row_batch.with_column(third, _run(raws), STAMP_BYTES, last, new) is None
 
 
 @pytest.mark.parametrize("lengths", [[5], [5, 5, 5], [5, 6, 5], [2000, 2000], [5, 3000]])
@@ -157,9 +157,9 @@ def test_rows_of_one_length_decode_as_others_do(lengths: list[int]) -> None:
     swapped = [[n, "x" * (n + 1), "y" * (9 - n), 4] for n in range(len(lengths))]
     for some in (rows, swapped):  # of one length together, not each value
         _, raws = encoded(table, some)
-        assert row_batch.decode(table, [], raws, SEQUENCE_BYTES).to_rows() == some
+        assert row_batch.decode(table, [], raws, STAMP_BYTES).to_rows() == some
         run = RawRun.of([b"k" * n for n in range(len(raws))], raws)
-        assert row_batch.decode(table, [], run, SEQUENCE_BYTES).to_rows() == some
+        assert row_batch.decode(table, [], run, STAMP_BYTES).to_rows() == some
 
 
 def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
@@ -190,12 +190,10 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
         payloads.append(second.encoder.encode([n, None, Decimal(n), n % 3 or None]))
         payloads.append(third.encoder.encode([n, Decimal(n), None]))
     places = [third.row_prefix + keys.i64(n) for n in range(len(payloads))]
-    columns = row_batch.decode(
-        third, places, [SEQUENCE + each for each in payloads], SEQUENCE_BYTES
-    )
+    columns = row_batch.decode(third, places, [SEQUENCE + each for each in payloads], STAMP_BYTES)
     assert columns.to_rows() == [third.decode(each) for each in payloads]
     run = RawRun.of(places, [SEQUENCE + each for each in payloads])
-    assert row_batch.decode(third, [], run, SEQUENCE_BYTES).to_rows() == columns.to_rows()
+    assert row_batch.decode(third, [], run, STAMP_BYTES).to_rows() == columns.to_rows()
     for table, some in ((first, payloads[::3]), (second, payloads[1::3]), (third, payloads)):
         for each in some:
             assert table.decoding()(each) == table.decode(each)
@@ -209,7 +207,7 @@ def test_a_later_revisions_layout_is_a_schema_change() -> None:
     with pytest.raises(SchemaChanged):
         first.decode(new)
     with pytest.raises(SchemaChanged):
-        row_batch.decode(first, [first.row_prefix + keys.i64(1)], [SEQUENCE + new], SEQUENCE_BYTES)
+        row_batch.decode(first, [first.row_prefix + keys.i64(1)], [SEQUENCE + new], STAMP_BYTES)
 
 
 def test_the_layout_holds_the_columns_whose_state_adds() -> None:
@@ -259,7 +257,7 @@ def test_arrow_has_the_same_values(named: str, data: st.DataObject) -> None:
     field, values = VALUES[named]
     table = table_of([field])
     rows = [[v] for v in data.draw(st.lists(st.none() | values, max_size=12))]
-    batch = row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES))
+    batch = row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), STAMP_BYTES))
     batch.validate(full=True)
     found = batch.column(0)
     assert found.type == arrow_kinds()[named]
@@ -276,7 +274,7 @@ def test_duckdb_reads_a_batch_as_it_is() -> None:
     rows = [[None] * len(picked)]
     connection = duckdb.connect()
     connection.register(
-        "batch", row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), SEQUENCE_BYTES))
+        "batch", row_batch.to_arrow(row_batch.decode(table, *encoded(table, rows), STAMP_BYTES))
     )
     assert connection.execute("SELECT * FROM batch").fetchall() == [(None,) * len(picked)]
     connection.close()

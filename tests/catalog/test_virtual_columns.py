@@ -10,7 +10,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.table import Table, VirtualStep, with_layout
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import STAMP_BYTES
 from exuvia.pipeline import task
 from exuvia.pipeline.task import order_for
 from support.script_actions import virtual
@@ -70,7 +70,7 @@ def test_a_row_is_read_with_them_one_by_one_and_by_column() -> None:
     txn = store.begin()
     assert [row for _, row in reader.scan(txn, t)] == WHOLE
     ((found, raws),) = store.snapshot().chunks(t.row_span(), 100)
-    columns = row_batch.decode(t, found, raws, SEQUENCE_BYTES, [4, 3, 0])
+    columns = row_batch.decode(t, found, raws, STAMP_BYTES, [4, 3, 0])
     assert columns.to_rows() == [[row[4], row[3], row[0]] for row in WHOLE]
     txn.rollback()
 

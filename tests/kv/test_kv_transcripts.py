@@ -428,7 +428,7 @@ def test_law_6_each_bulk_of_a_chain_has_its_own_outcome(store: Store) -> None:
     assert (first.placed, first.present) == (1, [(1, LIVE + b"writer")])
     assert (second.placed, second.present) == (1, [(1, TOMBSTONE)])
     assert (third.placed, third.present) == (2, [])
-    assert first.sequence < second.sequence < third.sequence
+    assert first.stamp < second.stamp < third.stamp
     assert payload_at(store, b"td") == TOMBSTONE
     assert payload_at(store, b"m/point") == b"tf"
 
@@ -449,7 +449,7 @@ def test_a_bulk_is_one_commit_that_writers_see(store: Store) -> None:
     with pytest.raises(Conflict):
         late.commit()
     reader = store.begin()
-    assert reader.sequence == result.sequence
+    assert reader.snapshot.saw(result.stamp)
     reader.rollback()
 
 
@@ -795,7 +795,11 @@ def test_a_small_span_is_counted_and_split_exactly(store: Store) -> None:
     assert store.split(ALL, 1) == [ALL]
 
 
-def test_watch_gives_what_was_written_after(store: Store) -> None:
-    before = fill(store, a="1", b="2")
-    after = fill(store, b="3", c="4")
-    assert list(store.watch(ALL, before)) == [(b"tb", b"3", after), (b"tc", b"4", after)]
+def test_changes_are_what_was_written_after(store: Store) -> None:
+    fill(store, a="1", b="2")
+    begin = store.changes(ALL)
+    assert begin.pairs == [(b"ta", b"1"), (b"tb", b"2")]
+    fill(store, b="3", c="4")
+    later = store.changes(ALL, begin.position)
+    assert later.pairs == [(b"tb", b"3"), (b"tc", b"4")]
+    assert store.changes(ALL, later.position).pairs == []

@@ -119,7 +119,7 @@ def test_a_bulk_is_alone_and_in_its_turn(opened: LmdbStore) -> None:
 
     def write(number: int) -> None:
         if number == 5:
-            sequences[number] = opened.bulk([b"t-bulk%d" % n for n in range(9)], b"x").sequence
+            sequences[number] = opened.bulk([b"t-bulk%d" % n for n in range(9)], b"x").stamp
         else:
             sequences[number] = put(opened, number)
 
@@ -166,7 +166,7 @@ def test_a_chain_of_bulks_gives_way_to_who_waits(opened: LmdbStore) -> None:
     results = opened.bulk_chain(endless(), 60.0)
     thread.join()
     assert len(results) > 10
-    assert others[0] > results[-1].sequence
+    assert others[0] > results[-1].stamp
 
 
 @pytest.mark.parametrize("has_bulks", [False, True])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from exuvia.catalog import writer
 from exuvia.catalog.model import SchemaState
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import SEQUENCE_BYTES, InChunks, Snapshot, Span
+from exuvia.kv.packet import STAMP_BYTES, InChunks, Snapshot, Span
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import ATTEMPTS, Answer, ManagedTransaction, Work
 from exuvia.pipeline.kernels.entries import of_rows
@@ -33,20 +33,20 @@ ROWS = 300
 
 
 def laid_out(raw: bytes) -> bytes:
-    return BEFORE + raw[:SEQUENCE_BYTES] + BEHIND + raw[SEQUENCE_BYTES:]
+    return BEFORE + raw[:STAMP_BYTES] + BEHIND + raw[STAMP_BYTES:]
 
 
 class OtherSnapshot(InChunks):
     """The values of another one, laid out otherwise."""
 
-    skip = len(BEFORE) + SEQUENCE_BYTES + len(BEHIND)
+    skip = len(BEFORE) + STAMP_BYTES + len(BEHIND)
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self.sequence = snapshot.sequence
 
-    def sequences(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
-        begin, end = len(BEFORE), len(BEFORE) + SEQUENCE_BYTES
+    def stamps(self, raws: Sequence[bytes]) -> NDArray[np.uint64]:
+        begin, end = len(BEFORE), len(BEFORE) + STAMP_BYTES
         return np.frombuffer(b"".join([raw[begin:end] for raw in raws]), "<u8")
 
     def get(self, key: bytes) -> bytes | None:

@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import STAMP_BYTES
 from exuvia.sql.access.partition_mover import RouteWay
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from support.world import run
@@ -62,16 +62,16 @@ def test_many_rows_go_where_each_goes(session, world, cut):
     txn.rollback()
     chance = random.Random(cut)
     rows = [[n, *(value_of(chance, each) for each in "absdt")] for n in range(ROWS)]
-    raws = [bytes(SEQUENCE_BYTES) + table.encoder.encode(row) for row in rows]
+    raws = [bytes(STAMP_BYTES) + table.encoder.encode(row) for row in rows]
     keys = [table.row_prefix + n.to_bytes(8, "big") for n in range(ROWS)]
     route = route_of(table)
     ids = [each.id for each in route.cut.definitions]
     way = RouteWay(route, ids, len(table.info.cols))
-    found = way.places(row_batch.decode(table, keys, raws, SEQUENCE_BYTES, way.positions)).tolist()
+    found = way.places(row_batch.decode(table, keys, raws, STAMP_BYTES, way.positions)).tolist()
     alone = [route.place(row) for row in rows]
     assert found == [0 if place == NOWHERE else ids[place] for place in alone]
     assert len(set(found)) > 1
     if 0 in found:
         n = found.index(0)
-        lost = way.refusal(row_batch.decode(table, keys, raws, SEQUENCE_BYTES, way.positions), n)
+        lost = way.refusal(row_batch.decode(table, keys, raws, STAMP_BYTES, way.positions), n)
         assert lost.message == route.refusal(rows[n]).message

@@ -7,7 +7,7 @@ import pytest
 
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import STAMP_BYTES
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_judge import Parents, VectorCheck
@@ -63,9 +63,9 @@ def table_of(session, world, name) -> Table:
 
 
 def columns_of(table, rows, positions):
-    raws = [bytes(SEQUENCE_BYTES) + table.encoder.encode(row) for row in rows]
+    raws = [bytes(STAMP_BYTES) + table.encoder.encode(row) for row in rows]
     keys = [table.row_prefix + n.to_bytes(8, "big") for n in range(len(rows))]
-    return row_batch.decode(table, keys, raws, SEQUENCE_BYTES, positions)
+    return row_batch.decode(table, keys, raws, STAMP_BYTES, positions)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -120,7 +120,7 @@ def test_the_same_rows_have_no_parent(session, world, kind):
     txn = world.store.begin()
     try:
         keys, raws = next(iter(txn.snapshot.chunks(child.row_span())))
-        own = [row_batch.decode(child, keys, raws, SEQUENCE_BYTES, [0]).column(0)]
+        own = [row_batch.decode(child, keys, raws, STAMP_BYTES, [0]).column(0)]
         finder = Finder(parent, [parent.info.cols[0].id])
         parents = Parents(finder)
         missing = parents.missing(txn, own)

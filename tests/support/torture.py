@@ -34,7 +34,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.kv.packet import STAMP_BYTES, Span
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
 from support.node_processes import NodeProcess, end_all, is_alive, until
@@ -527,5 +527,5 @@ def _sequences(snapshot: object, job_id: int) -> dict[bytes, int]:
     found = {}
     for names, raws in snapshot.chunks(_rows_of(job_id)):  # type: ignore[attr-defined]
         for key, raw in zip(names, raws, strict=True):
-            found[key] = int.from_bytes(raw[:SEQUENCE_BYTES], "little")
+            found[key] = int.from_bytes(raw[:STAMP_BYTES], "little")
     return found

@@ -1,9 +1,9 @@
 """A follower: the catalog rebuilt from the history of jobs alone, as change capture does (000).
 
-    Store.watch(span of mysql.tidb_ddl_history, after)        every job that ended, since a position
+    Store.changes(span of mysql.tidb_ddl_history, after)      every job that ended, since a position
     job.binlog          what it left: tables and their database as they stood at its last step, ids
                         of what it took away, the schema version of that step
-    Follower.step       newer versions win; position = the greatest commit sequence seen
+    Follower.step       newer versions win; `position` says what it has seen
 
 Jobs of one table end in their order, but a job may also tell of tables it only looked at: of two
 tales the one of the greater schema version is right, since every step that touches the catalog
@@ -14,14 +14,14 @@ brings them back. Jobs done under the two-queue discipline (ddl/two_queues.py) a
 that table.
 """
 
-from collections.abc import Iterator
+from operator import attrgetter
 
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.ddl.decision import CatalogSnapshot, Decision
-from exuvia.ddl.job import Binlog, Job, decode
+from exuvia.ddl.job import Binlog, decode
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -58,7 +58,7 @@ class Follower:
     """See the module. `position`: where to go on; nothing of the store is read but the history."""
 
     def __init__(self) -> None:
-        self.position = 0
+        self.position = ""
         self.databases: dict[int, DatabaseInfo] = {}
         self._tables: dict[int, TableInfo] = {}
         self._versions: dict[int, int] = {}  # of databases and tables, those that are gone too
@@ -71,10 +71,11 @@ class Follower:
 
     def step(self, store: Store) -> int:
         """Read what ended since; how many jobs."""
-        news = list(_ended(store, self.position))
-        for job, sequence in sorted(news, key=lambda each: each[1]):
-            self._take(job.binlog)
-            self.position = max(self.position, sequence)
+        found = store.changes(_HISTORY.row_span(), self.position)
+        news = [decode(_HISTORY.decode(payload)[_JOB_META]).binlog for _, payload in found.pairs]
+        for left in sorted(news, key=attrgetter("SchemaVersion")):
+            self._take(left)
+        self.position = found.position
         return len(news)
 
     def _take(self, left: Binlog) -> None:
@@ -98,10 +99,3 @@ class Follower:
             return False
         self._versions[element_id] = version
         return True
-
-
-def _ended(store: Store, after: int) -> Iterator[tuple[Job, int]]:
-    for _, payload, sequence in store.watch(_HISTORY.row_span(), after):
-        if payload is not None:
-            row = _HISTORY.decode(payload)
-            yield decode(row[_JOB_META]), sequence

@@ -220,7 +220,7 @@ def purge_tombstones(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> by
 #
 # Traces of locks; those that no transaction can need any more are removed:
 #
-#     look                    the newest sequence is noted
+#     look                    what all snapshots see from now on is noted: a stamp
 #     KEPT_S later            marks up to it go, table by table, a batch a transaction; with the
 #                             first of them m/lockfloor says so
 #     a commit that held a key since before the floor, in a table with younger marks, is refused: it
@@ -251,7 +251,7 @@ class LockMarks:
 
     def step(self, txn: Transaction, now: float) -> Then:
         """Remove a batch in a transaction that its caller has guarded."""
-        newest = txn.sequence
+        newest = txn.snapshot.view.horizon
         if self._floor < 0:
             self._floor, self._due = newest, now + self._kept_s
             return lambda: 0.0
@@ -277,7 +277,7 @@ def _marks(snapshot: Snapshot, start: bytes, floor: int) -> Iterator[bytes]:
         header = keys.lock_header(first[0])
         begin = max(start, header + b"\0")
         for key, raw in snapshot.scan(Span(begin, keys.after(header))):
-            if snapshot.sequences([raw])[0] <= floor:
+            if snapshot.stamps([raw])[0] <= floor:
                 yield key
                 left -= 1
                 if not left:

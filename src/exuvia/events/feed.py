@@ -1,7 +1,7 @@
 """The public log of schema changes, for readers outside: nothing is missed, however late they come.
 
     handler "feed"    copies each event, in the order told, to mysql.exuvia_ddl_events
-    position          the commit sequence the copy was made at: it only grows
+    position          a counter that only the handler moves, in the transaction of each copy
     reader            read(after=position it has) -> entries behind it, as far as the retention goes
 
 Job ids would not do as positions: a long job's event comes after those of younger jobs. Entries
@@ -33,6 +33,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.key_codec import handle_from
 from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import variables
+from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
@@ -42,6 +43,7 @@ from exuvia.kv.transaction import ONCE, Transaction
 
 TABLE = "exuvia_ddl_events"
 CHANNEL = "feed"
+_POSITION = b"m/feedposition"
 MOST_REMOVED = 64
 PAGE = 256
 LOOK_S = 1.0
@@ -56,18 +58,18 @@ class Entry(NamedTuple):
 
 
 class Feed:
-    """The handler: one event a transaction, whose sequence is the position."""
+    """The handler: one event a transaction, and nobody else writes the log."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
-        """Copy one event. Its position is the sequence of the transaction's snapshot, which is
-        behind that of the copy before it (kv/chain.py), so no two are equal."""
+        """Copy one event, behind all those before it."""
         table = planned(txn, TABLE)
+        position = _next_position(txn, table)
         now_ns = self._clock.wall_ns()
         told = (change.kind.value, change.to_json(), packed_moment(now_ns))
-        row = [txn.sequence, *change.origin, *told]
+        row = [position, *change.origin, *told]
         writer.insert(txn, table, row)
         kept_ns = variables.read_int(txn, "exuvia_ddl_feed_retention_s") * 1_000_000_000
         old = packed_moment(max(0, now_ns - kept_ns))
@@ -76,6 +78,16 @@ class Feed:
                 break
             writer.delete(txn, table, handle, entry)
         txn.notify(CHANNEL)
+
+
+def _next_position(txn: Transaction, table: Table) -> int:
+    """Up to release 0.1.0 it was the store's sequence; a program of that time may still write."""
+    last = next(txn.scan(table.row_span(), limit=1, reverse=True), None)
+    known = txn.get(_POSITION)
+    begin = txn.sequence if known is None else keys.read_number(known)
+    position = max(begin, 0 if last is None else keys.read_i64(last[0][keys.HANDLE_AT :])) + 1
+    txn.put(_POSITION, keys.number(position))
+    return position
 
 
 def read(txn: Transaction, after: int = 0, limit: int = PAGE) -> list[Entry]:

@@ -8,12 +8,11 @@ applied in their order with nothing between them (Store.commit_chain); the first
 ends the chain: those before it stand, it and all behind it do not. Until `flush` has returned
 nothing of the chain is in the store, and what is not flushed is forgotten.
 
-A key written in the chain bears a provisional sequence, the place of its packet; the engine puts
-the true one into the requirements of later packets (`resolved`).
+A key written in the chain bears a provisional stamp, the place of its packet; the engine puts the
+true one into the requirements of later packets (`resolved`).
 
-`sequence` of the n-th transaction is the snapshot's plus n: no greater than what the store will
-have reached by its commit, and different from that of any other transaction flushed before or
-after by whoever makes one chain at a time and writes in each transaction.
+`sequence` of the n-th transaction is the snapshot's plus n: different from those of the others of
+its chain. Whether each has a stamp of its own is the engine's matter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from itertools import islice
 from typing import Protocol
 
 from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     InChunks,
     Packet,
     Requirement,
@@ -57,7 +56,7 @@ class Chain:
         return Transaction(self, self._view)
 
     def commit(self, packet: Packet) -> int:
-        """A transaction of this chain commits; its provisional sequence. Raises Duplicate where
+        """A transaction of this chain commits; its provisional stamp. Raises Duplicate where
         that shows already; all else is validated by `flush`."""
         stamp = _PROVISIONAL + len(self._packets)
         self._view.write(settle(packet._replace(requirements=()), self._view.get), stamp)
@@ -83,7 +82,7 @@ def resolved(packet: Packet, sequences: Sequence[int]) -> Packet:
     if not any(map(_is_provisional, packet.requirements)):
         return packet
     requirements = [
-        each._replace(sequence=sequences[each.sequence - _PROVISIONAL])
+        each._replace(stamp=sequences[each.stamp - _PROVISIONAL])
         if isinstance(each, Unchanged) and _is_provisional(each)
         else each
         for each in packet.requirements
@@ -92,7 +91,7 @@ def resolved(packet: Packet, sequences: Sequence[int]) -> Packet:
 
 
 def _is_provisional(requirement: Requirement) -> bool:
-    return isinstance(requirement, Unchanged) and requirement.sequence >= _PROVISIONAL
+    return isinstance(requirement, Unchanged) and requirement.stamp >= _PROVISIONAL
 
 
 class _View(InChunks):
@@ -105,15 +104,21 @@ class _View(InChunks):
         self._base = base
         self._known: dict[bytes, bytes | None] = {}
         self._written: dict[bytes, bytes | None] = {}
-        self.sequence = base.sequence
-        self.skip, self.sequences = base.skip, base.sequences
+        self.sequence, self.order = base.sequence, base.order
+        self.view = base.view
+        self.skip, self.stamps = base.skip, base.stamps
 
     def write(self, after: dict[bytes, bytes | None], stamp: int) -> None:
         """What a transaction leaves behind."""
-        raw = stamp.to_bytes(SEQUENCE_BYTES, "little")
+        raw = stamp.to_bytes(STAMP_BYTES, "little")
         for key, payload in after.items():
             self._written[key] = self._known[key] = None if payload is None else raw + payload
         self.sequence += 1
+        self.order += 1
+
+    def saw(self, stamp: int) -> bool:
+        """What the chain has written, too."""
+        return stamp >= _PROVISIONAL or self._base.saw(stamp)
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
@@ -145,6 +150,9 @@ class _View(InChunks):
         pairs = self.scan(span)
         while part := list(islice(pairs, rows)):
             yield [key for key, _ in part], [raw for _, raw in part]
+
+    def ahead(self, keys: Sequence[bytes]) -> None:
+        self._base.ahead([key for key in keys if key not in self._known])
 
     def require_open(self) -> None:
         self._base.require_open()

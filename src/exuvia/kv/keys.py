@@ -31,6 +31,7 @@
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/ddl_handler.py
     m/handler/{id}          why a handler of the notifier stands still
     m/feed/{name}           where a reader of the feed goes on
+    m/feedposition          last position given to a change in the feed
     m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
     m/queue/asked, answer   how release 0.1.0 asked for that queue; removed
     m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/two_queues.py
@@ -162,6 +163,14 @@ def table_span(table: int) -> Span:
     return span_of(b"t" + _U64.pack(table))
 
 
+_FENCES = (b"m/rev/", b"m/dbrev/", b"m/fence/", b"m/term/", b"m/reorg/")
+
+
+def is_fence(key: bytes) -> bool:
+    """Whether many commits require it as it stands, and few write it: a revision, an epoch."""
+    return key.startswith(_FENCES)
+
+
 LOCK_FLOOR = b"m/lockfloor"
 UPDATE, SHARE = b"x", b"s"
 _TABLE_END = 9
@@ -171,6 +180,11 @@ _DIGEST_BYTES = 16
 def lock_header(key: bytes) -> bytes:
     """What is written with each lock mark of the table that a row or an index entry is of."""
     return key[:_TABLE_END] + b"l"
+
+
+def is_lock_header(key: bytes) -> bool:
+    """Inverse of `lock_header`."""
+    return len(key) == _TABLE_END + 1 and key[:1] == b"t" and key[-1:] == b"l"
 
 
 def lock_mark(mode: bytes, key: bytes) -> bytes:

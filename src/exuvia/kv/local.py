@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Packet, Piece, Snapshot, Span
+from exuvia.kv.packet import Packet, Piece, Snapshot, Span, View
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import settle
@@ -32,11 +32,23 @@ class LocalSnapshot:
     """A view of both. `sequence` is the store's."""
 
     def __init__(self, shared: Snapshot, local: Snapshot) -> None:
-        self.sequence = shared.sequence
-        self.skip, self.sequences = shared.skip, shared.sequences
+        self.saw, self.ahead = shared.saw, shared.ahead
+        self.skip, self.stamps = shared.skip, shared.stamps
         assert self.skip == local.skip, "both lay their values out alike"
         self._shared = shared
         self._local = local
+
+    @property
+    def sequence(self) -> int:
+        return self._shared.sequence
+
+    @property
+    def order(self) -> int:
+        return self._shared.order
+
+    @property
+    def view(self) -> View:
+        return self._shared.view
 
     def _of(self, key: bytes) -> Snapshot:
         return self._local if key >= _FIRST else self._shared

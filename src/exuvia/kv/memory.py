@@ -16,9 +16,10 @@ from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
 from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     Bulk,
     BulkResult,
+    InOrder,
     Packet,
     Requirement,
     Span,
@@ -30,12 +31,12 @@ from exuvia.kv.validate import check, is_current, require_short, settle
 Versions = tuple[tuple[int, bytes | None], ...]
 
 
-class MemorySnapshot(StampedValues):
+class MemorySnapshot(StampedValues, InOrder):
     """A view at one sequence."""
 
     def __init__(self, store: "MemoryStore", sequence: int) -> None:
         self._store = store
-        self.sequence = sequence
+        self.sequence = self.order = sequence
         self.is_open = True
 
     def get(self, key: bytes) -> bytes | None:
@@ -171,12 +172,12 @@ class MemoryStore(TransactionalStore):
 
     def _apply(self, after: dict[bytes, bytes | None], channels: Sequence[str]) -> int:
         self._sequence += 1
-        stamp = self._sequence.to_bytes(SEQUENCE_BYTES, "little")
+        stamp = self._sequence.to_bytes(STAMP_BYTES, "little")
         oldest = min(self._open, default=self._sequence)
         for channel in channels:
             key = k.meta("channel", channel)
             raw = self._now(key)
-            after[key] = k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
+            after[key] = k.number(k.read_number(raw and raw[STAMP_BYTES:]) + 1)
         for key, payload in after.items():
             self._set(key, None if payload is None else stamp + payload, oldest)
         self._changed.notify_all()
@@ -218,7 +219,7 @@ class MemoryStore(TransactionalStore):
                 require_short(key)
                 raw = self._now(key)
                 if not overwrite and (raw is not None or key in after):
-                    present.append((n, after[key] if raw is None else raw[SEQUENCE_BYTES:]))
+                    present.append((n, after[key] if raw is None else raw[STAMP_BYTES:]))
                 else:
                     after[key] = payloads if isinstance(payloads, bytes) else payloads[n]
             sequence = self._apply({**after, **dict(puts)}, ())
@@ -234,7 +235,7 @@ class MemoryStore(TransactionalStore):
         """The channel's counter now."""
         with self._lock:
             raw = self._now(k.meta("channel", channel))
-        return k.read_number(raw and raw[SEQUENCE_BYTES:])
+        return k.read_number(raw and raw[STAMP_BYTES:])
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait for the counter to pass `after`."""
@@ -266,7 +267,7 @@ class MemoryStore(TransactionalStore):
     def _payload(self, key: bytes) -> bytes | None:
         with self._lock:
             raw = self._now(key)
-        return raw and raw[SEQUENCE_BYTES:]
+        return raw and raw[STAMP_BYTES:]
 
     def let_go(self, name: str) -> None:
         """End a presence; the simulator calls it when it crashes a node."""
@@ -284,14 +285,6 @@ class MemoryStore(TransactionalStore):
         size = max(1, -(-len(live) // max(1, parts)))
         bounds = [span.start, *live[size::size], span.end]
         return [Span(a, b) for a, b in pairwise(bounds) if a < b]
-
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Keys of the span written after the sequence; a removed key is not seen."""
-        with self._lock:
-            found = [(key, self._now(key)) for key in self.keys_in(span, False)]
-        for key, raw in found:
-            if raw is not None and int.from_bytes(raw[:SEQUENCE_BYTES], "little") > after:
-                yield key, raw[SEQUENCE_BYTES:], int.from_bytes(raw[:SEQUENCE_BYTES], "little")
 
     def close(self) -> None:
         """Nothing to give back."""

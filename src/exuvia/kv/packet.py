@@ -76,14 +76,14 @@ def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | 
 
 # -- packet ----------------------------------------------------------------------------------------
 
-SEQUENCE_BYTES = 8
+STAMP_BYTES = 8
 LONGEST_KEY = 1978
 """Bytes a key may have on every engine (LMDB's bound with pages of 4 KiB)."""
 
 
-def sequence_of(raw: bytes) -> int:
-    """The commit sequence a stored value begins with."""
-    return int.from_bytes(raw[:SEQUENCE_BYTES], "little")
+def stamp_of(raw: bytes) -> int:
+    """The stamp of the commit that a stored value begins with."""
+    return int.from_bytes(raw[:STAMP_BYTES], "little")
 
 
 class Span(NamedTuple):
@@ -94,12 +94,12 @@ class Span(NamedTuple):
 
 
 class Unchanged(NamedTuple):
-    """The key's value is still the one of this sequence (0: absent), as the snapshot saw it.
+    """The key's value still has this stamp (0: absent), as the snapshot saw it.
 
     Broken: Conflict(anomaly)."""
 
     key: bytes
-    sequence: int
+    stamp: int
     anomaly: str
 
 
@@ -120,9 +120,9 @@ class AtMost(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """`Unchanged` for many keys that are all there; `stamps`: their sequences as the values begin
-    with them, 8 bytes each. While the store's last commit is that of `as_of` (0: not known) nobody
-    has changed them since they were read, and an engine need not look.
+    """`Unchanged` for many keys that are all there; `stamps`: theirs as the values begin with them,
+    8 bytes each. While the store's last commit is that of `as_of` (0: not known) nobody has changed
+    them since they were read, and an engine whose commits follow one another need not look.
 
     Broken: Conflict(anomaly)."""
 
@@ -137,12 +137,42 @@ class Standing(NamedTuple):
         return self.keys[0]
 
 
+class View(Protocol):
+    """Which commits a snapshot sees. Hashable; outlives the snapshot."""
+
+    @property
+    def horizon(self) -> int:
+        """It sees every commit whose stamp is not greater."""
+
+    @property
+    def position(self) -> str:
+        """The view as text; the store that it is of reads it."""
+
+    def saw(self, stamp: int) -> bool:
+        """Whether it sees the commit of this stamp."""
+
+
+class UpTo(int):
+    """The view of an engine whose stamps are in the order of its commits: up to one of them."""
+
+    @property
+    def horizon(self) -> int:
+        return self
+
+    @property
+    def position(self) -> str:
+        return str(int(self))
+
+    def saw(self, stamp: int) -> bool:
+        return stamp <= self
+
+
 class HeldKeys(NamedTuple):
-    """Keys that a transaction held since the snapshot of that sequence: written, or locked.
+    """Keys that a transaction held since the snapshot of that view: written, or locked.
 
     `modes`: marks of which locks of others would have stood in its way."""
 
-    since: int
+    since: View
     modes: tuple[bytes, ...]
     keys: Sequence[bytes]
 
@@ -200,7 +230,7 @@ class BulkResult(NamedTuple):
     `present` holds (position in keys, payload that stands there). A key that is twice in the list
     is present the second time, with the payload that the first has placed."""
 
-    sequence: int
+    stamp: int
     placed: int
     present: list[tuple[int, bytes]]
 
@@ -344,11 +374,30 @@ Piece = Callable[[], Iterator[RawRun]]
 class Snapshot(Protocol):
     """One consistent view. Not thread-safe; raises Unavailable once it outlived its allowed age."""
 
-    sequence: int
+    @property
+    def sequence(self) -> int:
+        """A number to draw others from: greater than that of any snapshot of which a commit that
+        this one sees was validated. Two may have the same one."""
+
+    @property
+    def order(self) -> int:
+        """Of snapshots of one process: greater if it was taken later and sees more, and equal only
+        if they see the same."""
+
+    @property
+    def view(self) -> View:
+        """Which commits it sees."""
+
+    def saw(self, stamp: int) -> bool:
+        """Whether it sees the commit of this stamp."""
 
     @property
     def skip(self) -> int:
         """Bytes before the payload in each raw value: the engine's, which only kv interprets."""
+
+    def ahead(self, keys: Sequence[bytes]) -> None:
+        """These are asked for soon: an engine that is far asks for them with whatever comes next,
+        in one round trip."""
 
     def get(self, key: bytes) -> bytes | None:
         """Raw committed value or None."""
@@ -375,8 +424,8 @@ class Snapshot(Protocol):
         """How many keys the span holds, exactly; where they are more than `most` (-1: any number),
         some number beyond it."""
 
-    def sequences(self, raws: "Sequence[bytes] | RawRun") -> NDArray[np.uint64]:
-        """The sequences of the commits that raw values are of."""
+    def stamps(self, raws: "Sequence[bytes] | RawRun") -> NDArray[np.uint64]:
+        """The stamps of the commits that raw values are of."""
 
     def require_open(self) -> None:
         """Raises Unavailable once it has ended."""
@@ -424,19 +473,36 @@ class InChunks:
 
 
 class StampedValues(InChunks):
-    """How the engines here lay a raw value out: the sequence of its commit (u64, little-endian),
-    then the payload. Part of their snapshots."""
+    """How the engines here lay a raw value out: the stamp of its commit (u64, little-endian), then
+    the payload. Part of their snapshots."""
 
     __slots__ = ()
-    skip = SEQUENCE_BYTES
+    skip = STAMP_BYTES
+
+    def ahead(self, keys: Sequence[bytes]) -> None:
+        """Nothing, where a look is cheap."""
 
     def require_open(self) -> None:
         """Nothing, where views end with their users."""
 
-    def sequences(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
+    def stamps(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
         if isinstance(raws, RawRun):
-            return raws.starting(SEQUENCE_BYTES).view("<u8")
-        return np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
+            return raws.starting(STAMP_BYTES).view("<u8")
+        return np.frombuffer(b"".join([raw[:STAMP_BYTES] for raw in raws]), "<u8")
+
+
+class InOrder:
+    """Part of snapshots of engines whose stamps are in the order of their commits."""
+
+    __slots__ = ()
+    sequence: int
+
+    @property
+    def view(self) -> View:
+        return UpTo(self.sequence)
+
+    def saw(self, stamp: int) -> bool:
+        return stamp <= self.sequence
 
 
 class Committer(Protocol):

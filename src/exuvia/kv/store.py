@@ -3,10 +3,10 @@
 A transaction reads one snapshot, buffers its writes, reads through them, and is validated when it
 commits:
 
-    begin --> snapshot at sequence s      reads: committed values with sequence <= s, own writes
+    begin --> snapshot with a view        reads: values of commits that it sees, own writes
     commit -> for each requirement:       it holds now, else Conflict / SchemaChanged / Deposed
               for each write:             see kv/packet.py (laws 5 and 6)
-              then all writes appear at one new sequence, or none
+              then all writes appear at once, each with the stamp of this commit, or none
 
 What is prevented: lost update (a written key that changed), dirty and non-repeatable reads
 (snapshot). Write skew is prevented only where the reader calls `require`. Phantoms are not
@@ -16,8 +16,17 @@ of the range touches if that matters.
 Whoever stands above kv reads by `read` and writes by `transact`; `begin` is for a transaction that
 lives on when the call ends.
 
-Committed values are `[u64 little-endian commit sequence][payload]`. `get` and `scan` give payloads;
-`chunks` gives the raw values, for vectorised readers.
+Committed values are `[u64 little-endian stamp][payload]`. `get` and `scan` give payloads; `chunks`
+gives the raw values, for vectorised readers.
+
+What says which commit came before which; no engine need have one number for all of it:
+
+    stamp      unique to a commit (a chain may have one for all its packets); compared for equality,
+               and with a view
+    view       which commits a snapshot sees, by their stamps
+    order      which of two snapshots of a process was taken later
+    sequence   of a snapshot: to draw numbers from that grow (kv/packet.py)
+    position   where a reader of `changes` goes on, as text: a view
 
 A ForwardingStore hands everything on to another; its decorators say only what they change.
 
@@ -31,9 +40,10 @@ Transactions begin on the decorator, so that their commits pass it.
 
     memory:                    in this process, gone with it
     lmdb:///path?stall_s=5     embedded, one host, many processes; settings: kv/lmdb/environment.py
+    postgresql://user@host/db  a server's, any number of hosts; settings: kv/postgres/settings.py
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
@@ -45,6 +55,7 @@ from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, Sp
 from exuvia.kv.transaction import (
     ATTEMPTS,
     Answer,
+    Changes,
     ManagedTransaction,
     Transaction,
     TransactionalStore,
@@ -61,6 +72,10 @@ class Presence(Protocol):
 
 class Store(Protocol):
     """An engine. Thread-safe."""
+
+    @property
+    def near(self) -> bool:
+        """Whether a read waits for nobody: for no network, and no other process."""
 
     def read(self) -> ManagedTransaction:
         """A look at a fresh snapshot: `with store.read() as txn`. It cannot be committed."""
@@ -83,7 +98,8 @@ class Store(Protocol):
     def snapshot(self, for_client: bool = False) -> Snapshot:
         """A fresh view of all that is committed.
 
-        `for_client`: one that a client may keep open. Engines whose views are few keep the clients
+        `for_client`: one that a client may keep open. It may be taken with its first read, or when
+        it is asked what it sees. Engines whose views are few keep the clients
         of a process to a share of them and raise 1637 beyond it, so that the system's own find a
         place."""
 
@@ -134,10 +150,9 @@ class Store(Protocol):
     def count(self, span: Span) -> int:
         """About how many keys the span holds (exact on small spans)."""
 
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Keys in span written after the sequence:
-
-        (key, payload, sequence). Absent engines raise Unavailable."""
+    def changes(self, span: Span, after: str = "") -> Changes:
+        """What stands in the span and was written by commits that the position does not see, each
+        commit once; a key that was removed is not told. `after` "": everything that stands."""
 
     def hold(self, name: str) -> Presence:
         """Take the named presence; Unavailable if a living process has it."""
@@ -162,6 +177,10 @@ class ForwardingStore(TransactionalStore):
 
     def __init__(self, shared: Store) -> None:
         self.shared = shared
+
+    @property
+    def near(self) -> bool:
+        return self.shared.near
 
     def back_off(self, attempt: int) -> None:
         self.shared.back_off(attempt)
@@ -204,8 +223,8 @@ class ForwardingStore(TransactionalStore):
     def count(self, span: Span) -> int:
         return self.shared.count(span)
 
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        return self.shared.watch(span, after)
+    def changes(self, span: Span, after: str = "") -> Changes:
+        return self.shared.changes(span, after)
 
     def hold(self, name: str) -> Presence:
         return self.shared.hold(name)
@@ -246,7 +265,17 @@ def open_store(url: str, clock: Clock | None = None, stall_s: float | None = Non
         if stall_s is not None and "stall_s=" not in parts.query:
             settings = replace(settings, stall_s=stall_s)
         return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
-    raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")
+    if parts.scheme in ("postgresql", "postgres"):
+        try:
+            from exuvia.kv.postgres.store import PostgresStore
+        except ImportError as error:
+            raise Unavailable(
+                f"a store on PostgreSQL needs psycopg: install exuvia[postgres] ({error})"
+            ) from error
+        return PostgresStore(url, clock or SystemClock())
+    raise Unavailable(
+        f"no store at {url!r}: give lmdb:///path, postgresql://user@host/database or memory:"
+    )
 
 
 def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":

@@ -49,6 +49,7 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain, islice, repeat
 from operator import itemgetter
@@ -65,7 +66,7 @@ from exuvia.kv.packet import (
     JUDGED,
     LIVE,
     LONGEST_KEY,
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     VALIDATED,
     AtMost,
     Committer,
@@ -79,11 +80,13 @@ from exuvia.kv.packet import (
     Span,
     Unchanged,
     Unlocked,
+    UpTo,
+    View,
     Write,
     WriteKind,
     is_live,
     judge,
-    sequence_of,
+    stamp_of,
 )
 from exuvia.kv.validate import require_short
 
@@ -122,9 +125,9 @@ class Lock(NamedTuple):
     `alone_since`: since which snapshot it is exclusive, where it was shared before."""
 
     exclusive: bool
-    since: int
+    since: View
     payload: bytes | None
-    alone_since: int = 0
+    alone_since: View | None = None
 
 
 Expected = tuple[int, int]
@@ -134,10 +137,9 @@ Expected = tuple[int, int]
 class Unread:
     """The snapshot that a transaction has not taken yet; the first read takes it."""
 
-    __slots__ = ("_running", "_take", "_taken", "owner", "sequence")
+    __slots__ = ("_running", "_take", "_taken", "owner")
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
-        self.sequence = 0
         self._take: Callable[[], Snapshot] | None = take
         self.owner: Transaction | None = None
         self._taken: Snapshot | None = None
@@ -149,7 +151,6 @@ class Unread:
             if self._take is None:
                 raise Unavailable("the snapshot is closed")
             taken = self._taken = self._take()
-            self.sequence = taken.sequence
             if self._running:
                 taken.in_use(True)
             if self.owner is not None:
@@ -158,11 +159,32 @@ class Unread:
         return self._taken
 
     @property
+    def sequence(self) -> int:
+        """0 while it is not taken."""
+        return 0 if self._taken is None else self._taken.sequence
+
+    @property
+    def order(self) -> int:
+        """0 while it is not taken."""
+        return 0 if self._taken is None else self._taken.order
+
+    @property
     def skip(self) -> int:
         return self.take().skip
 
-    def sequences(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
-        return self.take().sequences(raws)
+    @property
+    def view(self) -> View:
+        return self.take().view
+
+    def saw(self, stamp: int) -> bool:
+        """Not taken, it sees nothing that was written."""
+        return stamp == 0 or (self._taken is not None and self._taken.saw(stamp))
+
+    def stamps(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
+        return self.take().stamps(raws)
+
+    def ahead(self, keys: Sequence[bytes]) -> None:
+        self.take().ahead(keys)
 
     def get(self, key: bytes) -> bytes | None:
         return self.take().get(key)
@@ -216,7 +238,7 @@ KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 LOCKABLE = (b"r", b"i")
 BOTH = (UPDATE, SHARE)
 _NOTHING: tuple[bool, bytes | None] = (False, None)
-_payload: Callable[[bytes], bytes] = itemgetter(slice(SEQUENCE_BYTES, None))
+_payload: Callable[[bytes], bytes] = itemgetter(slice(STAMP_BYTES, None))
 _new_write: Callable[[Iterable[object]], Write] = partial(tuple.__new__, Write)
 _new_unchanged: Callable[[Iterable[object]], Unchanged] = partial(tuple.__new__, Unchanged)
 HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
@@ -229,7 +251,6 @@ class Transaction:
     def __init__(self, store: Committer, snapshot: Snapshot) -> None:
         self.store = store
         self.snapshot = snapshot
-        self.sequence = snapshot.sequence
         self._writes: list[Write] = []
         self._before: list[tuple[bool, bytes | None]] = []
         self._overlay: dict[bytes, bytes | None] = {}
@@ -245,15 +266,16 @@ class Transaction:
         """Bytes of all keys and payloads written."""
         self._most_entry = self._known_room = UNBOUNDED
         self._grown: Callable[[int, int], int] = lambda size, writes: UNBOUNDED
-        self._newest = snapshot.sequence
+        self._first = snapshot
+        self._newest = -1  # of later ones, that something was written or required over
         self._later: dict[bytes, None] = {}
         self.undone = 0
         self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
         self.seen_at: dict[object, int] = {}
-        """Of whoever looks something up once for each commit that is read: at which sequence."""
+        """Of whoever looks something up once for each commit that is read: at which `order`."""
         self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
-        self._spans: list[tuple[int, int]] = [(0, snapshot.sequence)]  # position in _writes
+        self._spans: list[tuple[int, Snapshot]] = [(0, snapshot)]  # position in _writes
         self.locks = True
         """Whether `lock` leaves a trace: a statement alone reads one snapshot and needs none."""
 
@@ -265,6 +287,11 @@ class Transaction:
         return begun
 
     @property
+    def sequence(self) -> int:
+        """Its own snapshot's; 0 while there is none."""
+        return self._first.sequence
+
+    @property
     def is_unread(self) -> bool:
         """Whether it has no snapshot yet."""
         return isinstance(self.snapshot, Unread)
@@ -273,15 +300,14 @@ class Transaction:
         """Take the snapshot now, if it has none yet. Raises Unavailable, 1637."""
         if isinstance(self.snapshot, Unread):
             self.snapshot.take()
+        self.snapshot.require_open()
 
     def taken(self, former: Unread, snapshot: Snapshot) -> None:
         """The snapshot was taken."""
         if self.snapshot is former:
             self.snapshot = snapshot
-        self.sequence = snapshot.sequence
-        if snapshot.sequence > self._newest:
-            self._newest = snapshot.sequence
-        self._spans[0] = (0, snapshot.sequence)
+        self._first = snapshot
+        self._spans[0] = (0, snapshot)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -291,7 +317,7 @@ class Transaction:
             return self._overlay[key]
         raw = self.snapshot.get(key)
         self._read = self.snapshot, key, raw  # the next look is mostly of a write to the same key
-        return None if raw is None else raw[SEQUENCE_BYTES:]
+        return None if raw is None else raw[STAMP_BYTES:]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """`get` for each key, in the order given; one call to the engine."""
@@ -301,7 +327,7 @@ class Transaction:
         else:
             found = self.snapshot.get_many([key for key in keys if key not in overlay])
         return [
-            overlay[key] if key in overlay else (raw and raw[SEQUENCE_BYTES:])
+            overlay[key] if key in overlay else (raw and raw[STAMP_BYTES:])
             for key, raw in ((key, found.get(key)) for key in keys)
         ]
 
@@ -322,7 +348,7 @@ class Transaction:
         if self._overlay and any(True for _ in self.own_writes(span)):
             return ((key[cut:], decode(each)) for key, each in self.scan(span, reverse=reverse))
         found = self.snapshot.scan(span, reverse)
-        return ((key[cut:], decode(raw[SEQUENCE_BYTES:])) for key, raw in found)
+        return ((key[cut:], decode(raw[STAMP_BYTES:])) for key, raw in found)
 
     def few(self, span: Span, most: int) -> Iterable[bytes] | None:
         """The payloads of the span in key order. None where there are more than `most`, or own
@@ -334,7 +360,7 @@ class Transaction:
 
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):
-            yield key, raw[SEQUENCE_BYTES:]
+            yield key, raw[STAMP_BYTES:]
 
     def own_writes(self, span: Span) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, payload or None if removed) of the own writes in the span, in key order."""
@@ -358,16 +384,16 @@ class Transaction:
     @property
     def is_mixed(self) -> bool:
         """Whether something was written over a newer snapshot than the one that is read now."""
-        return self.snapshot.sequence < self._newest and bool(self._overlay)
+        return bool(self._overlay) and self.snapshot.order < self._newest
 
     def is_own(self, key: bytes) -> bool:
         """Whether the transaction wrote the key."""
         return key in self._overlay
 
     def base_of(self, key: bytes) -> int:
-        """The sequence of what an own row was written over; 0: there was none."""
+        """The stamp of what an own row was written over; 0: there was none."""
         found = self._requirements.get((Unchanged, key))
-        return found.sequence if isinstance(found, Unchanged) else 0
+        return found.stamp if isinstance(found, Unchanged) else 0
 
     def own_later(self, prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, payload or None if removed) of own rows below the prefix that were written over
@@ -457,8 +483,8 @@ class Transaction:
             self._known_room = known
         unchanged = map(_new_unchanged, zip(rows, repeat(0), repeat("lost update")))
         self._requirements.update(zip(required, unchanged, strict=True))
-        if self.snapshot.sequence > self._newest:
-            self._newest = self.snapshot.sequence
+        if self.snapshot.order > self._newest:
+            self._newest = self.snapshot.order
         self._writes += map(_new_write, zip(repeat(WriteKind.PLACE), places, repeat(LIVE)))
         self._writes += map(_new_write, zip(repeat(WriteKind.PUT), rows, payloads))
         self._before += [_NOTHING] * (len(places) + len(rows))
@@ -515,10 +541,10 @@ class Transaction:
         if not self.locks or (known is not None and known.exclusive >= exclusive):
             return
         raw = self.snapshot.get(key) if exclusive else None
-        payload = None if raw is None else raw[SEQUENCE_BYTES:]
-        now = self.snapshot.sequence
+        payload = None if raw is None else raw[STAMP_BYTES:]
+        now = self.snapshot.view
         since = now if known is None else known.since
-        self._locked[key] = Lock(exclusive, since, payload, 0 if known is None else now)
+        self._locked[key] = Lock(exclusive, since, payload, None if known is None else now)
 
     def _raise(self, key: bytes, exclusive: bool) -> None:
         """Note what the lock was before, where it becomes stronger."""
@@ -538,12 +564,13 @@ class Transaction:
             snapshot, last, raw = self._read
             if last != key or snapshot is not self.snapshot:
                 raw = self.snapshot.get(key)
-            sequence = 0 if raw is None else sequence_of(raw)
-            self._requirements[required] = _new_unchanged((key, sequence, anomaly))
-            if sequence > self.sequence:
-                self._later[key] = None
-            if self.snapshot.sequence > self._newest:
-                self._newest = self.snapshot.sequence
+            stamp = 0 if raw is None else stamp_of(raw)
+            self._requirements[required] = _new_unchanged((key, stamp, anomaly))
+            if self.snapshot is not self._first:
+                if not self._first.saw(stamp):
+                    self._later[key] = None
+                if self.snapshot.order > self._newest:
+                    self._newest = self.snapshot.order
 
     def require_equal(self, key: bytes, payload: bytes) -> None:
         """The key must hold exactly this when this commits, else Deposed: an epoch."""
@@ -585,13 +612,14 @@ class Transaction:
         spans, position = self._spans, len(self._writes)
         while spans and spans[-1][0] >= position:
             spans.pop()
-        spans.append((position, snapshot.sequence))
+        spans.append((position, snapshot))
         return former
 
     def keep_view(self) -> None:
         """The snapshot that is read now is the transaction's own from now on. For one that has read
         and written through no other."""
-        self.sequence = self._newest = self.snapshot.sequence
+        self._first = self.snapshot
+        self._newest = -1
         self._later.clear()
         self.undone += 1
 
@@ -640,8 +668,8 @@ class Transaction:
         found = view.get_many(list(keys))
         for key in keys:
             expected, raw = self._requirements.get((Unchanged, key)), found.get(key)
-            sequence = 0 if raw is None else sequence_of(raw)
-            if isinstance(expected, Unchanged) and expected.sequence != sequence:
+            stamp = 0 if raw is None else stamp_of(raw)
+            if isinstance(expected, Unchanged) and expected.stamp != stamp:
                 return True
         return False
 
@@ -707,31 +735,29 @@ class Transaction:
             return Packet(self._writes, requirements, self._channels)
         return Packet([*self._writes, *self._traces()], requirements, self._channels)
 
-    def _held(self, mark: int = 0) -> Iterator[tuple[int, Write]]:
+    def _held(self, mark: int = 0) -> Iterator[tuple[View, Write]]:
         """Rows written and unique entries claimed since the mark, and by which snapshot."""
-        spans = iter([*self._spans, (len(self._writes) + 1, 0)])
-        _, since = next(spans)
-        until, following = next(spans)
-        for position, write in enumerate(self._writes):
-            while position >= until:
-                since = following
-                until, following = next(spans)
-            if (
-                position >= mark
-                and write.kind in HOLDING
-                and write.key[:1] == b"t"
-                and write.key[KIND_AT : KIND_AT + 1] in LOCKABLE
-            ):
-                yield since, write
+        ends = [begin for begin, _ in self._spans[1:]] + [len(self._writes)]
+        for (begin, since), end in zip(self._spans, ends, strict=True):
+            for write in self._writes[max(begin, mark) : end]:
+                if (
+                    write.kind in HOLDING
+                    and write.key[:1] == b"t"
+                    and write.key[KIND_AT : KIND_AT + 1] in LOCKABLE
+                ):
+                    yield since.view, write
 
     def _unlocked(self) -> list[Requirement]:
         """What was held was locked by nobody else meanwhile, by table."""
-        tables: dict[bytes, dict[tuple[int, tuple[bytes, ...]], list[bytes]]] = {}
+        tables: dict[bytes, dict[tuple[View, tuple[bytes, ...]], list[bytes]]] = {}
         writes, end = self._writes, len(self._writes)
-        held: dict[tuple[bytes, int], list[bytes]] = {}
-        for begin, since in reversed(self._spans):
+        held: dict[tuple[bytes, View], list[bytes]] = {}
+        for begin, snapshot in reversed(self._spans):
+            since = None
             for kind, key, _ in writes[begin:end]:
                 if kind in HOLDING and key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE:
+                    if since is None:
+                        since = snapshot.view
                     held.setdefault((key[:KIND_AT], since), []).append(key)
             end = begin
         for (_, since), keys in held.items():
@@ -792,8 +818,19 @@ class ManagedTransaction(Transaction):
         self.rollback()
 
 
+class Changes(NamedTuple):
+    """What was written since a position, and the position to go on from."""
+
+    pairs: list[Pair]
+    position: str
+
+
 class TransactionalStore(ABC):
     """What every store has from `snapshot` and `commit`: see the module."""
+
+    @property
+    def near(self) -> bool:
+        return True
 
     @abstractmethod
     def snapshot(self, for_client: bool = False) -> Snapshot: ...
@@ -822,6 +859,21 @@ class TransactionalStore(ABC):
             finally:
                 txn.rollback()
             self.back_off(attempt - 1)
+
+    def changes(self, span: Span, after: str = "") -> Changes:
+        known = self.view_at(after)
+        with closing(self.snapshot()) as snapshot:
+            found = [
+                (key, raw[STAMP_BYTES:])
+                for keys, raws in snapshot.chunks(span)
+                for key, raw in zip(keys, raws, strict=True)
+                if known is None or not known.saw(stamp_of(raw))
+            ]
+            return Changes(found, snapshot.view.position)
+
+    def view_at(self, position: str) -> View | None:
+        """The view that the position is the text of; None: before all commits."""
+        return UpTo(position) if position else None
 
     def back_off(self, attempt: int) -> None:
         longest = FIRST_BACK_OFF_S * 2 ** min(attempt, 16)

@@ -22,7 +22,7 @@ from exuvia.kv.keys import LOCK_FLOOR, lock_mark, read_number
 from exuvia.kv.packet import (
     JUDGED,
     LONGEST_KEY,
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     AtMost,
     Equal,
     Packet,
@@ -33,7 +33,7 @@ from exuvia.kv.packet import (
     Write,
     WriteKind,
     judge,
-    sequence_of,
+    stamp_of,
 )
 
 Reader = Callable[[bytes], bytes | None]
@@ -57,11 +57,11 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
     those of many keys."""
     if isinstance(requirement, Equal):
         raw = read(requirement.key)
-        if raw is None or raw[SEQUENCE_BYTES:] != requirement.payload:
+        if raw is None or raw[STAMP_BYTES:] != requirement.payload:
             raise Deposed(f"epoch at {requirement.key!r} is no longer ours")
     elif isinstance(requirement, AtMost):
         raw = read(requirement.key)
-        if raw is None or read_number(raw[SEQUENCE_BYTES:]) > requirement.limit:
+        if raw is None or read_number(raw[STAMP_BYTES:]) > requirement.limit:
             raise SchemaChanged(requirement.key)
     elif isinstance(requirement, Unlocked):
         _check_unlocked(requirement, read, many or partial(_one_by_one, read))
@@ -69,7 +69,7 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
         _check_standing(requirement, many or partial(_one_by_one, read))
     else:
         raw = read(requirement.key)
-        if (0 if raw is None else sequence_of(raw)) != requirement.sequence:
+        if (0 if raw is None else stamp_of(raw)) != requirement.stamp:
             raise Conflict(requirement.anomaly, requirement.key)
 
 
@@ -91,13 +91,13 @@ def _check_standing(requirement: Standing, read_many: ManyReader) -> None:
     for part in _strides(requirement.keys):
         found = read_many(part)
         if len(found) == len(part):
-            whole = at + len(part) * SEQUENCE_BYTES
-            if b"".join([found[key][:SEQUENCE_BYTES] for key in part]) == stamps[at:whole]:
+            whole = at + len(part) * STAMP_BYTES
+            if b"".join([found[key][:STAMP_BYTES] for key in part]) == stamps[at:whole]:
                 at = whole
                 continue
         for key in part:
-            raw, end = found.get(key), at + SEQUENCE_BYTES
-            if raw is None or raw[:SEQUENCE_BYTES] != stamps[at:end]:
+            raw, end = found.get(key), at + STAMP_BYTES
+            if raw is None or raw[:STAMP_BYTES] != stamps[at:end]:
                 raise Conflict(requirement.anomaly, key)
             at = end
 
@@ -107,20 +107,20 @@ def _check_unlocked(requirement: Unlocked, read: Reader, read_many: ManyReader) 
     header = read(requirement.header)
     if header is None:
         return
-    last = sequence_of(header)
-    late = [group for group in requirement.groups if group.since < last]
+    last = stamp_of(header)
+    late = [group for group in requirement.groups if not group.since.saw(last)]
     if not late:
         return
     raw = read(LOCK_FLOOR)
-    floor = read_number(raw and raw[SEQUENCE_BYTES:])
+    floor = read_number(raw and raw[STAMP_BYTES:])
     for since, modes, keys in late:
-        if since < floor:
+        if since.horizon < floor:
             raise Conflict("lock marks removed", keys[0])
         for mode in modes:
             for part in _strides(keys):
                 marks = {lock_mark(mode, key): key for key in part}
                 for mark, raw in read_many(list(marks)).items():
-                    if sequence_of(raw) > since:
+                    if not since.saw(stamp_of(raw)):
                         raise Conflict("locked meanwhile", marks[mark])
 
 
@@ -208,10 +208,7 @@ def arrange(packet: Packet) -> Arranged:
     return Arranged(
         fences,
         [each.key for each in unchanged],
-        [
-            (each.sequence.to_bytes(SEQUENCE_BYTES, "little") if each.sequence else b"")
-            for each in unchanged
-        ],
+        [(each.stamp.to_bytes(STAMP_BYTES, "little") if each.stamp else b"") for each in unchanged],
         unchanged,
         puts,
         cast(list[bytes], [plain[key] for key in puts]),
@@ -254,9 +251,9 @@ def validate(arranged: Arranged, read: Reader, read_many: ManyReader) -> None:
         found = read_many(keys)
         if not found and not any(expected):
             continue  # new rows, and none of them is there
-        if [found[key][:SEQUENCE_BYTES] if key in found else b"" for key in keys] != expected:
+        if [found[key][:STAMP_BYTES] if key in found else b"" for key in keys] != expected:
             for each, stamp in zip(arranged.unchanged[start:], expected, strict=False):
-                if found.get(each.key, b"")[:SEQUENCE_BYTES] != stamp:
+                if found.get(each.key, b"")[:STAMP_BYTES] != stamp:
                     raise Conflict(each.anomaly, each.key)
 
 
@@ -266,22 +263,22 @@ def outcomes(
     """What the judged writes and releases put, and what they remove, given what stands there now.
 
     A key whose judged write left another row's entry alone is in neither: what is not written
-    keeps its sequence. Raises Duplicate, of claims too."""
+    keeps its stamp. Raises Duplicate, of claims too."""
     puts: list[tuple[bytes, bytes]] = []
     gone: list[bytes] = []
     for part in _strides(arranged.claims):
         for key, there in read_many(part).items():
-            judge(WriteKind.CLAIM, key, arranged.claimed[key], there[SEQUENCE_BYTES:])
+            judge(WriteKind.CLAIM, key, arranged.claimed[key], there[STAMP_BYTES:])
     released = arranged.released
     for part in _strides(arranged.releases):
         found = read_many(part)
-        gone += [key for key, there in found.items() if there[SEQUENCE_BYTES:] == released[key]]
+        gone += [key for key, there in found.items() if there[STAMP_BYTES:] == released[key]]
     for start in range(0, len(arranged.judged), STRIDE):
         several = arranged.judged[start : start + STRIDE]
         found = read_many([key for key, _ in several])
         for key, writes in several:
             raw = found.get(key)
-            left = None if raw is None else raw[SEQUENCE_BYTES:]
+            left = None if raw is None else raw[STAMP_BYTES:]
             written = False
             for kind, _, payload in writes:
                 after = judge(kind, key, payload, left)
@@ -302,14 +299,14 @@ def settle(
     """Payload (None = gone) per key after the packet, given what `read` finds now.
 
     A key whose judged write left another row's entry alone is not in it: what is not written
-    keeps its sequence. Raises Deposed or SchemaChanged rather than Conflict, Duplicate, and Refused
+    keeps its stamp. Raises Deposed or SchemaChanged rather than Conflict, Duplicate, and Refused
     1071 for a key that is too long."""
     lost: Unchanged | None = None
     for requirement in packet.requirements:
         if isinstance(requirement, Unchanged):
             raw = read(requirement.key)
-            stands = 0 if raw is None else int.from_bytes(raw[:SEQUENCE_BYTES], "little")
-            if stands != requirement.sequence:
+            stands = 0 if raw is None else int.from_bytes(raw[:STAMP_BYTES], "little")
+            if stands != requirement.stamp:
                 lost = lost or requirement
         else:
             check(requirement, read, many)
@@ -327,7 +324,7 @@ def settle(
             after[key] = judge(kind, key, payload, after[key])
         else:
             raw = read(key)
-            held = None if raw is None else raw[SEQUENCE_BYTES:]
+            held = None if raw is None else raw[STAMP_BYTES:]
             left = judge(kind, key, payload, held)
             if left is not held:
                 after[key] = left

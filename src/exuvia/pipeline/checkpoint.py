@@ -36,7 +36,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import Span, StampedValues, judge
+from exuvia.kv.packet import InOrder, Span, StampedValues, judge
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.reorg import Done
@@ -174,10 +174,10 @@ class SpanRow(msgspec.Struct, frozen=True):
     reorg_meta: bytes
 
 
-class _Nothing(StampedValues):
+class _Nothing(StampedValues, InOrder):
     """A snapshot of an empty store, to encode rows against."""
 
-    sequence = 0
+    sequence = order = 0
 
     def get(self, key: bytes) -> None:
         return None

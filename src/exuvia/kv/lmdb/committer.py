@@ -49,7 +49,7 @@ from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
 from exuvia.kv.lmdb.native import Cursor, Reading, Writing
 from exuvia.kv.packet import (
     LONGEST_KEY,
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     Bulk,
     BulkResult,
     Packet,
@@ -84,7 +84,7 @@ def read_sequence(transaction: Reading) -> int:
 
 def _next_sequence(transaction: Writing) -> tuple[int, bytes]:
     sequence = read_sequence(transaction) + 1
-    return sequence, sequence.to_bytes(SEQUENCE_BYTES, "little")
+    return sequence, sequence.to_bytes(STAMP_BYTES, "little")
 
 
 def recover(_transaction: Writing) -> None:
@@ -106,7 +106,7 @@ def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
     for channel in packet.channels:
         after[k.meta("channel", channel)] = _counted(transaction, channel)
     sequence = int.from_bytes(transaction.get(SEQUENCE_KEY) or b"", "little") + 1
-    stamp = sequence.to_bytes(SEQUENCE_BYTES, "little")
+    stamp = sequence.to_bytes(STAMP_BYTES, "little")
     puts = [(key, stamp + payload) for key, payload in after.items() if payload is not None]
     if len(puts) < len(after):
         for key, payload in after.items():
@@ -121,7 +121,7 @@ def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
 def _counted(transaction: Writing, channel: str) -> bytes:
     """What the channel's counter becomes."""
     raw = transaction.get(k.meta("channel", channel))
-    return k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
+    return k.number(k.read_number(raw and raw[STAMP_BYTES:]) + 1)
 
 
 @contextmanager
@@ -253,7 +253,7 @@ def apply_bulks(
                     raise
                 break
             sequence += 1
-            stamp = sequence.to_bytes(SEQUENCE_BYTES, "little")
+            stamp = sequence.to_bytes(STAMP_BYTES, "little")
             if isinstance(bulk.payloads, bytes):
                 pairs = zip(bulk.keys, repeat(stamp + bulk.payloads))
             else:
@@ -282,7 +282,7 @@ def _stands(requirement: Requirement, cursor: Cursor) -> bool:
     for (key, raw), wanted in zip(cursor.iternext(), keys, strict=False):
         if key != wanted:
             return False
-        stamps.append(raw[:SEQUENCE_BYTES])
+        stamps.append(raw[:STAMP_BYTES])
     return b"".join(stamps) == requirement.stamps
 
 
@@ -292,8 +292,8 @@ def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[
     before = None
     for position, key in enumerate(keys):
         raw = transaction.get(key) or b""
-        if raw[:SEQUENCE_BYTES] != stamp or key == before:
-            found.append((position, raw[SEQUENCE_BYTES:]))
+        if raw[:STAMP_BYTES] != stamp or key == before:
+            found.append((position, raw[STAMP_BYTES:]))
         before = key
     return found
 

@@ -158,7 +158,7 @@ CUT_DESCENTS = 2
 DESCENTS = 4
 
 
-class View(Protocol):
+class KeyView(Protocol):
     """What is asked of a snapshot."""
 
     def keys(self, span: Span, limit: int) -> list[bytes]:
@@ -183,7 +183,7 @@ class Piece(NamedTuple):
     exact: bool
 
 
-def count(view: View, span: Span) -> int:
+def count(view: KeyView, span: Span) -> int:
     """About how many keys the span holds."""
     keys = view.keys(span, EXACT_KEYS + 1)
     if len(keys) <= EXACT_KEYS:
@@ -194,7 +194,7 @@ def count(view: View, span: Span) -> int:
     return round(-sum(piece.minus_weight for piece in _survey(view, span, PIECES)))
 
 
-def split(view: View, span: Span, parts: int) -> list[Span]:
+def split(view: KeyView, span: Span, parts: int) -> list[Span]:
     """At most `parts` adjoining spans of about equal size that cover `span`."""
     parts = max(1, parts)
     if parts == 1:
@@ -227,7 +227,7 @@ def _cuts(pieces: list[Piece], parts: int) -> list[bytes]:
     return cuts
 
 
-def _survey(view: View, span: Span, pieces: int) -> list[Piece]:
+def _survey(view: KeyView, span: Span, pieces: int) -> list[Piece]:
     """The span as pieces with estimated weights."""
     chance = random.Random(0)
     first = view.keys(span, 1)
@@ -263,7 +263,7 @@ def boundary(first: bytes, last: bytes) -> bytes:
     return (high >> (bits - 1) << (bits - 1)).to_bytes(size, "big").rstrip(b"\0")
 
 
-def _weigh(view: View, first: bytes, last: bytes, chance: random.Random) -> Piece:
+def _weigh(view: KeyView, first: bytes, last: bytes, chance: random.Random) -> Piece:
     """A piece to go on cutting with."""
     run = _run(view, first, last)
     if run is not None:
@@ -271,18 +271,20 @@ def _weigh(view: View, first: bytes, last: bytes, chance: random.Random) -> Piec
     return _estimate(view, first, last, chance, CUT_DESCENTS)
 
 
-def _estimate(view: View, first: bytes, last: bytes, chance: random.Random, descents: int) -> Piece:
+def _estimate(
+    view: KeyView, first: bytes, last: bytes, chance: random.Random, descents: int
+) -> Piece:
     total = sum(_descend(view, first, last, chance) for _ in range(descents))
     return Piece(-total / descents, first, last, False)
 
 
-def _run(view: View, first: bytes, last: bytes) -> int | None:
+def _run(view: KeyView, first: bytes, last: bytes) -> int | None:
     """The number of keys from first to last, if it is small."""
     keys = view.keys(Span(first, last + b"\0"), RUN_KEYS)
     return len(keys) if keys[-1] == last else None
 
 
-def _descend(view: View, first: bytes, last: bytes, chance: random.Random) -> float:
+def _descend(view: KeyView, first: bytes, last: bytes, chance: random.Random) -> float:
     """One random way down; its estimate of the number of keys from first to last."""
     weight = 1.0
     level = 0

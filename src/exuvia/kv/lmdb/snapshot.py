@@ -19,7 +19,7 @@ import lmdb
 from exuvia.base.errors import Broken, Unavailable
 from exuvia.kv.lmdb.leaves import Damaged, DataFile, Metas, Outline, Tree, tree_of
 from exuvia.kv.lmdb.native import Reading, damaged, translate
-from exuvia.kv.packet import Piece, RawRun, Span, StampedValues
+from exuvia.kv.packet import InOrder, Piece, RawRun, Span, StampedValues
 
 FIRST_KEY = b"\x01"
 FIRST_ROWS, MOST_ROWS = 8, 2048
@@ -44,7 +44,7 @@ def _reading(method: _Method) -> _Method:
     return cast(_Method, read)
 
 
-class LmdbSnapshot(StampedValues):
+class LmdbSnapshot(StampedValues, InOrder):
     """See kv/packet.py's Snapshot."""
 
     __slots__ = (
@@ -61,6 +61,7 @@ class LmdbSnapshot(StampedValues):
         "_why",
         "metas",
         "number",
+        "order",
         "path",
         "sequence",
     )
@@ -77,7 +78,7 @@ class LmdbSnapshot(StampedValues):
         self.metas = pages
         self._tree: Tree | None = None
         self._transaction: Reading | None = transaction
-        self.sequence = sequence
+        self.sequence = self.order = sequence
         self.number = -1
         self._forget = forget
         self._forked = False

@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import lmdb
@@ -36,13 +36,12 @@ from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
+    STAMP_BYTES,
     Bulk,
     BulkResult,
     Packet,
     Requirement,
     Span,
-    sequence_of,
 )
 from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import Arranged, arrange
@@ -229,7 +228,7 @@ class LmdbStore(TransactionalStore):
             raise translate(error, self.environment.data_path) from error
         finally:
             transaction.abort()
-        return [k.read_number(raw and raw[SEQUENCE_BYTES:]) for raw in raws]
+        return [k.read_number(raw and raw[STAMP_BYTES:]) for raw in raws]
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait for the counter to pass `after`; woken by commits of any process."""
@@ -266,7 +265,7 @@ class LmdbStore(TransactionalStore):
             raw = view.get(key)
         finally:
             view.close()
-        return raw and raw[SEQUENCE_BYTES:]
+        return raw and raw[STAMP_BYTES:]
 
     # -- spans -----------------------------------------------------------------------------------
 
@@ -283,17 +282,6 @@ class LmdbStore(TransactionalStore):
         view = self.snapshot()
         try:
             return split(view, span, parts)
-        finally:
-            view.close()
-
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Keys of the span written after the sequence; a removed key is not seen."""
-        view = self.snapshot()
-        try:
-            for keys, raws in view.chunks(span):
-                for key, raw in zip(keys, raws, strict=True):
-                    if (sequence := sequence_of(raw)) > after:
-                        yield key, raw[SEQUENCE_BYTES:], sequence
         finally:
             view.close()
 

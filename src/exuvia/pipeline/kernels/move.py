@@ -119,7 +119,7 @@ def under(places: Array, keys: Keys) -> Keys:
 # As columns: rows and index entries, each because of one row as it was read.
 #
 #     keys      values     because of             required when it is put
-#     a row's   its bytes  the row it is copied   that one still is of `sequences`
+#     a row's   its bytes  the row it is copied   that one still has of `stamps`
 #     an entry's  handle   from, by its handle    likewise
 #
 # `at` names the ones that are meant, in the order in which they are put; parts share the arrays.
@@ -132,7 +132,7 @@ class Copies(NamedTuple):
     keys: Keys
     values: Keys | None
     handles: Keys
-    sequences: Array
+    stamps: Array
     at: Array
     index_id: int = 0
 
@@ -158,7 +158,7 @@ class Copies(NamedTuple):
 
     def required(self, prefix: bytes) -> Standing:
         """That those rows are the ones that were read."""
-        stamps = self.sequences[self.at].astype("<u8").tobytes()
+        stamps = self.stamps[self.at].astype("<u8").tobytes()
         return Standing(self.sources(prefix), stamps, "lost update")
 
 
@@ -170,7 +170,7 @@ def sorted_copies(parts: Sequence[Copies]) -> Copies:
         keys,
         joined(values) if values else None,
         joined([part.handles for part in parts]),
-        np.concatenate([part.sequences for part in parts]),
+        np.concatenate([part.stamps for part in parts]),
         positions(keys),
         parts[0].index_id,
     )
@@ -299,17 +299,17 @@ def copied(
     places = way.places(columns)
     if not places.all():
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
-    sequences = snapshot.sequences(raws)
+    stamps = snapshot.stamps(raws)
     at: Array = np.arange(len(keys))
     vary = isinstance(columns.handles, list)
     old = keys if vary else np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
     new = under(places, old)
     values = [raw[snapshot.skip :] for raw in raws]
-    copies = [Copies(new, values, columns.handles, sequences, at)]
+    copies = [Copies(new, values, columns.handles, stamps, at)]
     for index in indexes:
         made = of_columns(source, index, columns)
         entry_keys = under(places, made.keys)
-        copies.append(Copies(entry_keys, made.suffixes, columns.handles, sequences, at, index.id))
+        copies.append(Copies(entry_keys, made.suffixes, columns.handles, stamps, at, index.id))
     return copies
 
 

@@ -70,11 +70,11 @@ from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 
 class Unwritten(NamedTuple):
     """Rows to be written, in key order: their new payloads, if they are still the ones of these
-    sequences (uint64), and the entries that each is to have, by index. `as_of`: the commit that
+    stamps (uint64), and the entries that each is to have, by index. `as_of`: the commit that
     they were read at, 0 where it was not the same for all."""
 
     keys: list[bytes]
-    sequences: Array
+    stamps: Array
     payloads: list[bytes]
     entries: list[Entries]
     as_of: int = 0
@@ -83,7 +83,7 @@ class Unwritten(NamedTuple):
         """Some of them."""
         return Unwritten(
             self.keys[start:end],
-            self.sequences[start:end],
+            self.stamps[start:end],
             self.payloads[start:end],
             [some_of(each, start, end) for each in self.entries],
             as_of,
@@ -101,7 +101,7 @@ def together(parts: Iterable[Unwritten]) -> Unwritten:
     same = len({part.as_of for part in found}) == 1
     return Unwritten(
         list(chain.from_iterable(part.keys for part in found)),
-        np.concatenate([part.sequences for part in found]),
+        np.concatenate([part.stamps for part in found]),
         list(chain.from_iterable(part.payloads for part in found)),
         [all_of(each) for each in zip(*(part.entries for part in found), strict=True)],
         found[0].as_of if same else 0,
@@ -191,8 +191,8 @@ class Rewrite:
         columns = converted(self._table, self._change, run, snapshot.skip)
         payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
         keys = as_bytes(run.cut(run.key_at, run.key_lengths))
-        sequences = snapshot.sequences(run)
-        return Unwritten(keys, sequences, payloads, self._entries_of(columns), snapshot.sequence)
+        stamps = snapshot.stamps(run)
+        return Unwritten(keys, stamps, payloads, self._entries_of(columns), snapshot.sequence)
 
     def _entries_of(self, columns: Columns) -> list[Entries]:
         return [of_columns(self._table, index, columns) for index in self._indexes]
@@ -247,7 +247,7 @@ class Rewrite:
         if settings.write_speed:
             put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
             paced = held_back(paced, put, settings, self._task.order.at_once)
-        last = results[-1].sequence
+        last = results[-1].stamp
         return paced, last if last == rows.as_of + len(results) else 0
 
     def _bulk(self, rows: Unwritten, at: int, size: int, number: int, done: int) -> Bulk:
@@ -255,7 +255,7 @@ class Rewrite:
         keys, payloads = rows.keys[at : at + size], rows.payloads[at : at + size]
         progress = TaskProgress(done + len(keys), 0, self._batches + number, len(keys), False)
         puts = checkpoint.pairs_of(self._task, progress)
-        stamps = rows.sequences[at : at + size].astype("<u8").tobytes()
+        stamps = rows.stamps[at : at + size].astype("<u8").tobytes()
         required: list[Requirement] = [*self._task.order.fences]
         as_of = rows.as_of + number - 1 if rows.as_of else 0
         required.append(Standing(keys, stamps, "lost update", as_of))

@@ -391,7 +391,10 @@ class Session:
     # -- what the server asks ----------------------------------------------------------------------
 
     def course(self, statement: str | Ready) -> Course:
-        """Where it runs: short reads, and short writes, block on nothing, or on a commit."""
+        """Where it runs: short reads, and short writes, block on nothing, or on a commit; where
+        the store is not near, everything may."""
+        if not self.services.store.near:
+            return Course.POOL
         text = statement if isinstance(statement, str) else statement.text
         head = text[:9].lstrip().upper()
         current = self.transactions.current

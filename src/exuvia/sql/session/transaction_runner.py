@@ -225,7 +225,7 @@ class TransactionRunner:
             current.about = session.statement
             try:
                 with current.statement():
-                    result = _few(plan, context)
+                    result = _few(plan, context, services.store.near)
             except ExuviaError:
                 return None
             current.answered |= result is not None
@@ -240,7 +240,8 @@ class TransactionRunner:
         try:
             snapshot.in_use(True)  # until it is closed
             txn = Transaction(services.store, snapshot)
-            return _few(plan, Context(session, services.schemas, txn, None, parameters, letters))
+            context = Context(session, services.schemas, txn, None, parameters, letters)
+            return _few(plan, context, services.store.near)
         except ExuviaError:
             return None
         finally:
@@ -452,13 +453,31 @@ class TransactionRunner:
         return result
 
 
-def _few(plan: KeptPlan, context: Context) -> Result | None:
+def _few(plan: KeptPlan, context: Context, near: bool) -> Result | None:
+    if near:
+        if not plan.fresh(context):
+            return None
+        plan.check(context)
+        result = plan.few(context)
+    else:
+        result = _few_at_once(plan, context)
+    if result is not None and context.warnings:
+        result.warnings = context.warnings
+    return result
+
+
+def _few_at_once(plan: KeptPlan, context: Context) -> Result | None:
+    """The rows are read with what says that the plan is right: one round trip."""
+    context.txn.snapshot.ahead([key for key, _ in plan.table.marks])
+    try:
+        result = plan.few(context)
+    except Exception:
+        if plan.fresh(context):
+            raise
+        return None  # they are not what the plan takes them for
     if not plan.fresh(context):
         return None
     plan.check(context)
-    result = plan.few(context)
-    if result is not None and context.warnings:
-        result.warnings = context.warnings
     return result
 
 

@@ -373,13 +373,15 @@ class Context(Env):
         """Whether its revision and its database's are those of what is read now: looked up once for
         each commit that the transaction reads. Sessions write no revisions."""
         txn = self.txn
-        if txn.seen_at.get(table) == txn.snapshot.sequence:
+        seen = txn.seen_at.get(table)
+        if seen is not None and seen == txn.snapshot.order:
             return True
         get = txn.get
         (own, revision), (home, home_revision) = table.marks
+        txn.snapshot.ahead((home,))
         if get(own) != revision or get(home) != home_revision:
             return False
-        txn.seen_at[table] = txn.snapshot.sequence
+        txn.seen_at[table] = txn.snapshot.order
         return True
 
     def _held_table(self, database: str, name: str) -> Table | None:

@@ -319,7 +319,7 @@ class OpenTransaction:
         one revision late if its commit is in time, and not later."""
         snapshot = self._services.store.snapshot()
         try:
-            if snapshot.sequence == self.txn.seen_at.get(table):
+            if snapshot.order == self.txn.seen_at.get(table):
                 return  # nobody has committed since the table was seen to be this
             raw = snapshot.get(keys.revision(table.info.id))
         finally:
