@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from support.postgres import end_shared_server
+
 BOUND_S = 600.0 + float(os.environ.get("TORTURE_S", "0"))
 
 _SLOW = [hypothesis.HealthCheck.too_slow]
@@ -28,6 +30,11 @@ def pytest_configure() -> None:
     """What ends a hung test must not write to where pytest keeps the output of that test."""
     global _stderr
     _stderr = os.dup(2)
+
+
+def pytest_unconfigure() -> None:
+    """The server that tests share lives as long as the run."""
+    end_shared_server()
 
 
 @pytest.fixture(autouse=True)

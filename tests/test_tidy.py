@@ -80,6 +80,7 @@ def test_logic_calls_no_clock_and_sleeps_nowhere() -> None:
 SLEEPS_MAY = {
     "tests/support/node_processes.py": "`until`, the one wait for a condition, looks now and then",
     "tests/support/kv_children.py": "a process that is slow is what it plays",
+    "tests/support/relay.py": "a link that is slow is what it plays",
     "tests/support/spark.py": "a driver's own pace, as the owner steps",
     "tests/kv/test_lmdb_processes.py": "a pause between commits whose wake-ups are measured singly",
     "tests/kv/test_lmdb_groups.py": "an interrupt is sent again until it meets its wait",
@@ -416,7 +417,7 @@ def test_transactions_are_read_or_transact() -> None:
 def test_only_kv_knows_what_precedes_a_payload() -> None:
     """Readers step over as many bytes as the snapshot says, so another engine may lay values out in
     its own way."""
-    of_kv = {"SEQUENCE_BYTES", "sequence_of", "StampedValues"}
+    of_kv = {"STAMP_BYTES", "stamp_of", "StampedValues"}
     found = [
         f"{relative(path)}: {node.id}"
         for path in SOURCE

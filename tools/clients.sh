@@ -1,11 +1,21 @@
 #!/bin/sh
-# What the tests speak with and fail the disk with: the mysql command line, sysbench, a C compiler.
+# What the tests speak with and fail the disk with: the mysql command line, sysbench, a C compiler;
+# and the programs of a PostgreSQL server, of which tests start and end their own.
 set -e
 missing=""
 command -v mysql >/dev/null || missing="$missing mariadb-client"
 command -v sysbench >/dev/null || missing="$missing sysbench"
 command -v cc >/dev/null || missing="$missing gcc libc6-dev"  # tests/support/store_faults.c
-[ -z "$missing" ] && exit 0
-echo "installing$missing"
-# shellcheck disable=SC2086
-sh tools/apt.sh $missing
+if [ -n "$missing" ]; then
+  echo "installing$missing"
+  # shellcheck disable=SC2086
+  sh tools/apt.sh $missing
+fi
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && exit 0
+echo "installing postgresql"
+settings=/etc/postgresql-common/createcluster.conf
+if [ "$(id -u)" = 0 ] && [ ! -e $settings ]; then  # or the package would start a server of its own
+  mkdir -p /etc/postgresql-common
+  echo "create_main_cluster = false" >$settings
+fi
+sh tools/apt.sh -o Dpkg::Options::=--force-confold postgresql

@@ -1,4 +1,4 @@
-"""Every engine that needs nothing installed."""
+"""Every engine. The one on a server needs PostgreSQL, which `make setup-test` installs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from exuvia.kv.store import Store, open_store
+from support.postgres import shared_server
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each engine in turn."""
-    opened = open_store("memory:" if request.param == "memory" else f"lmdb://{tmp_path}/store")
+    urls = {"memory": lambda: "memory:", "lmdb": lambda: f"lmdb://{tmp_path}/store"}
+    opened = open_store(urls.get(request.param, lambda: shared_server().new_url())())
     yield opened
     opened.close()

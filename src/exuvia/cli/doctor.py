@@ -13,10 +13,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from exuvia.base.errors import ExuviaError
+
+if TYPE_CHECKING:
+    from exuvia.kv.store import Store
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 1 << 30
@@ -100,8 +103,23 @@ def _store(url: str) -> Iterator[Finding]:
         snapshot = opened.snapshot()
         snapshot.close()
         yield Finding("ok", "store", f"{url} opens; process namespace {_namespace()}")
+        yield from _promises(opened)
     finally:
         opened.close()
+
+
+def _promises(store: "Store") -> Iterator[Finding]:
+    """What a server promises of a commit that it has acknowledged."""
+    promised = getattr(store, "promises", None)
+    if promised is None:
+        return
+    from exuvia.kv.postgres.server import weaknesses
+
+    settings = promised()
+    listed = ", ".join(f"{name} {value or 'empty'}" for name, value in settings.items())
+    yield Finding("ok", "server", listed)
+    for weakness in weaknesses(settings):
+        yield Finding("warning", "server", weakness)
 
 
 def _room(folder: Path) -> Finding:

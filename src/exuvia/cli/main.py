@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+STORE_HELP = "lmdb:///DIR or postgresql://USER@HOST/DATABASE"
+
 app = typer.Typer(
     name="exuvia",
     help="Online schema change for tables that must not stop.",
@@ -64,7 +66,7 @@ def _root(
 
 @app.command()
 def serve(
-    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help="lmdb:///DIR")],
+    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="MySQL port; 0 is a free one.")] = 4000,
     status_port: Annotated[int, typer.Option(help="HTTP port; 0 is a free one.")] = 10080,
@@ -193,7 +195,7 @@ def sql(
 
 @app.command()
 def doctor(
-    store: Annotated[str, typer.Option(help="A store to look at: lmdb:///DIR")] = "",
+    store: Annotated[str, typer.Option(help=f"A store to look at: {STORE_HELP}")] = "",
     spark: Annotated[bool, typer.Option("--spark", help="Start Spark for real (seconds).")] = False,
 ) -> None:
     """Look whether everything is here that a node needs, and say how to get what is not."""

@@ -1,0 +1,82 @@
+"""`postgresql://user@host:port,host:port/database?schema=exuvia&connections=24&sslmode=verify-full`
+
+What the store knows is taken out, all else is libpq's (its parameters, services, password file). A
+password in the URL is refused: it would stand in lists of processes, logs and rows of jobs, and on
+every host the password file is libpq's own place for it.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from exuvia.base.errors import Unavailable
+
+SCHEMES = ("postgresql", "postgres")
+_SECRET = ("password", "sslpassword", "oauth_client_secret")
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSettings:
+    """`connections`: most of one process, a third of them for the snapshots of clients at least.
+    `wait_s`: for one of them. `answer_s`: for the server's answer to a read; `commit_s`: to a
+    commit, which may wait for a standby. `silent_s`: until a silent host is taken for gone.
+    `fallback_s`: between looks at a channel that nobody told of."""
+
+    schema: str = "exuvia"
+    connections: int = 24
+    wait_s: float = 5.0
+    connect_s: float = 5.0
+    answer_s: float = 300.0
+    commit_s: float = 60.0
+    silent_s: float = 10.0
+    fallback_s: float = 0.5
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown to anybody."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        user, at, host = parts.netloc.rpartition("@")
+        parts = parts._replace(netloc=user.split(":")[0] + at + host)
+    query = [
+        (name, "***" if name in _SECRET else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    if any(value == "***" for _, value in query):
+        parts = parts._replace(query=urlencode(query, quote_via=quote, safe="*/"))
+    return urlunsplit(parts)
+
+
+def parse(url: str) -> tuple[str, PostgresSettings]:
+    """The URL as libpq is given it, and the settings. Raises Unavailable for one that is wrong."""
+    parts = urlsplit(url)
+    user = parts.netloc.rpartition("@")[0]
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    if ":" in user or any(name in _SECRET for name, _ in query):
+        raise Unavailable(
+            f"the URL {shown(url)} has a password: put it into libpq's password file (.pgpass) or "
+            "service file on each host"
+        )
+    known = {field.name: field.type for field in fields(PostgresSettings)}
+    chosen: dict[str, str | int | float] = {}
+    rest = []
+    for name, text in query:
+        if name not in known:
+            rest.append((name, text))
+            continue
+        try:
+            chosen[name] = (
+                text if known[name] is str else int(text) if known[name] is int else float(text)
+            )
+        except ValueError as error:
+            raise Unavailable(f"the store's setting {name} is no number: {text!r}") from error
+    settings = PostgresSettings(**chosen)  # type: ignore[arg-type]
+    if not _NAME.fullmatch(settings.schema):
+        raise Unavailable(f"no name of a schema: {settings.schema!r}")
+    if settings.connections < LEAST_CONNECTIONS:
+        raise Unavailable(f"a process needs {LEAST_CONNECTIONS} connections at least")
+    return urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote, safe="/,"))), settings
+
+
+LEAST_CONNECTIONS = 6

@@ -1,0 +1,252 @@
+"""Waiting on channels across hosts, and presences.
+
+A commit that touched a channel tells of it by NOTIFY, in a transaction of its own behind it:
+NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
+listens while anybody waits; what it hears makes the process read the counters it waits on, in one
+look. Nothing rests on it: a waiter looks by itself too, every `fallback_s` where nobody listens.
+
+A presence is an advisory lock of a connection of its own, gone with the process. It is made anew
+where the connection was lost; between the two others may take the process for ended, which is no
+harm: whoever has ended is fenced (laws 2 and 3) before another takes its place."""
+
+import logging
+import select
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.kv.postgres.connection import (
+    INT8,
+    TEXT,
+    Call,
+    PgConnection,
+    PgPool,
+    Query,
+    int8,
+    read_int8,
+)
+from exuvia.kv.postgres.server import Server
+
+CHANNEL = "exuvia"
+RETRY_S = 1.0
+HEARD_S = 2.0  # between looks of who would be told; a process may end before it tells
+_CLOSED_S = 0.5  # between looks whether it is closed
+
+_LISTEN = Query(b"listen", b"LISTEN exuvia")
+_TELL = Query(b"tell", b"SELECT pg_notify('exuvia', $1)::text", (TEXT,))
+_HOLD = Query(b"hold", b"SELECT pg_try_advisory_lock($1)::int", (INT8,))
+_HELD = Query(
+    b"held",
+    b"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted "
+    b"AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    b"AND classid = ($1 >> 32 & 4294967295)::text::oid AND objid = ($1 & 4294967295)::text::oid",
+    (INT8,),
+)
+_LET_GO = Query(b"let_go", b"SELECT pg_advisory_unlock_all()::text")
+_ALIVE = Query(b"alive", b"SELECT 1")
+
+log = logging.getLogger(__name__)
+
+
+class _Waiter:
+    """A thread that waits; its gate is a bare lock, released when it is to look."""
+
+    __slots__ = ("after", "gate", "woken")
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.woken = False
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+
+class Listener:
+    """`read(channels)` gives the channels' counters as committed now."""
+
+    def __init__(
+        self,
+        server: Server,
+        pool: PgPool,
+        read: Callable[[Sequence[str]], list[int]],
+        clock: Clock,
+    ) -> None:
+        self._server = server
+        self._pool = pool
+        self._read = read
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._waiters: dict[str, set[_Waiter]] = {}
+        self._why = ""
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        self.is_listening = False
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Wait until the counter is > after or time is up; the counter."""
+        (value,) = self._read([channel])
+        if value > after or timeout_s <= 0:
+            return value
+        deadline = self._clock.monotonic() + timeout_s
+        waiter = _Waiter(after)
+        with self._mutex:
+            if self._thread is None and not self._why:
+                self._thread = threading.Thread(
+                    target=self._listen, name="exuvia-listen", daemon=True
+                )
+                self._thread.start()
+            self._waiters.setdefault(channel, set()).add(waiter)
+        try:
+            while True:
+                (value,) = self._read([channel])
+                left_s = deadline - self._clock.monotonic()
+                if value > after or left_s <= 0:
+                    return value
+                look_s = HEARD_S if self.is_listening else self._server.settings.fallback_s
+                if waiter.gate.acquire(timeout=min(left_s, look_s)):
+                    with self._mutex:
+                        waiter.woken = False
+                if self._why:
+                    raise Unavailable(self._why)
+        finally:
+            with self._mutex:
+                waiting = self._waiters[channel]
+                waiting.discard(waiter)
+                if not waiting:
+                    del self._waiters[channel]
+
+    def _listen(self) -> None:
+        while not self._why:
+            try:
+                self._hear(self._server.connect("listening"))
+            except ExuviaError as error:
+                if not self._why:
+                    log.warning("nobody listens for wake-ups", extra={"reason": str(error)})
+            self.is_listening = False
+            self._closed.wait(RETRY_S)
+
+    def _hear(self, connection: PgConnection) -> None:
+        try:
+            connection.run([(_LISTEN, ())], self._server.settings.answer_s)
+            self.is_listening = True
+            heard = select.poll()
+            heard.register(connection.socket, select.POLLIN)
+            self._look()  # what was told while nobody listened
+            while not self._why:
+                if heard.poll(_CLOSED_S * 1000) and connection.notified():
+                    self._look()
+        finally:
+            connection.close()
+
+    def _look(self) -> None:
+        """Wake whoever waits on a channel whose counter has moved."""
+        with self._mutex:
+            channels = list(self._waiters)
+        if not channels:
+            return
+        counters = dict(zip(channels, self._read(channels), strict=True))
+        with self._mutex:
+            for channel, value in counters.items():
+                self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
+
+    def _open(self, waiters: Iterable[_Waiter]) -> None:
+        """To be called with the mutex held."""
+        for waiter in waiters:
+            if not waiter.woken:
+                waiter.woken = True
+                waiter.gate.release()
+
+    # -- waking ----------------------------------------------------------------------------------
+
+    def announce(self, channels: Sequence[str]) -> None:
+        """A commit touched these: wake this process's waiters and all others'."""
+        with self._mutex:
+            for channel in channels:
+                self._open(self._waiters.get(channel, ()))
+        try:
+            connection = self._pool.take()
+        except Unavailable:
+            return  # they look by themselves
+        tell: Call = (_TELL, [",".join(channels)[:4000].encode()])
+        connection.later([tell])
+        self._pool.give(connection)
+
+    def close(self, why: str) -> None:
+        """Wake everybody; waits raise Unavailable from now on."""
+        with self._mutex:
+            self._why = why
+            self._closed.set()
+            for waiters in self._waiters.values():
+                self._open(waiters)
+
+
+# -- presence --------------------------------------------------------------------------------------
+
+
+def _number(schema: str, name: str) -> bytes:
+    digest = blake2b(f"{schema}\0{name}".encode(), digest_size=8).digest()
+    return int8(int.from_bytes(digest, "big") >> 1)
+
+
+class HeldPresence:
+    """See Store.hold; kept by `keep`, which is called now and then."""
+
+    def __init__(self, server: Server, name: str, forget: Callable[["HeldPresence"], None]) -> None:
+        self.name = name
+        self._server = server
+        self._forget = forget
+        self._mutex = threading.Lock()
+        self._connection: PgConnection | None = self._take()
+
+    def _take(self) -> PgConnection:
+        connection = self._server.connect("presence")
+        number = _number(self._server.settings.schema, self.name)
+        try:
+            (found,) = connection.run([(_HOLD, [number])], self._server.settings.answer_s)
+            if not read_int8(found.get_value(0, 0)):
+                raise Unavailable(f"{self.name} is held by a living process")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def keep(self) -> None:
+        """Take it anew if the connection was lost."""
+        with self._mutex:
+            connection = self._connection
+            if connection is None:
+                return
+            try:
+                connection.run([(_ALIVE, ())], self._server.settings.silent_s)
+            except ExuviaError as error:
+                log.warning("a presence was lost", extra={"of": self.name, "reason": str(error)})
+                connection.close()
+                try:
+                    self._connection = self._take()
+                except ExuviaError:
+                    return  # the next look tries again
+
+    def release(self) -> None:
+        """End it on purpose. Twice is harmless."""
+        with self._mutex:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(ExuviaError):  # else the server finds out a little later
+                connection.run([(_LET_GO, ())], self._server.settings.silent_s)
+            connection.close()
+        self._forget(self)
+
+
+def is_held(pool: PgPool, server: Server, name: str) -> bool:
+    """Whether a living process holds the presence."""
+    connection = pool.take()
+    try:
+        number = _number(server.settings.schema, name)
+        (found,) = connection.run([(_HELD, [number])], server.settings.answer_s)
+        return bool(read_int8(found.get_value(0, 0)))
+    finally:
+        pool.give(connection)

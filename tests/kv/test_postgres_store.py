@@ -1,0 +1,373 @@
+"""What only the store on PostgreSQL has to show.
+
+Cursors, parallel commits, outcomes of what was cut off, hosts that are not what they were, settings
+that are wrong."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from exuvia.base.errors import Conflict, Duplicate, Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.packet import LIVE, Span, WriteKind
+from exuvia.kv.postgres.settings import shown
+from exuvia.kv.store import Store, open_store
+from support.node_processes import until
+from support.postgres import PostgresServer, own_server, shared_server
+from support.relay import Relay
+
+EVERYTHING = Span(b"\x01", b"\xff")
+
+
+@pytest.fixture
+def url() -> str:
+    return shared_server().new_url()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with closing(open_store(url)) as opened:
+        yield opened
+
+
+def by_hand(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
+    """A connection that sees the store's tables."""
+    parts = urlsplit(url)
+    schema = parts.query.split("schema=")[1].split("&")[0]
+    connection = psycopg.connect(parts._replace(query="").geturl())
+    connection.execute(f"SET search_path = {schema}".encode())
+    connection.commit()
+    return connection
+
+
+def put(store: Store, key: bytes, payload: bytes) -> int:
+    txn = store.begin()
+    txn.put(key, payload)
+    return txn.commit()
+
+
+def test_a_commit_that_comes_late_is_missed_by_no_cursor_and_seen_once(
+    url: str, store: Store
+) -> None:
+    """Its stamp is older than those of a hundred commits that cursors have passed."""
+    told: list[bytes] = []
+    position = ""
+
+    def look() -> None:
+        nonlocal position
+        found = store.changes(EVERYTHING, position)
+        told.extend(key for key, _ in found.pairs)
+        position = found.position
+
+    with by_hand(url) as late:
+        stamp = b"le((SELECT base FROM about) + pg_current_xact_id()::text::bigint)"
+        late.execute(b"INSERT INTO kv VALUES ('late', " + stamp + b" || '!')")
+        for n in range(100):
+            put(store, b"k%02d" % n, b"")
+            if n % 7 == 0:
+                look()
+        look()
+        assert len(told) == 100
+        late.commit()
+    look()
+    look()
+    assert told.count(b"late") == 1
+    assert len(told) == 101
+
+
+def test_commits_on_disjoint_keys_run_side_by_side(url: str) -> None:
+    """Each sleeps 50 ms inside; sixteen of them end within 150 ms."""
+    with closing(open_store(f"{url}&connections=64")) as store:
+        with by_hand(url) as hand:
+            hand.execute(
+                b"CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+                b"$$ BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END $$"
+            )
+        put(store, k.revision(7), k.number(1))
+
+        def write(n: int) -> None:
+            txn = store.begin()
+            txn.require_at_most(k.revision(7), 1)
+            txn.require(b"row%d" % n)
+            txn.put(b"row%d" % n, b"x")
+            txn.commit()
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(write, range(16)))  # connections are made
+            with by_hand(url) as hand:
+                hand.execute(
+                    b"CREATE TRIGGER slow BEFORE UPDATE ON slot FOR EACH ROW "
+                    b"EXECUTE FUNCTION slow()"
+                )
+            took_s = []
+            for _ in range(3):
+                begun = time.monotonic()
+                list(pool.map(write, range(16)))
+                took_s.append(time.monotonic() - begun)
+        assert min(took_s) < 0.15
+
+
+def test_a_revision_is_raised_between_writers_that_never_pause(store: Store) -> None:
+    """Who raises it waits for commits under way and is not starved; who comes later is refused."""
+    revision = k.revision(9)
+    put(store, revision, k.number(1))
+    stop = threading.Event()
+    done = [0] * 8
+
+    def write(n: int) -> None:
+        while not stop.is_set():
+            txn = store.begin()
+            txn.require_at_most(revision, 1 << 40)
+            txn.put(b"own%d" % n, b"x")
+            txn.commit()
+            done[n] += 1
+
+    with ThreadPoolExecutor(8) as pool:
+        for n in range(8):
+            pool.submit(write, n)
+        took_s = []
+        try:
+            for step in range(2, 40):
+                begun = time.monotonic()
+                put(store, revision, k.number(step))
+                took_s.append(time.monotonic() - begun)
+        finally:
+            stop.set()
+    assert all(done)
+    assert sorted(took_s)[-2] < 0.5
+    txn = store.begin()
+    txn.require_at_most(revision, 38)
+    txn.put(b"own0", b"late")
+    with pytest.raises(Conflict):
+        txn.commit()
+
+
+def test_two_claims_of_one_entry_have_one_winner(store: Store) -> None:
+    for n in range(20):
+        entry = b"entry%d" % n
+        gate = threading.Barrier(2)
+
+        def claim(row: bytes, entry: bytes = entry, gate: threading.Barrier = gate) -> str:
+            txn = store.begin()
+            txn.write(WriteKind.CLAIM, entry, LIVE + row)
+            gate.wait()
+            try:
+                txn.commit()
+            except Duplicate as error:
+                return error.handle.decode()
+            return "won"
+
+        with ThreadPoolExecutor(2) as pool:
+            said = list(pool.map(claim, (b"a", b"b")))
+        assert sorted(said) in (["a", "won"], ["b", "won"])
+        with store.read() as txn:
+            assert txn.get(entry) == LIVE + (b"a" if said[0] == "won" else b"b")
+
+
+def test_both_of_two_that_require_the_other_s_absence_do_not_commit(store: Store) -> None:
+    """A placeholder of who requires a key's absence stands in the way of who writes it."""
+    for n in range(20):
+        left, right = b"left%d" % n, b"right%d" % n
+        gate = threading.Barrier(2)
+
+        def write(mine: bytes, other: bytes, gate: threading.Barrier = gate) -> bool:
+            txn = store.begin()
+            txn.require(other)
+            txn.require(mine)
+            txn.put(mine, b"x")
+            gate.wait()
+            try:
+                txn.commit()
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            said = list(pool.map(write, (left, right), (right, left)))
+        assert said.count(True) <= 1
+
+
+# -- outcomes --------------------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_cut_off_has_one_outcome_and_it_is_told(url: str) -> None:
+    """The link is cut after so many bytes of the request, or before its answer; what the store
+    says of the commit is what stands there. What was not made is done again, once: were it done
+    twice, the second would find the key there."""
+    relay = Relay(shared_server().port)
+    parts = urlsplit(url)
+    near = parts._replace(netloc=f"postgres@127.0.0.1:{relay.port}").geturl()
+    made = 0
+    with closing(open_store(near)) as store:
+        put(store, b"first", b"")
+        for n in range(24):
+            put(store, b"first", b"")  # so there is a connection
+            txn = store.begin()
+            key = b"cut%d" % n
+            txn.put(key, b"x" * 400)
+            if n % 2:
+                relay.swallow_answers = True
+            else:
+                relay.cut_requests_after = (n // 2) * 100 + 1
+            try:
+                threading.Timer(0.05, relay.heal).start()
+                store.commit(txn.packet())
+                said = True
+            except Unavailable as error:
+                assert "nothing was written" in str(error)
+                said = False
+            finally:
+                relay.heal()
+                txn.rollback()
+            with store.read() as look:
+                assert (look.get(key) is not None) == said
+            made += said
+    relay.close()
+    assert made >= 20
+
+
+def test_the_server_goes_away_and_comes_back() -> None:
+    with own_server() as server, closing(open_store(server.new_url())) as store:
+        put(store, b"a", b"1")
+        server.kill()
+        with pytest.raises(Unavailable):
+            store.begin()
+        server.start()
+        with store.read() as txn:
+            assert txn.get(b"a") == b"1"
+        put(store, b"a", b"2")
+
+
+def with_both(first: PostgresServer, second: PostgresServer, schema: str) -> str:
+    hosts = f"postgres@127.0.0.1:{first.port},127.0.0.1:{second.port}"
+    return f"postgresql://{hosts}/postgres?schema={schema}&connect_s=2"
+
+
+def test_an_old_primary_that_comes_back_serves_nobody() -> None:
+    """A synchronous standby is promoted: no acknowledged write is lost, and who has seen the new
+    timeline, or sees both hosts, is never served by the old one."""
+    standby = PostgresServer()
+    with own_server("synchronous_standby_names=second") as primary:
+        try:
+            standby.copy_of(primary, "second")
+            standby.start()
+            url = with_both(primary, standby, "moved")
+            acknowledged: list[int] = []
+            stop = threading.Event()
+            with closing(open_store(url)) as store:
+                position = store.changes(EVERYTHING).position
+
+                def write() -> None:
+                    n = 0
+                    while not stop.is_set():
+                        n += 1
+                        try:
+                            put(store, b"n%06d" % n, b"")
+                        except Unavailable:
+                            stop.wait(0.05)
+                            continue
+                        acknowledged.append(n)
+
+                writer = threading.Thread(target=write)
+                writer.start()
+                until(lambda: len(acknowledged) > 50)
+                primary.kill()
+                before = len(acknowledged)
+                standby.promote()
+                until(lambda: len(acknowledged) > before + 50)
+                primary.start()  # on its old address
+                more = len(acknowledged)
+                until(lambda: len(acknowledged) > more + 50)
+                stop.set()
+                writer.join()
+                found = store.changes(EVERYTHING, position)
+                seen = {int(key[1:]) for key, _ in found.pairs}
+                assert set(acknowledged) <= seen
+                assert len(found.pairs) == len(seen)
+                old = primary.ask("SELECT count(*) FROM moved.kv")[0][0]
+            with closing(open_store(url)) as fresh:
+                put(fresh, b"m", b"")
+            assert primary.ask("SELECT count(*) FROM moved.kv")[0][0] == old
+        finally:
+            standby.remove()
+
+
+# -- what is wrong with a store --------------------------------------------------------------------
+
+
+def test_a_password_in_the_url_is_refused_and_never_shown() -> None:
+    for url in (
+        "postgresql://me:planted@127.0.0.1:1/db",
+        "postgresql://me@127.0.0.1:1/db?password=planted",
+    ):
+        with pytest.raises(Unavailable) as told:
+            open_store(url)
+        assert "planted" not in str(told.value)
+        assert "planted" not in shown(url)
+        assert "password file" in str(told.value)
+
+
+def test_what_is_wrong_is_said(url: str) -> None:
+    port = shared_server().port
+    server = shared_server()
+    server.ask("CREATE ROLE guest LOGIN")
+    for wrong, why in (
+        (f"postgresql://postgres@127.0.0.1:{port}/nowhere", "nowhere"),
+        (f"postgresql://nobody@127.0.0.1:{port}/postgres", "nobody"),
+        (f"postgresql://guest@127.0.0.1:{port}/postgres?schema=guests", "permission denied"),
+        ("postgresql://postgres@127.0.0.1:1/postgres", "no connection"),
+        (f"postgresql://postgres@127.0.0.1:{port}/postgres?schema=No;such", "schema"),
+        (f"postgresql://postgres@127.0.0.1:{port}/postgres?connections=2", "connections"),
+        (f"postgresql://postgres@127.0.0.1:{port}/postgres?nonsense=1", "nonsense"),
+    ):
+        with pytest.raises(Unavailable, match=why):
+            open_store(wrong)
+
+
+def test_a_layout_of_a_newer_version_is_refused_by_name(url: str) -> None:
+    open_store(url).close()
+    with by_hand(url) as hand:
+        hand.execute(b"UPDATE about SET layout = 99")
+    with pytest.raises(Unavailable, match="layout is 99"):
+        open_store(url)
+
+
+def test_rows_that_came_to_another_server_have_stamps_that_all_have_seen(url: str) -> None:
+    """Transactions are counted from anew there: what stands is older than whatever comes."""
+    with closing(open_store(url)) as store:
+        put(store, b"a", b"1")
+        position = store.changes(EVERYTHING).position
+    with by_hand(url) as hand:
+        hand.execute(b"UPDATE about SET server = 1")  # as if it had been written elsewhere
+    with closing(open_store(url)) as store:
+        assert not store.changes(EVERYTHING, position).pairs
+        txn = store.begin()
+        txn.require(b"a")
+        txn.put(b"a", b"2")
+        txn.commit()
+        assert store.changes(EVERYTHING, position).pairs == [(b"a", b"2")]
+
+
+def test_a_store_is_not_used_across_a_fork(store: Store) -> None:
+    txn = store.begin()
+    child = os.fork()
+    if not child:
+        said = 0
+        for use in (lambda: store.begin(), lambda: txn.get(b"a")):
+            try:
+                use()
+            except Unavailable:
+                said += 1
+        os._exit(said)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 2
+    assert txn.get(b"a") is None
+    txn.rollback()

@@ -1,0 +1,179 @@
+"""Whole nodes on a PostgreSQL server: two as one cluster, and the server lost under them."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, end_all, until
+from support.postgres import PostgresServer, own_server
+
+LEASE_S = 5.0
+RETRYABLE = (1205, 1213, 1412, 2013, 8022, 8027, 8028)
+
+
+@contextlib.contextmanager
+def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
+    """So many nodes of one cluster."""
+    started = [NodeProcess(url, folder / f"node{n}.log", LEASE_S) for n in range(number)]
+    try:
+        for each in started:
+            each.wait_ready()
+        yield started
+    finally:
+        end_all(started)
+
+
+def run(
+    node: NodeProcess, *statements: str, database: str | None = "shop"
+) -> list[tuple[Any, ...]]:
+    """The last statement's rows."""
+    with node.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+class Writers:
+    """Clients that insert and update without pause, and know what was acknowledged."""
+
+    def __init__(self, nodes: list[NodeProcess], begin: int = 1) -> None:
+        self._nodes = nodes
+        self.acknowledged: list[int] = []
+        self.unknown: list[int] = []
+        self.errors: list[tuple[int, str]] = []
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._write, args=(n, (begin * 100 + n) * 1_000_000))
+            for n in range(2 * len(nodes))
+        ]
+
+    def __enter__(self) -> "Writers":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, n: int, first: int) -> None:
+        number = first
+        while not self._stop.is_set():
+            node = self._nodes[n % len(self._nodes)]
+            try:
+                with node.connect("shop", autocommit=True) as client, client.cursor() as cursor:
+                    while not self._stop.is_set():
+                        number += 1
+                        cursor.execute("INSERT INTO t (id, a) VALUES (%s, %s)", (number, number))
+                        self.acknowledged.append(number)
+                        cursor.execute("UPDATE t SET a = a + 1 WHERE id = %s", (number,))
+            except (pymysql.Error, OSError) as error:
+                code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+                self.errors.append((code, str(error)))
+                self.unknown.append(number)
+                number += 1000
+                self._stop.wait(0.05)
+
+    def more(self, number: int) -> None:
+        """Wait until so many more rows are acknowledged."""
+        before = len(self.acknowledged)
+        until(lambda: len(self.acknowledged) >= before + number, about=lambda: self.errors[-3:])
+
+
+def in_background(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    failed: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    return thread, failed
+
+
+def test_two_nodes_on_a_server_are_one_cluster(tmp_path: Path) -> None:
+    """Changes by each while clients write by both; one node is killed in the middle of a fill."""
+    with own_server() as server, nodes_on(server.new_url(), tmp_path, 2) as [first, second]:
+        run(first, "CREATE DATABASE shop", database=None)
+        run(first, "CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, b VARCHAR(20) DEFAULT 'x')")
+        for at in range(0, 20_000, 1000):
+            run(second, f"INSERT INTO t (id, a) VALUES {rows(at, 1000)}")
+        with Writers([first, second]) as writers:
+            writers.more(50)
+            run(first, "ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 3")
+            run(second, "CREATE INDEX ia ON t (a)")
+            run(first, "ALTER TABLE t MODIFY b VARCHAR(10)")
+            writers.more(50)
+        assert not writers.errors
+        with Writers([second], begin=2) as writers:
+            changing, failed = in_background(lambda: run(second, "CREATE INDEX ib ON t (a, b)"))
+            first.kill()
+            changing.join()
+            writers.more(20)
+        assert not failed
+        assert not writers.errors
+        run(second, "ADMIN CHECK TABLE t")
+        assert run(second, "SELECT COUNT(*) FROM t WHERE c = 3")[0][0] >= 20_000
+
+
+def rows(at: int, number: int) -> str:
+    """So many rows of t, as text."""
+    return ", ".join(f"({n}, {n % 977})" for n in range(at, at + number))
+
+
+@pytest.mark.long
+def test_the_server_fails_over_under_a_fill_and_writers(tmp_path: Path) -> None:
+    """kill -9 of the primary, its synchronous standby promoted: no acknowledged row is lost, the
+    job ends, and the old primary, back at its old address, serves nobody."""
+    standby = PostgresServer()
+    with own_server("synchronous_standby_names=second") as primary:
+        try:
+            standby.copy_of(primary, "second")
+            standby.start()
+            hosts = f"postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+            url = f"postgresql://{hosts}/postgres?schema=moved&connect_s=2"
+            with nodes_on(url, tmp_path, 2) as [first, second]:
+                _fail_over(primary, standby, first, second)
+        finally:
+            standby.remove()
+
+
+def _fail_over(
+    primary: PostgresServer, standby: PostgresServer, first: NodeProcess, second: NodeProcess
+) -> None:
+    run(first, "CREATE DATABASE shop", database=None)
+    run(first, "CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, b VARCHAR(20) DEFAULT 'x')")
+    for at in range(0, 20_000, 1000):
+        run(second, f"INSERT INTO t (id, a) VALUES {rows(at, 1000)}")
+    with Writers([first, second]) as writers:
+        writers.more(50)
+        run(first, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '64KiB'")
+        changing, _ = in_background(lambda: run(first, "CREATE INDEX ia ON t (a)"))
+        until(lambda: "write reorganization" in str(run(second, "ADMIN SHOW DDL JOBS 1")))
+        primary.kill()
+        standby.promote()
+        writers.more(50)
+        run(second, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        primary.start()  # at its old address
+        writers.more(50)
+        changing.join()
+        until(lambda: "synced" in str(run(second, "ADMIN SHOW DDL JOBS 1")))
+    assert {code for code, _ in writers.errors} <= set(RETRYABLE), writers.errors
+    there = {row[0] for row in run(second, "SELECT id FROM t WHERE id >= 20000")}
+    assert set(writers.acknowledged) <= there
+    assert there <= {*writers.acknowledged, *writers.unknown}
+    run(second, "ADMIN CHECK TABLE t")
+    [(entries,)] = run(second, "SELECT COUNT(*) FROM t USE INDEX (ia) WHERE a >= 0")
+    assert entries == len(there) + 20_000
+    old = primary.ask("SELECT count(*) FROM moved.kv")
+    run(first, "INSERT INTO t (id, a) VALUES (-1, 0)")
+    assert primary.ask("SELECT count(*) FROM moved.kv") == old
