@@ -166,7 +166,8 @@ def _fail_over(
         primary.start()  # at its old address
         writers.more(50)
         changing.join()
-        until(lambda: "synced" in str(run(second, "ADMIN SHOW DDL JOBS 1")))
+    ended = "ADMIN SHOW DDL JOBS 1 WHERE job_type = 'add index' AND state = 'synced'"
+    until(lambda: run(second, ended), about=lambda: run(second, "ADMIN SHOW DDL JOBS 5"))
     assert {code for code, _ in writers.errors} <= set(RETRYABLE), writers.errors
     there = {row[0] for row in run(second, "SELECT id FROM t WHERE id >= 20000")}
     assert set(writers.acknowledged) <= there
