@@ -178,3 +178,42 @@ def _fail_over(
     old = primary.ask("SELECT count(*) FROM moved.kv")
     run(first, "INSERT INTO t (id, a) VALUES (-1, 0)")
     assert primary.ask("SELECT count(*) FROM moved.kv") == old
+
+
+@pytest.mark.long
+def test_a_burst_of_2000_transactions_is_refused_clearly_and_harms_no_node(tmp_path: Path) -> None:
+    """The server has its default of 100 connections."""
+    with (
+        own_server("max_connections=100") as server,
+        nodes_on(server.new_url(), tmp_path, 2) as nodes,
+    ):
+        run(nodes[0], "CREATE DATABASE shop", database=None)
+        run(nodes[0], "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
+        with contextlib.ExitStack() as burst:
+            told = [begun(burst.enter_context(nodes[n % 2].connect("shop"))) for n in range(2000)]
+            assert set(told) == {0, 1637}
+            assert 10 <= told.count(0) < 60
+            for number, node in enumerate(nodes):
+                run(node, f"ALTER TABLE t ADD COLUMN meanwhile{number} INT")
+        for number, node in enumerate(nodes):
+            until(lambda at=node: begins(at))
+            run(node, f"ALTER TABLE t ADD COLUMN after{number} INT")
+            run(node, "UPDATE t SET a = a + 1 WHERE id = 1")
+    for node in nodes:
+        assert "broken" not in node.log.read_text()
+
+
+def begun(connection: Any) -> int:
+    """BEGIN and a read; its error's code, or 0."""
+    connection.query("BEGIN")
+    try:
+        connection.query("SELECT a FROM t WHERE id = 1")
+    except pymysql.MySQLError as error:
+        return int(error.args[0])
+    return 0
+
+
+def begins(node: NodeProcess) -> bool:
+    """Whether there is room again; the server may still be ending the burst."""
+    with node.connect("shop") as connection:
+        return begun(connection) == 0

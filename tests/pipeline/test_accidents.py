@@ -100,11 +100,12 @@ def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(spark, "POLL_S", 60.0)
     ends = threading.Event()
 
-    def run(_wave: SparkTasks) -> list[Outcome]:
-        assert ends.wait(60)
-        return []
+    class Ending(spark.Spark):
+        def collect(self, _wave: SparkTasks) -> list[Outcome]:
+            assert ends.wait(60)
+            return []
 
-    wave = SparkTasks("tag", run, lambda tag: None)
+    wave = SparkTasks(Ending("memory:"), "tag", [])
     threading.Timer(0.05, ends.set).start()
     assert wave.step() == 0
     assert wave.done() and wave.error is None

@@ -9,7 +9,7 @@ import pytest
 
 from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
-from support.postgres import shared_server
+from support.postgres import own_server, shared_server
 from support.relay import Relay
 from support.world import World, rows
 
@@ -67,3 +67,26 @@ def test_round_trips_of_a_statement(
     relay: Relay, session: Session, statement: str, most: int
 ) -> None:
     assert trips(relay, session, statement) < most + 0.7
+
+
+def test_no_client_s_commit_notifies() -> None:
+    """NOTIFY takes a lock over the whole server: only schema changes and jobs are told."""
+    with (
+        own_server("shared_preload_libraries=pg_stat_statements") as server,
+        closing(open_store(server.new_url())) as store,
+        World(store) as world,
+    ):
+        server.ask("CREATE EXTENSION pg_stat_statements")
+        session = world.session("test")
+        rows(session, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT)")
+        told = "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%{}%'"
+        for n in range(5):
+            rows(session, f"INSERT INTO t (a) VALUES ({n})")
+        notified, committed = (server.ask(told.format(x)) for x in ("pg_notify", "commit_packet"))
+        for n in range(50):
+            rows(session, f"INSERT INTO t (a) VALUES ({n})")
+            rows(session, f"UPDATE t SET a = a + 1 WHERE id = {n}")
+        assert server.ask(told.format("commit_packet"))[0][0] >= committed[0][0] + 100
+        assert server.ask(told.format("pg_notify"))[0][0] <= notified[0][0] + 10  # loops' own
+        rows(session, "ALTER TABLE t ADD COLUMN b INT")
+        assert server.ask(told.format("pg_notify"))[0][0] > notified[0][0]

@@ -127,6 +127,8 @@ class Executor:
         wave, self._wave = self._wave, None
         if wave is None:
             return []
+        if wave.error is not None and getattr(wave, "is_waiting", False):
+            raise Unavailable(wave.error)
         if wave.error is not None:
             self._fruitless += 1
             if self._fruitless >= _FRUITLESS_WAVES:
@@ -163,6 +165,8 @@ class Executor:
             return "the owner's process is busy"
         if not self.is_started:
             return "Spark is starting"
+        if self._spark is not None and self._spark.runs_nothing():
+            return f"no worker of Spark at {self._spark.master} does anything: is there one?"
         return (
             f"tasks read and sort before they write, at most {settings.workers} at once "
             f"(tidb_ddl_reorg_worker_cnt), or the store's writer is taken"

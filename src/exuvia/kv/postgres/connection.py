@@ -315,7 +315,9 @@ class PgPool:
     """Connections of one kind of use, made when they are needed, `most` of them; the last one given
     back is taken next. Thread-safe.
 
-    `full` says what is raised for who has waited `wait_s`."""
+    `full` says what is raised for who has waited `wait_s`, or found that none has come back for
+    `stall_s`: whoever has them keeps them, and a thousand who wait would only wait for each other.
+    """
 
     IDLE_S = 60.0
     LIFE_S = 3600.0
@@ -326,11 +328,14 @@ class PgPool:
         most: int,
         wait_s: float,
         full: Callable[[int], Exception],
+        stall_s: float = math.inf,
     ) -> None:
         self._connect = connect
         self._most = most
         self._wait_s = wait_s
         self._full = full
+        self._stall_s = stall_s
+        self._moved_s = time.monotonic()
         self._mutex = threading.Lock()
         self._waiting: deque[_Wanted] = deque()
         self._idle: list[PgConnection] = []
@@ -352,10 +357,13 @@ class PgPool:
             found = None if self._waiting else self._fit()
             wanted = None
             if found is None and self._made >= self._most:
+                if self._is_stalled():
+                    raise self._full(self._most)
                 wanted = _Wanted()
                 self._waiting.append(wanted)
             elif found is None:
                 self._made += 1
+                self._moved_s = time.monotonic()
         if wanted is not None:
             found = self._wait(wanted, self._wait_s if wait_s is None else wait_s)
         if found is not None:
@@ -378,9 +386,12 @@ class PgPool:
 
     def _wait(self, wanted: "_Wanted", wait_s: float) -> PgConnection | None:
         """A connection, or None and the right to make one."""
-        if not wanted.ready.acquire(timeout=max(0.0, wait_s)):
+        deadline = time.monotonic() + wait_s
+        while not wanted.ready.acquire(timeout=max(0.0, min(wait_s, self._stall_s))):
             with self._mutex:
-                if wanted in self._waiting:
+                if wanted not in self._waiting:
+                    continue  # it was handed over this moment
+                if self._is_stalled() or time.monotonic() >= deadline:
                     self._waiting.remove(wanted)
                     raise self._full(self._most)
         if self._why:
@@ -389,9 +400,13 @@ class PgPool:
             raise Unavailable(self._why)
         return wanted.found
 
+    def _is_stalled(self) -> bool:
+        return time.monotonic() - self._moved_s > self._stall_s
+
     def give(self, connection: PgConnection) -> None:
         """Back, to who has waited longest; a lost one is forgotten."""
         with self._mutex:
+            self._moved_s = time.monotonic()
             fit = not connection.is_lost and not self._why
             if fit and self._waiting:
                 self._waiting.popleft().hand(connection)

@@ -24,7 +24,7 @@ class PostgresSettings:
     `fallback_s`: between looks at a channel that nobody told of."""
 
     schema: str = "exuvia"
-    connections: int = 24
+    connections: int = 20
     wait_s: float = 5.0
     connect_s: float = 5.0
     answer_s: float = 300.0

@@ -38,6 +38,7 @@ CLOSED = "the store is closed"
 IDLE_S, QUERY_S = 300.0, 3600.0
 KEEP_EVERY_S = 1.0
 RESTORED_S = 5.0
+STALL_S = 1.0
 EXACT_KEYS = 100_000
 BUSY_S = 2.0
 
@@ -100,7 +101,9 @@ class PostgresStore(TransactionalStore):
         def of_all(most: int) -> Exception:
             return Unavailable(f"all {most} connections to the store's server are in use")
 
-        self._clients = PgPool(lambda: server.connect("client"), clients, wait_s, of_clients)
+        self._clients = PgPool(
+            lambda: server.connect("client"), clients, wait_s, of_clients, STALL_S
+        )
         self._system = PgPool(lambda: server.connect("system"), system, wait_s, of_all)
         self._commits = PgPool(lambda: server.connect("commit"), commits, wait_s, of_all)
         self._base = base

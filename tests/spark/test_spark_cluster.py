@@ -1,0 +1,146 @@
+"""Whole nodes on a store on PostgreSQL whose reorganisations run on a standalone Spark cluster."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.node_processes import NodeProcess, end_all, until
+from support.postgres import shared_server
+from support.spark_cluster import Cluster, connect_server, standalone
+
+ROWS = 6000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with standalone(tmp_path, 2) as started:
+        yield started
+
+
+@pytest.fixture
+def node(tmp_path: Path, cluster: Cluster) -> Iterator[NodeProcess]:
+    """On the cluster."""
+    with running_node(tmp_path, cluster.url) as started:
+        yield started
+
+
+@contextmanager
+def running_node(folder: Path, master: str) -> Iterator[NodeProcess]:
+    """With shop.t of some rows; everything that touches many goes to Spark."""
+    url = shared_server().new_url()
+    started = NodeProcess(url, folder / "node.log", options=("--spark-master", master))
+    try:
+        started.wait_ready()
+        run(started, "CREATE DATABASE shop", database=None)
+        run(started, "SET GLOBAL exuvia_pipeline_inline_rows = 0")
+        run(started, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))")
+        for at in range(0, ROWS, 1000):
+            rows = ", ".join(f"({n}, {n % 977}, 'b{n}')" for n in range(at, at + 1000))
+            run(started, f"INSERT INTO t VALUES {rows}")
+        yield started
+    finally:
+        end_all([started])
+
+
+def run(
+    node: NodeProcess, *statements: str, database: str | None = "shop"
+) -> list[tuple[Any, ...]]:
+    """The last statement's rows."""
+    with node.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def executors(cluster: Cluster) -> list[Path]:
+    """What workers have run: a folder for each executor, with what its tasks said."""
+    return sorted(cluster.folder.glob("worker*/app-*/*/stderr"))
+
+
+def test_a_fill_and_a_rewrite_on_a_standalone_cluster(node: NodeProcess, cluster: Cluster) -> None:
+    run(node, "CREATE INDEX ia ON t (a)")
+    assert executors(cluster)
+    run(node, "ALTER TABLE t MODIFY b VARCHAR(5) NOT NULL")
+    run(node, "ADMIN CHECK TABLE t")
+    assert run(node, "SELECT COUNT(*) FROM t USE INDEX (ia) WHERE a >= 0") == [(ROWS,)]
+
+
+@pytest.mark.long
+def test_a_fill_and_a_rewrite_through_spark_connect(tmp_path: Path) -> None:
+    with connect_server(tmp_path) as master, running_node(tmp_path, master) as node:
+        run(node, "CREATE INDEX ia ON t (a)")
+        run(node, "ALTER TABLE t MODIFY b VARCHAR(5) NOT NULL")
+        run(node, "ADMIN CHECK TABLE t")
+        assert run(node, "SELECT COUNT(*) FROM t USE INDEX (ia) WHERE a >= 0") == [(ROWS,)]
+    said = "".join(file.read_text() for file in (tmp_path / "events").rglob("events*"))
+    assert said.count("SparkListenerTaskEnd") >= 3
+
+
+@pytest.mark.long
+def test_a_worker_killed_in_a_fill_is_made_up_for(node: NodeProcess, cluster: Cluster) -> None:
+    run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '16KiB'")
+    changing = threading.Thread(target=lambda: run(node, "CREATE INDEX ia ON t (a)"))
+    changing.start()
+    until(lambda: executors(cluster))
+    cluster.end(cluster.workers[0])
+    run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+    changing.join()
+    run(node, "ADMIN CHECK TABLE t")
+
+
+@pytest.mark.long
+def test_a_job_whose_cluster_is_killed_says_so_and_goes_on_with_the_next(
+    node: NodeProcess, cluster: Cluster
+) -> None:
+    run(node, "CREATE INDEX ia ON t (a)")
+    assert cluster.master is not None
+    for each in (cluster.master, *cluster.workers):
+        cluster.end(each)
+    changing = threading.Thread(target=lambda: run(node, "CREATE INDEX ib ON t (b)"))
+    changing.start()
+    jobs = "ADMIN SHOW DDL JOBS 1"
+    said = f"no worker of Spark at {cluster.url} does anything"
+    until(lambda: said in str(run(node, jobs)), about=lambda: run(node, jobs))
+    cluster.start_master()
+    cluster.add_worker()
+    changing.join()
+    run(node, "ADMIN CHECK TABLE t")
+
+
+UNREACHABLE = "postgresql://postgres@127.0.0.1:1/postgres"
+PROGRAM = """
+import sys
+from exuvia.base.errors import Unavailable
+from exuvia.pipeline.spark import Spark
+try:
+    Spark(sys.argv[1], sys.argv[2]).session()
+except Unavailable as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("python", "why"), [(sys.executable, "no connection"), ("/usr/bin/python3", "")]
+)
+def test_what_workers_lack_is_said_before_anything_is_given_to_them(
+    cluster: Cluster, python: str, why: str
+) -> None:
+    """The store cannot be reached from there; or their Python has none of the libraries."""
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, UNREACHABLE, cluster.url],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=os.environ | {"PYSPARK_PYTHON": python},
+    )
+    assert f"Spark's workers at {cluster.url}: " in found.stdout, found.stderr[-2000:]
+    assert why in found.stdout
