@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, cast
@@ -47,12 +48,13 @@ def put(store: LmdbStore, number: int) -> int:
 
 
 def together(store: LmdbStore, work: Callable[[int], object], numbers: range) -> None:
-    """Let `work(number)` run in a thread each, all of them queued before the first may write."""
+    """Let `work(number)` run in a thread each, all of them queued before the first may write. The
+    first or the second leads."""
     threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
     with store.environment.write():
-        for thread in threads:
+        for before, thread in enumerate(threads):
             thread.start()
-        until(lambda: store.committer.waiting >= len(threads) - 1, every_s=0.001)
+            until(partial(lambda n: store.committer.waiting >= n, before), every_s=0.001)
     for thread in threads:
         thread.join()
 
