@@ -10,6 +10,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
+from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.store import ForwardingStore
 from support.tables import engines
 
@@ -30,7 +31,7 @@ class AllLookFirst(ForwardingStore):
         self.barrier = barrier
         self.looks = 0
 
-    def snapshot(self, for_client=False):
+    def snapshot(self, use=SnapshotUse.SYSTEM):
         view = self.shared.snapshot()
         self.looks += 1
         if self.looks == 1:

@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.cluster.versions import Acknowledger, ack_key
 from exuvia.kv import keys
-from exuvia.kv.packet import WriteKind
+from exuvia.kv.packet import SnapshotUse, WriteKind
 from exuvia.kv.store import ForwardingStore
 from support.cluster_nodes import Node, acks, read, sequence
 
@@ -16,7 +16,7 @@ class Late(ForwardingStore):
         super().__init__(shared)
         self.view = shared.snapshot()
 
-    def snapshot(self, for_client=False):
+    def snapshot(self, use=SnapshotUse.SYSTEM):
         return self.view or self.shared.snapshot()
 
 

@@ -5,6 +5,7 @@ import pytest
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.owner import Campaign, owner_of
+from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.store import ForwardingStore
 from support.cluster_nodes import Node, live_ids, put, read
 
@@ -76,7 +77,7 @@ def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
 
         rival = None
 
-        def snapshot(self, for_client=False):
+        def snapshot(self, use=SnapshotUse.SYSTEM):
             view = self.shared.snapshot()
             if self.rival is not None:
                 rival, self.rival = self.rival, None

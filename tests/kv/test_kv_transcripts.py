@@ -26,6 +26,7 @@ from exuvia.kv.packet import (
     BulkResult,
     Equal,
     Snapshot,
+    SnapshotUse,
     Span,
     WriteKind,
 )
@@ -542,8 +543,8 @@ class Watched(ForwardingStore):
         self.open = 0
         self.waits: list[tuple[int, int]] = []
 
-    def snapshot(self, for_client=False):
-        return WatchedView(self, self.shared.snapshot(for_client))
+    def snapshot(self, use=SnapshotUse.SYSTEM):
+        return WatchedView(self, self.shared.snapshot(use))
 
     def commit(self, packet):
         self.before_commit()

@@ -13,7 +13,7 @@ from exuvia.base.errors import OutOfSpace, Refused, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import SnapshotUse, Span
 from exuvia.kv.store import open_store
 from exuvia.kv.transaction import Transaction
 from support.kv_children import hear, start, stop
@@ -221,9 +221,9 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
     store = cast(LmdbStore, open_store(url))
     store.caretaker_thread.close()  # stepped by hand below
     assert store.environment.readers == 96
-    kept = [store.snapshot(for_client=True) for _ in range(72)]
+    kept = [store.snapshot(SnapshotUse.CLIENT) for _ in range(72)]
     with pytest.raises(Refused, match="hold the 72 snapshots that they may") as refused:
-        store.snapshot(for_client=True)
+        store.snapshot(SnapshotUse.CLIENT)
     assert refused.value.code == 1637
     own = [store.begin() for _ in range(20)]
     child = start("read_on", url)
@@ -235,15 +235,15 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
     for view in kept[:36]:
         view.close()
     with pytest.raises(Refused):
-        store.snapshot(for_client=True)
+        store.snapshot(SnapshotUse.CLIENT)
     kept[36].close()
-    kept.append(store.snapshot(for_client=True))
+    kept.append(store.snapshot(SnapshotUse.CLIENT))
     stop(child)
     del view
     kept.clear()
     gc.collect()
     store.caretaker.step(2.0)
-    store.snapshot(for_client=True).close()
+    store.snapshot(SnapshotUse.CLIENT).close()
     assert not store.caretaker.client_views
     store.close()
 

@@ -473,7 +473,7 @@ def test_processes_exclude_each_other_and_wake_each_other(
     mine = Locker()
     assert locks.take(mine, [b"c", b"b"], locks.now) == b"b"
     assert locks.tag_of(b"a") == child.pid and locks.is_others(mine, b"a")
-    before = locks.others_commits
+    before = locks.commits_elsewhere(mine)
     done: list[float] = []
 
     def wait() -> None:
@@ -488,7 +488,7 @@ def test_processes_exclude_each_other_and_wake_each_other(
     thread.join(SOON_S)
     assert done and mine.keys == [b"b"]
     assert hear(child) == "released"
-    assert locks.others_commits == before + 1
+    assert locks.commits_elsewhere(mine) == before + 1
     locks.release(mine)
     assert len(locks) == 0
 

@@ -18,6 +18,7 @@ import pytest
 from exuvia.base.errors import Conflict, Duplicate, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Span, WriteKind
+from exuvia.kv.postgres.server import Server
 from exuvia.kv.postgres.settings import shown
 from exuvia.kv.store import Store, open_store
 from support.node_processes import until
@@ -196,6 +197,13 @@ def test_both_of_two_that_require_the_other_s_absence_do_not_commit(store: Store
 
 
 # -- outcomes --------------------------------------------------------------------------------------
+
+
+def test_who_starts_beside_others_finds_the_server_s_locks_as_they_are(url: str) -> None:
+    server = Server(url)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: server.has_gates(), range(64)))
+    assert all(found)
 
 
 def test_a_commit_that_is_cut_off_has_one_outcome_and_it_is_told(url: str) -> None:

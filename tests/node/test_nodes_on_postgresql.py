@@ -100,6 +100,30 @@ def in_background(work: Callable[[], object]) -> tuple[threading.Thread, list[Ba
     return thread, failed
 
 
+def test_locks_are_known_to_all_nodes_and_go_with_theirs(tmp_path: Path) -> None:
+    with own_server() as server, nodes_on(server.new_url(), tmp_path, 2) as [first, second]:
+        run(first, "CREATE DATABASE shop", database=None)
+        run(first, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 0)")
+        holder = first.connect("shop")
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT * FROM t WHERE id = 1 FOR UPDATE")
+            cursor.execute("SELECT GET_LOCK('migration', 0)")
+            assert cursor.fetchall() == ((1,),)
+        assert run(second, "SELECT GET_LOCK('migration', 0)") == [(0,)]
+        with pytest.raises(pymysql.Error) as caught:
+            run(second, "SELECT * FROM t WHERE id = 1 FOR UPDATE NOWAIT")
+        assert caught.value.args[0] == 3572
+        waits = [
+            in_background(lambda text=text: run(second, text))  # type: ignore[misc]
+            for text in ("UPDATE t SET a = 1 WHERE id = 1", "SELECT GET_LOCK('migration', 60)")
+        ]
+        first.kill()
+        for thread, failed in waits:
+            thread.join(LEASE_S)
+            assert not thread.is_alive() and not failed
+        assert run(second, "SELECT a FROM t") == [(1,)]
+
+
 def test_two_nodes_on_a_server_are_one_cluster(tmp_path: Path) -> None:
     """Changes by each while clients write by both; one node is killed in the middle of a fill."""
     with own_server() as server, nodes_on(server.new_url(), tmp_path, 2) as [first, second]:

@@ -8,7 +8,7 @@ from exuvia.catalog import writer
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Snapshot, Span
+from exuvia.kv.packet import Snapshot, SnapshotUse, Span
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner, order_of
 from exuvia.pipeline.reorg import (
@@ -75,11 +75,11 @@ class Refusing(MemoryStore):
 
     refuses = False
 
-    def snapshot(self, for_client: bool = False) -> Snapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
         if self.refuses:
             self.refuses = False
             raise Unavailable("no snapshot")
-        return super().snapshot(for_client)
+        return super().snapshot(use)
 
 
 def test_after_a_wait_the_phase_under_way_goes_on() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from exuvia.catalog import writer
 from exuvia.catalog.model import SchemaState
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import STAMP_BYTES, InChunks, Snapshot, Span
+from exuvia.kv.packet import STAMP_BYTES, InChunks, Snapshot, SnapshotUse, Span
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import ATTEMPTS, Answer, ManagedTransaction, Work
 from exuvia.pipeline.kernels.entries import of_rows
@@ -76,8 +76,8 @@ class OtherSnapshot(InChunks):
 class OtherStore(ForwardingStore):
     """Its transactions are the engine's own; its snapshots show the other layout."""
 
-    def snapshot(self, for_client: bool = False) -> Snapshot:
-        return OtherSnapshot(self.shared.snapshot(for_client))
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
+        return OtherSnapshot(self.shared.snapshot(use))
 
     def read(self) -> ManagedTransaction:
         return self.shared.read()

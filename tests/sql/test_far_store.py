@@ -11,7 +11,7 @@ from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
 from support.postgres import own_server, shared_server
 from support.relay import Relay
-from support.world import World, rows
+from support.world import World, error, rows
 
 ONE_WAY_S = 0.025
 ROUND_TRIP_S = 2 * ONE_WAY_S
@@ -90,3 +90,19 @@ def test_no_client_s_commit_notifies() -> None:
         assert server.ask(told.format("pg_notify"))[0][0] <= notified[0][0] + 10  # loops' own
         rows(session, "ALTER TABLE t ADD COLUMN b INT")
         assert server.ask(told.format("pg_notify"))[0][0] > notified[0][0]
+
+
+def test_a_named_lock_that_finds_no_room_is_refused_and_not_given_twice() -> None:
+    url = shared_server().new_url("connections=24")  # seven of them for locks
+    with closing(open_store(url)) as store, World(store) as world:
+        first, second, *others = sessions = [world.session("test") for _ in range(9)]
+        get = "SELECT GET_LOCK('lock{}', 0)".format
+        assert all(rows(each, get(n)) == [[1]] for n, each in enumerate(sessions[:7]))
+        assert error(others[-1], get(8)) == (1206, "HY000")
+        rows(first, "SELECT RELEASE_LOCK('lock0')")
+        for each in sessions[7:]:  # who is refused keeps nothing
+            assert rows(each, get(1)) == [[0]]
+        assert rows(others[-1], get(8)) == [[1]]
+        assert rows(first, "SELECT IS_USED_LOCK('lock1')") == [[second.connection_id]]
+        for each in sessions:
+            each.close()

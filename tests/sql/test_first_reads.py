@@ -7,6 +7,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
@@ -113,10 +114,10 @@ def test_a_transaction_that_begins_with_a_write_takes_one_snapshot_for_it(
     taken: list[int] = []
     snapshot = store.snapshot
 
-    def counted(for_client: bool = False) -> object:
-        if for_client:
+    def counted(use: SnapshotUse = SnapshotUse.SYSTEM) -> object:
+        if use == SnapshotUse.CLIENT:
             taken.append(1)
-        return snapshot(for_client)
+        return snapshot(use)
 
     monkeypatch.setattr(store, "snapshot", counted)
     run(session, "BEGIN")

@@ -24,7 +24,7 @@ from exuvia.cluster.assent import withdraw
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.questions import Answering
-from exuvia.cluster.row_locks import RowLocks
+from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter, writers
 from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
@@ -75,8 +75,8 @@ class World:
             locks=locks,
             member=member,
             clock=clock,
-            row_locks=RowLocks(store.lock_table(), lambda: member.fence),
-            named_locks=RowLocks(store.lock_table(), lambda: member.fence),
+            row_locks=row_locks_of(store, lambda: member.fence),
+            named_locks=row_locks_of(store, lambda: member.fence),
             deltas=self.deltas,
         )
         acknowledger = Acknowledger(store, member, locks)

@@ -77,6 +77,16 @@ class Conflict(ExuviaError):
         return (type(self), (self.anomaly, self.key))
 
 
+class RowLocked(Conflict):
+    """Written, and locked by a transaction that the store's server knows of."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__("write of a locked row", key)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.key,))
+
+
 class SchemaChanged(Conflict):
     """The plan's revision of a table is more than one step behind, or the table is gone."""
 

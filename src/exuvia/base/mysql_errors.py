@@ -208,6 +208,9 @@ ErrLockWaitTimeout = MySQLError(
     "HY000",
     "Lock wait timeout exceeded; try restarting transaction",
 )
+ErrLockTableFull = MySQLError(
+    1206, "HY000", "The total number of locks exceeds the lock table size"
+)
 ErrWrongArguments = MySQLError(1210, "HY000", "Incorrect arguments to %s")
 ErrLockDeadlock = MySQLError(
     1213,

@@ -19,7 +19,7 @@ that the locker held before it looked cannot have changed since, so only keys ne
 asked about: a statement that is run again holds what it took, and ends however much others commit.
 The memory is bounded: when `remembered` keys are younger, the older ones are forgotten all at once,
 and a statement that looked before the last forgotten one is told STALE for any key it newly takes.
-Of other fronts only the number of releases by commit is known (`others_commits`): if it has moved,
+Of other fronts only the number of releases by commit is known (`commits_elsewhere`): if it moved,
 keys newly taken are compared with a fresh snapshot (sql/statement/locks.py).
 """
 
@@ -27,10 +27,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrLockDeadlock, ErrLockWaitTimeout
+from exuvia.kv.lock_server import LockHolder
 from exuvia.kv.lock_table import (
     AT_ONCE,
     TABLE_BYTES,
@@ -40,6 +41,7 @@ from exuvia.kv.lock_table import (
     WaitOutcome,
     hash_of,
 )
+from exuvia.kv.transaction import Transaction
 
 STALE: Final = b""
 MOST_LOCKS = 1 << 18
@@ -53,12 +55,20 @@ def _no_fence() -> Fence:
     return b"", b""
 
 
+class Waking(Protocol):
+    """What a locker sleeps on."""
+
+    def set(self) -> None:
+        """Wake it."""
+
+
 class Locker:
     """One session as a holder of locks. `keys` in the order they were taken.
 
-    `tag`: what others see of it."""
+    `tag`: what others see of it. `alone`: for one statement, whose commit follows at once; `holder`
+    are its locks at the store's server (cluster/server_locks.py)."""
 
-    __slots__ = ("_hashes", "keys", "number", "tag", "wants", "woken")
+    __slots__ = ("_hashes", "alone", "holder", "keys", "number", "tag", "wants", "woken")
 
     def __init__(self, tag: int = 0) -> None:
         self.keys: list[bytes] = []
@@ -66,7 +76,9 @@ class Locker:
         self.number = 0
         self.tag = tag
         self.wants = 0
-        self.woken: threading.Event | None = None
+        self.woken: Waking | None = None
+        self.alone = False
+        self.holder: LockHolder | None = None
 
     def wake(self) -> None:
         """Have it look around; any thread."""
@@ -132,10 +144,13 @@ class RowLocks:
     def __len__(self) -> int:
         return self._held
 
-    @property
-    def others_commits(self) -> int:
+    def commits_elsewhere(self, locker: Locker) -> int:
         """Moves whenever another front lets go of locks by a commit."""
         return self._seat.others_commits
+
+    def judged(self, locker: Locker, txn: Transaction) -> Sequence[bytes]:
+        """Keys that its commit has to find free of others' locks."""
+        return ()
 
     def close(self) -> None:
         """The front is going: its locks are free."""
@@ -193,6 +208,14 @@ class RowLocks:
     def is_others(self, locker: Locker, key: bytes, shared: bool = False) -> bool:
         """Whether another locker holds the key now, in the way of who wants it alone or shared."""
         return self._seat.other(locker.number, hash_of(key), shared) is not None
+
+    def others(self, locker: Locker, shared: bool) -> Callable[[bytes], bool]:
+        """`is_others` of many keys, for one statement."""
+        return lambda key: self.is_others(locker, key, shared)
+
+    def is_held_here(self, locker: Locker, key: bytes) -> bool:
+        """Whether another locker of this host holds the key."""
+        return self._seat.other(locker.number, hash_of(key)) is not None
 
     def tag_of(self, key: bytes) -> int | None:
         """The tag of who holds the key now."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Packet, Piece, Snapshot, Span, View
+from exuvia.kv.packet import Packet, Piece, Snapshot, SnapshotUse, Span, View
 from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import settle
@@ -108,9 +108,9 @@ class LocalStore(ForwardingStore):
         self._name = name
         self._bytes: dict[int, int] = {}
 
-    def snapshot(self, for_client: bool = False) -> LocalSnapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> LocalSnapshot:
         """A fresh view of both."""
-        return self.over(self.shared.snapshot(for_client))
+        return self.over(self.shared.snapshot(use))
 
     def over(self, shared: Snapshot) -> LocalSnapshot:
         """The session's keys as they stand, over a snapshot that is open already."""
@@ -126,7 +126,7 @@ class LocalStore(ForwardingStore):
         sequence = 0
         if theirs or packet.channels:
             needed = [r for r in packet.requirements if not is_local(r.key)]
-            sequence = self.shared.commit(Packet(theirs, needed, packet.channels))
+            sequence = self.shared.commit(Packet(theirs, needed, packet.channels, packet.free))
         if mine:
             self.memory.commit(local)
             self._bytes = sizes

@@ -22,6 +22,7 @@ from exuvia.kv.packet import (
     InOrder,
     Packet,
     Requirement,
+    SnapshotUse,
     Span,
     StampedValues,
 )
@@ -112,7 +113,7 @@ class MemoryStore(TransactionalStore):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def snapshot(self, for_client: bool = False) -> MemorySnapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> MemorySnapshot:
         """A view of all that is committed."""
         with self._lock:
             self._open[self._sequence] = self._open.get(self._sequence, 0) + 1

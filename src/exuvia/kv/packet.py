@@ -16,6 +16,7 @@ in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
@@ -209,6 +210,8 @@ class Packet(NamedTuple):
     writes: Sequence[Write]
     requirements: Sequence[Requirement]
     channels: Sequence[str]
+    free: Sequence[bytes] = ()
+    """Keys that no other transaction may have locked, where a server keeps locks: RowLocked."""
 
 
 class Bulk(NamedTuple):
@@ -369,6 +372,18 @@ class RawRun:
 
 
 Piece = Callable[[], Iterator[RawRun]]
+
+
+class SnapshotUse(IntEnum):
+    """What a snapshot is for. Where they are few each use has some of its own; who has one of a
+    span may take one of the system beside it, and who has one of the system takes no other."""
+
+    SYSTEM = 0
+    """Of a loop or a short look."""
+    CLIENT = 1
+    """It may be kept open by a client."""
+    SPAN = 2
+    """A span of a table is read by it, for seconds."""
 
 
 class Snapshot(Protocol):

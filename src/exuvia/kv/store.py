@@ -50,8 +50,9 @@ from urllib.parse import unquote, urlsplit
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
+from exuvia.kv.lock_server import LockServer
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, SnapshotUse, Span
 from exuvia.kv.transaction import (
     ATTEMPTS,
     Answer,
@@ -95,13 +96,12 @@ class Store(Protocol):
     def begin(self) -> Transaction:
         """A transaction on a fresh snapshot that the caller ends, by `commit` or `rollback`."""
 
-    def snapshot(self, for_client: bool = False) -> Snapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
         """A fresh view of all that is committed.
 
-        `for_client`: one that a client may keep open. It may be taken with its first read, or when
-        it is asked what it sees. Engines whose views are few keep the clients
-        of a process to a share of them and raise 1637 beyond it, so that the system's own find a
-        place."""
+        A client's may be taken with its first read, or when it is asked what it sees. Engines whose
+        views are few keep the clients of a process to a share of them and raise 1637 beyond it, so
+        that the system's own find a place."""
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """How long snapshots may live from now on: unused, and at all."""
@@ -164,7 +164,10 @@ class Store(Protocol):
         """What the engine tells of itself, for graphs: numbers by name. Raises Unavailable."""
 
     def lock_table(self) -> LockTable:
-        """Who holds and who waits for which key, of all processes on this store."""
+        """Who holds and who waits for which key, of all processes on this store's host."""
+
+    def lock_server(self) -> LockServer | None:
+        """The same for all hosts, where the store has a server that keeps locks."""
 
     def close(self) -> None: ...
 
@@ -185,8 +188,8 @@ class ForwardingStore(TransactionalStore):
     def back_off(self, attempt: int) -> None:
         self.shared.back_off(attempt)
 
-    def snapshot(self, for_client: bool = False) -> Snapshot:
-        return self.shared.snapshot(for_client)
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
+        return self.shared.snapshot(use)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         self.shared.limit_snapshots(idle_s, query_s)
@@ -237,6 +240,9 @@ class ForwardingStore(TransactionalStore):
 
     def lock_table(self) -> LockTable:
         return self.shared.lock_table()
+
+    def lock_server(self) -> LockServer | None:
+        return self.shared.lock_server()
 
     def close(self) -> None:
         self.shared.close()

@@ -62,6 +62,7 @@ from numpy.typing import NDArray
 from exuvia.base.errors import Broken, Conflict, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
+from exuvia.kv.lock_server import LockServer
 from exuvia.kv.packet import (
     JUDGED,
     LIVE,
@@ -77,6 +78,7 @@ from exuvia.kv.packet import (
     RawRun,
     Requirement,
     Snapshot,
+    SnapshotUse,
     Span,
     Unchanged,
     Unlocked,
@@ -226,6 +228,7 @@ class Unread:
 Own = list[tuple[bytes, bytes | None]]
 FEW = 64
 UNBOUNDED = 1 << 62
+BEGINNING: "Expected" = (0, 0)
 ATTEMPTS = 64
 """How often a transaction is tried that loses to others. A second and a half at most."""
 ONCE = 1
@@ -276,6 +279,8 @@ class Transaction:
         self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
         self._spans: list[tuple[int, Snapshot]] = [(0, snapshot)]  # position in _writes
+        self.free: Sequence[bytes] = ()
+        """Keys that nobody else may have locked when it commits; see Packet."""
         self.locks = True
         """Whether `lock` leaves a trace: a statement alone reads one snapshot and needs none."""
 
@@ -732,8 +737,8 @@ class Transaction:
         """The transaction as data."""
         requirements = [*self._requirements.values(), *self._unlocked()]
         if not self._locked:
-            return Packet(self._writes, requirements, self._channels)
-        return Packet([*self._writes, *self._traces()], requirements, self._channels)
+            return Packet(self._writes, requirements, self._channels, self.free)
+        return Packet([*self._writes, *self._traces()], requirements, self._channels, self.free)
 
     def _held(self, mark: int = 0) -> Iterator[tuple[View, Write]]:
         """Rows written and unique entries claimed since the mark, and by which snapshot."""
@@ -832,8 +837,11 @@ class TransactionalStore(ABC):
     def near(self) -> bool:
         return True
 
+    def lock_server(self) -> LockServer | None:
+        return None
+
     @abstractmethod
-    def snapshot(self, for_client: bool = False) -> Snapshot: ...
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot: ...
 
     @abstractmethod
     def commit(self, packet: Packet) -> int: ...

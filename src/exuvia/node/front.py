@@ -34,7 +34,7 @@ from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.assent import withdraw
 from exuvia.cluster.questions import Answering
-from exuvia.cluster.row_locks import RowLocks
+from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
@@ -149,11 +149,10 @@ class Front:
         base = self._base = assemble(self._options, "front", address, self._clock)
         locks = MetadataLocks(self._clock, partial(withdraw, base.store, base.member))
         submitter = Submitter(base.store, base.schemas, base.member, self._clock, locks=locks)
-        table = base.store.lock_table()
-        row_locks = RowLocks(table, lambda: base.member.fence)
+        row_locks = row_locks_of(base.store, lambda: base.member.fence)
         self._deltas = Deltas(base.store, base.member)
         self._accounts = Accounts(base.store)
-        named_locks = RowLocks(table, lambda: base.member.fence)
+        named_locks = row_locks_of(base.store, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         named_locks.unwaiting = row_locks.unwaiting
         self._services = Services(

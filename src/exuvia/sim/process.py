@@ -29,7 +29,7 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.manager import Ddl, FillLoop, Pools
 from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, SnapshotUse
 from exuvia.kv.store import ForwardingStore, Presence
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
@@ -96,10 +96,10 @@ class NodeStore(ForwardingStore):
         if not self.alive or fate == moment:
             self._die()
 
-    def snapshot(self, for_client: bool = False) -> Snapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
         """A view of all that is committed."""
         self._guard("", "before")
-        return self.shared.snapshot(for_client)
+        return self.shared.snapshot(use)
 
     def commit(self, packet: Packet) -> int:
         """As the shared store, unless fate has it otherwise."""

@@ -46,6 +46,7 @@ from exuvia.kv.lmdb.gate import Gate, Holders
 from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pages_of, readers_of
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
+from exuvia.kv.packet import SnapshotUse
 
 log = logging.getLogger(__name__)
 
@@ -182,13 +183,13 @@ class Caretaker:
                 "may; end some transactions, or open the store with more readers",
             )
 
-    def watch(self, view: LmdbSnapshot, for_client: bool) -> None:
+    def watch(self, view: LmdbSnapshot, use: SnapshotUse) -> None:
         """Look after a snapshot until it has ended.
 
         Nothing keeps one alive that its user has forgotten."""
         view.number = number = next(self._numbers)
         self._views[number] = weakref.ref(view)
-        if for_client:
+        if use == SnapshotUse.CLIENT:
             self._clients.add(number)
 
     def forget(self, number: int) -> None:

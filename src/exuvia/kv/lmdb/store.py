@@ -35,14 +35,7 @@ from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import (
-    STAMP_BYTES,
-    Bulk,
-    BulkResult,
-    Packet,
-    Requirement,
-    Span,
-)
+from exuvia.kv.packet import STAMP_BYTES, Bulk, BulkResult, Packet, Requirement, SnapshotUse, Span
 from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import Arranged, arrange
 
@@ -77,10 +70,10 @@ class LmdbStore(TransactionalStore):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def snapshot(self, for_client: bool = False) -> LmdbSnapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> LmdbSnapshot:
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""
         self._require_open()
-        if for_client:
+        if use == SnapshotUse.CLIENT:
             self.caretaker.require_room()
         environment = self.environment
         file = environment.pages
@@ -88,7 +81,7 @@ class LmdbStore(TransactionalStore):
         pages = (file, file.metas()) if file is not None and file is environment.pages else None
         path = environment.data_path
         view = LmdbSnapshot(transaction, sequence, self.caretaker.forget, path, pages)
-        self.caretaker.watch(view, for_client)
+        self.caretaker.watch(view, use)
         if self._closed:  # meanwhile: whoever closed may not have met it
             view.end(CLOSED)
             raise Unavailable(CLOSED)

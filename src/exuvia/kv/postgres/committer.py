@@ -39,6 +39,7 @@ from exuvia.base.errors import (
     Duplicate,
     ExuviaError,
     OutcomeUnknown,
+    RowLocked,
     SchemaChanged,
     Unavailable,
 )
@@ -56,6 +57,7 @@ from exuvia.kv.packet import (
     Unlocked,
     Write,
 )
+from exuvia.kv.postgres.advisory import lock_number, salt_of
 from exuvia.kv.postgres.connection import (
     BOOL,
     BOOLS,
@@ -137,6 +139,7 @@ _FIELDS: tuple[tuple[str, int], ...] = (
     ("judged_kinds", INT4S),
     ("judged_values", BYTEAS),
     ("channels", BYTEAS),
+    ("free_locks", INT8S),
 )
 _BULK_FIELDS: tuple[tuple[str, int], ...] = (
     *_FIELDS[:11],
@@ -230,6 +233,7 @@ class PacketCommitter:
         self._pool = pool
         self._base = base
         self._gated = gated
+        self._salt = salt_of(server.settings.schema)
         self._slots: weakref.WeakKeyDictionary[PgConnection, CommitSlot] = (
             weakref.WeakKeyDictionary()
         )
@@ -375,6 +379,8 @@ class PacketCommitter:
         if packet.channels:
             names = sorted({k.meta("channel", channel) for channel in packet.channels})
             calls.add(channels=byteas(names))
+        if packet.free:
+            first["free_locks"] = int8s([lock_number(self._salt, key) for key in packet.free])
         return calls.all, required.anomalies
 
     def _arguments(
@@ -402,6 +408,10 @@ class PacketCommitter:
             return read_int8(self._once(of, anomalies)[-1].get_value(0, 0))
         except CutOff as error:
             return error.stamp
+        except RowLocked as held:
+            numbers = (int8(lock_number(self._salt, key)) for key in packet.free)
+            which = zip(packet.free, numbers, strict=True)
+            raise RowLocked(next(key for key, number in which if number == held.key)) from None
 
     def _once(
         self, of: Callable[[CommitSlot], list[Call]], anomalies: dict[bytes, str]
@@ -643,6 +653,8 @@ def refusal(error: ServerRefusal, anomalies: dict[bytes, str]) -> ExuviaError:
         return Conflict(error.hint or anomalies.get(key, "lost update"), key)
     if error.code == "EX004":
         return Duplicate(key, bytes.fromhex(error.hint))
+    if error.code == "EX007":
+        return RowLocked(key)
     if error.code == "EX006":
         return Unavailable("the commit came too late: its outcome was settled; nothing was written")
     return Conflict("deadlock", key)

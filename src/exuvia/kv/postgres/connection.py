@@ -12,7 +12,7 @@ A statement is prepared by the connection that first needs it, in the same round
     40001, 40P01                                      ServerRefusal
     53100 disk full                                   OutOfSpace
     58030, class XX                                   StorageFailed
-    else                                              Unavailable, with the server's text
+    else                                              Declined, with the server's text
 """
 
 import logging
@@ -33,6 +33,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from exuvia.base.errors import ExuviaError, OutOfSpace, StorageFailed, Unavailable
+from exuvia.kv.lock_server import Looks
 
 BOOL, BYTEA, INT8, INT4, TEXT = 16, 17, 20, 23, 25
 BOOLS, BYTEAS, INT4S, INT8S, TEXTS = 1000, 1001, 1007, 1016, 1009
@@ -54,6 +55,17 @@ class ServerRefusal(ExuviaError):
         self.code = code
         self.detail = detail
         self.hint = hint
+
+
+class Declined(Unavailable):
+    """The server did not do it, for the reason of this code."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, str(self)))
 
 
 class Query(NamedTuple):
@@ -85,7 +97,7 @@ def error_of(result: PGresult) -> Exception:
         return OutOfSpace(text)
     if code == "58030" or code[:2] == "XX":
         return StorageFailed(text)
-    return Unavailable(text)
+    return Declined(code, text)
 
 
 class PgConnection:
@@ -154,15 +166,17 @@ class PgConnection:
         except Lost:
             return  # whoever takes it next sees it
 
-    def answers(self, within_s: float) -> list[PGresult]:
+    def answers(self, within_s: float, looks: Looks | None = None) -> list[PGresult]:
         """Results of what was sent last; what came of earlier sends is forgotten."""
         found: list[PGresult] = []
         failed: PGresult | None = None
         before: PGresult | None = None
         deadline = time.monotonic() + within_s
+        if looks is not None:
+            self._poll.register(looks.woken, select.POLLIN)
         try:
             while self._owed:
-                result = self._next(deadline)
+                result = self._next(deadline, looks)
                 if result is None:
                     continue  # between two statements
                 status = result.status
@@ -176,6 +190,9 @@ class PgConnection:
                     failed = result
         except OperationalError as error:
             raise self._lose(str(error)) from error
+        finally:
+            if looks is not None:
+                self._poll.unregister(looks.woken)
         if failed is not None:
             self._raise(failed, before)
         self.used_s = time.monotonic()
@@ -188,18 +205,22 @@ class PgConnection:
         found = error_of(failed)
         raise self._lose(str(found)) if isinstance(found, Lost) else found
 
-    def _next(self, deadline: float) -> PGresult | None:
+    def _next(self, deadline: float, looks: Looks | None) -> PGresult | None:
         pq = self._pq
         while pq.is_busy():
-            self._wait(deadline)
+            self._wait(deadline, looks)
             pq.consume_input()
         return pq.get_result()
 
-    def _wait(self, deadline: float) -> None:
+    def _wait(self, deadline: float, looks: Looks | None) -> None:
         left_s = max(LEAST_WAIT_S, deadline - time.monotonic())
-        if not self._poll.poll(left_s * 1000):
+        wait_s = left_s if looks is None else min(left_s, looks.every_s)
+        found = self._poll.poll(wait_s * 1000)
+        if not found and wait_s == left_s:
             self.cancel()
             raise self._lose("it gave no answer in time")
+        if looks is not None and all(descriptor != self._pq.socket for descriptor, _ in found):
+            looks.look()
 
     def _flush(self) -> None:
         """All that is not sent yet; what comes meanwhile is taken in, or both sides wait."""
@@ -373,6 +394,16 @@ class PgPool:
         except BaseException:
             self._free()
             raise
+
+    def instead_of(self, lost: PgConnection) -> PgConnection:
+        """A new one in place of one that was lost. Where that raises Unavailable the lost one is
+        still to be given back."""
+        if self._why:
+            raise Unavailable(self._why)
+        found = self._connect()
+        lost.close()
+        self.lost_s = time.monotonic()
+        return found
 
     def _fit(self) -> PgConnection | None:
         """One that lies idle and is fit for use. To be called with the mutex held."""

@@ -5,6 +5,7 @@ whose timeline is lower than one already seen is an old primary that came back, 
 """
 
 import logging
+import secrets
 import select
 import socket
 import threading
@@ -73,7 +74,6 @@ _PROMISES = Query(
 PROMISES = ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names")
 _LOCK_ALONE = Query(b"probe_alone", b"SELECT pg_advisory_xact_lock($1)::text", (INT8,))
 _LOCK_SHARED = Query(b"probe_shared", b"SELECT pg_try_advisory_xact_lock_shared($1)::int", (INT8,))
-_PROBE = int8(0x6578757669610001)
 BEGIN = Query(b"begin", b"BEGIN")
 ROLLBACK = Query(b"rollback", b"ROLLBACK")
 
@@ -260,20 +260,25 @@ class Server:
 
     def has_gates(self) -> bool:
         """Whether advisory locks are what they say, tried on two connections."""
+        probe = int8(secrets.randbits(63))  # its own: whoever starts meanwhile probes too
         with closing(self.connect("set-up")) as one, closing(self.connect("set-up")) as other:
             within_s = self.settings.answer_s
             try:
-                one.run([(BEGIN, ()), (_LOCK_ALONE, [_PROBE])], within_s)
-                (shared,) = other.run([(_LOCK_SHARED, [_PROBE])], within_s)
+                one.run([(BEGIN, ()), (_LOCK_ALONE, [probe])], within_s)
+                (shared,) = other.run([(_LOCK_SHARED, [probe])], within_s)
                 while_held = read_int8(shared.get_value(0, 0))
                 one.run([(ROLLBACK, ())], within_s)
-                (shared,) = other.run([(_LOCK_SHARED, [_PROBE])], within_s)
-                return not while_held and bool(read_int8(shared.get_value(0, 0)))
+                (shared,) = other.run([(_LOCK_SHARED, [probe])], within_s)
+                after = read_int8(shared.get_value(0, 0))
             except (ServerRefusal, Lost):
                 raise
             except Unavailable as error:
                 log.warning("no advisory locks here", extra={"reason": str(error)})
                 return False
+            if while_held or not after:
+                log.warning("no advisory locks here", extra={"reason": "they lock nothing"})
+                return False
+            return True
 
     def promises(self) -> dict[str, str]:
         """The settings that say what an acknowledged commit survives."""

@@ -117,6 +117,24 @@ BEGIN
   END LOOP;
 END $$;
 
+-- EX007 a key is locked by a transaction under way; taken for a moment, so that who comes
+-- to lock it then waits for this commit. Of many it is only looked.
+CREATE FUNCTION check_free(locks bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE held bigint;
+BEGIN
+  IF cardinality(locks) <= 64 THEN
+    FOR n IN 1 .. cardinality(locks) LOOP
+      IF NOT pg_try_advisory_xact_lock(locks[n]) THEN PERFORM refuse('EX007', int8send(locks[n])); END IF;
+    END LOOP;
+    RETURN;
+  END IF;
+  SELECT classid::bigint << 32 | objid::bigint INTO held FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (classid::bigint << 32 | objid::bigint) = ANY (locks) LIMIT 1;
+  IF FOUND THEN PERFORM refuse('EX007', int8send(held)); END IF;
+END $$;
+
 -- EX003 another commit came first; EX004 a unique entry is another row's
 CREATE FUNCTION commit_packet(
   slot_id uuid, slot_n bigint, base bigint,
@@ -133,7 +151,7 @@ CREATE FUNCTION commit_packet(
   gone_keys bytea[], release_keys bytea[], release_values bytea[],
   any_keys bytea[], any_values bytea[], once_keys bytea[],
   judged_keys bytea[], judged_kinds int[], judged_values bytea[],
-  channels bytea[]
+  channels bytea[], free_locks bigint[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   stamp_ bigint := base + pg_current_xact_id()::text::bigint;
@@ -142,6 +160,7 @@ DECLARE
   other bytea;
   number bigint;
 BEGIN
+  IF free_locks IS NOT NULL THEN PERFORM check_free(free_locks); END IF;
   IF gates IS NOT NULL THEN PERFORM take_gates(gates, gates_alone); END IF;
   IF slot_id IS NOT NULL THEN PERFORM advance(slot_id, slot_n, stamp_); END IF;
   IF lock_keys IS NOT NULL THEN PERFORM lock_rows(lock_keys, lock_alone); END IF;

@@ -18,13 +18,13 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class PostgresSettings:
-    """`connections`: most of one process, a third of them for the snapshots of clients at least.
+    """`connections`: most of one process, over all its pools (PostgresStore).
     `wait_s`: for one of them. `answer_s`: for the server's answer to a read; `commit_s`: to a
     commit, which may wait for a standby. `silent_s`: until a silent host is taken for gone.
     `fallback_s`: between looks at a channel that nobody told of."""
 
     schema: str = "exuvia"
-    connections: int = 20
+    connections: int = 24
     wait_s: float = 5.0
     connect_s: float = 5.0
     answer_s: float = 300.0
@@ -79,4 +79,4 @@ def parse(url: str) -> tuple[str, PostgresSettings]:
     return urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote, safe="/,"))), settings
 
 
-LEAST_CONNECTIONS = 6
+LEAST_CONNECTIONS = 8

@@ -16,7 +16,8 @@ from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
-from exuvia.kv.packet import STAMP_BYTES, Bulk, BulkResult, Packet, Requirement, Span
+from exuvia.kv.packet import STAMP_BYTES, Bulk, BulkResult, Packet, Requirement, SnapshotUse, Span
+from exuvia.kv.postgres.advisory import AdvisoryLocks
 from exuvia.kv.postgres.committer import ChainRefused, PacketCommitter
 from exuvia.kv.postgres.connection import (
     BYTEA,
@@ -89,9 +90,10 @@ class PostgresStore(TransactionalStore):
         settings = server.settings
         base = server.prepare()
         self.gated = server.has_gates()
-        clients = settings.connections // 2
-        system = settings.connections // 4
-        commits = settings.connections - clients - system
+        system = max(2, settings.connections // 6)
+        commits = max(1, settings.connections // 6)
+        questions = max(1, settings.connections // 12)
+        clients = lockers = (settings.connections - system - commits - questions) // 2
         wait_s = settings.wait_s
 
         def of_clients(most: int) -> Exception:
@@ -106,14 +108,28 @@ class PostgresStore(TransactionalStore):
         )
         self._system = PgPool(lambda: server.connect("system"), system, wait_s, of_all)
         self._commits = PgPool(lambda: server.connect("commit"), commits, wait_s, of_all)
+        self._spans = PgPool(lambda: server.connect("span"), clients, wait_s, of_all)
+        self._pool_of = {
+            SnapshotUse.SYSTEM: self._system,
+            SnapshotUse.CLIENT: self._clients,
+            SnapshotUse.SPAN: self._spans,
+        }
+        # whoever has a snapshot may wait for one of these; who has one of these waits for nobody
+        self._questions = PgPool(lambda: server.connect("question"), questions, wait_s, of_all)
+        self._lockers = PgPool(lambda: server.connect("lock"), lockers, 0.0, of_all)
         self._base = base
         self._committer = PacketCommitter(server, self._commits, base, self.gated)
-        self._listener = Listener(server, self._system, self._counters, clock)
+        self._listener = Listener(server, self._questions, self._counters, clock)
         self._mutex = threading.Lock()
         self._order = 0
         self._views: weakref.WeakSet[PostgresSnapshot] = weakref.WeakSet()
         self._presences: set[HeldPresence] = set()
         self._table: LockTable | None = None
+        self._advisory = (
+            AdvisoryLocks(settings.schema, self._lockers, self._questions, settings.answer_s)
+            if self.gated
+            else None
+        )
         self._idle_s, self._query_s = IDLE_S, QUERY_S
         self._closed = threading.Event()
         self._forked = False
@@ -127,16 +143,16 @@ class PostgresStore(TransactionalStore):
     def near(self) -> bool:
         return False
 
-    def snapshot(self, for_client: bool = False) -> PostgresSnapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> PostgresSnapshot:
         """A view of all that is committed."""
         self._require_open()
-        pool = self._clients if for_client else self._system
+        pool = self._pool_of[use]
         view = PostgresSnapshot(
             pool, self._base, self._next_order, self._forget, self._server.settings.answer_s
         )
         with self._mutex:
             self._views.add(view)
-        if not for_client:
+        if use != SnapshotUse.CLIENT:
             view.begin()
         return view
 
@@ -166,7 +182,7 @@ class PostgresStore(TransactionalStore):
             now = time.monotonic()
             for view in self._open_views():
                 view.age(now, self._idle_s, self._query_s)
-            for pool in (self._clients, self._system, self._commits):
+            for pool in self._pools():
                 pool.drop_idle()
             with self._mutex:
                 presences = list(self._presences)
@@ -263,7 +279,7 @@ class PostgresStore(TransactionalStore):
         self._require_open()
         attempt = 0
         while True:
-            connection = self._system.take()
+            connection = self._questions.take()
             try:
                 return connection.run(((statement, values),), self._server.settings.answer_s)
             except Lost:
@@ -271,8 +287,8 @@ class PostgresStore(TransactionalStore):
                 if attempt > 1:
                     raise
             finally:
-                self._system.give(connection)
-            self._system.suspect()
+                self._questions.give(connection)
+            self._questions.suspect()
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait for the counter to pass `after`; woken by commits of any process."""
@@ -294,13 +310,19 @@ class PostgresStore(TransactionalStore):
         """Whether a living process has the presence. Where connections have just been lost, others'
         may have been too, and are being made again: then nobody is said to have ended."""
         self._require_open()
-        pools = self._clients, self._system, self._commits
-        if time.monotonic() - max(pool.lost_s for pool in pools) < RESTORED_S:
+        if time.monotonic() - max(pool.lost_s for pool in self._pools()) < RESTORED_S:
             return True
-        return is_held(self._system, self._server, name)
+        return is_held(self._questions, self._server, name)
+
+    def _pools(self) -> tuple[PgPool, ...]:
+        return *self._pool_of.values(), self._lockers, self._questions, self._commits
+
+    def lock_server(self) -> AdvisoryLocks | None:
+        """None where the server's advisory locks cannot be relied on."""
+        return self._advisory
 
     def lock_table(self) -> LockTable:
-        """Of this process: locks of others are met at the commit."""
+        """Of this process."""
         self._require_open()
         with self._mutex:
             if self._table is None:
@@ -365,7 +387,7 @@ class PostgresStore(TransactionalStore):
             presences = list(self._presences)
         for presence in presences:
             presence.release()
-        for pool in (self._clients, self._system, self._commits):
+        for pool in self._pools():
             pool.close_idle(CLOSED)
         self._keeper.join()
         _stores.discard(self)

@@ -22,7 +22,7 @@ from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, Span
+from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, SnapshotUse, Span
 from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def fresh_snapshot(store: Store, table: Table) -> Snapshot:
     """A view that shows the table at the planned revision or later (law 1).
 
     Raises Unavailable if it does not."""
-    snapshot = store.snapshot()
+    snapshot = store.snapshot(SnapshotUse.SPAN)
     raw = snapshot.get(k.revision(table.info.id))
     seen = 0 if raw is None else k.read_number(raw[snapshot.skip :])
     if seen >= table.revision:

@@ -433,8 +433,8 @@ class ReadRows(KeptPlan):
         for clause in self._clauses:
             wait = clause.args.get("wait")
             if wait is False:
-                shared = not self._exclusive
-                return lambda handle: locks.is_others(key(handle), shared)
+                others = locks.others(shared=not self._exclusive)
+                return lambda handle: others(key(handle))
             if wait is not None:
                 locks.wait_s = 0.0 if wait is True else float(wait.name)
         return None

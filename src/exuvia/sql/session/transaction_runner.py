@@ -20,6 +20,7 @@ from exuvia.base.errors import (
     Duplicate,
     ExuviaError,
     Refused,
+    RowLocked,
     SchemaChanged,
     Unavailable,
     WouldWait,
@@ -35,6 +36,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
+from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.transaction import ATTEMPTS, Expected, Transaction
 from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result
@@ -94,6 +96,7 @@ class TransactionRunner:
                 locks = self._locks()
                 while current.writes and (blocked := locks.take(current.txn)):
                     locks.wait(blocked, self._session.check_interrupt)
+            current.txn.free = self._judged(current)
             current.commit_for_client()
         finally:
             current.close()
@@ -142,8 +145,12 @@ class TransactionRunner:
         services, wait_s = self._session.services, self._session.settings.lock_wait_s
         return StatementLocks(services.row_locks, self.locker, wait_s, services.store.snapshot)
 
+    def _judged(self, open_: OpenTransaction) -> Sequence[bytes]:
+        """What the commit has to find free of others' locks."""
+        return self._session.services.row_locks.judged(self.locker, open_.txn)
+
     def _release(self, committed: bool = True) -> None:
-        if self.locker.keys:
+        if self.locker.keys or self.locker.holder is not None:
             self._session.services.row_locks.release(self.locker, committed=committed)
 
     def _context(
@@ -193,6 +200,7 @@ class TransactionRunner:
             session = self._session
             failure: Exception | None = None
             variables = dict(session.user_variables)
+            self.locker.alone = True
             try:
                 for attempt in range(ATTEMPTS):
                     found = self._attempt(work, parameters, letters, locks, reads)
@@ -201,6 +209,7 @@ class TransactionRunner:
                     session.user_variables = dict(variables)
                     if isinstance(found, Exception):
                         failure = found
+                        self._lock_everywhere()
                         self._back_off(attempt)
                     elif locks is not None:
                         locks.wait(found, session.check_interrupt)
@@ -209,6 +218,7 @@ class TransactionRunner:
                 raise
             finally:
                 self._release()
+                self.locker.alone = False
             raise failure or ErrLockDeadlock()
         return self._within(current, work, parameters, letters, locking)
 
@@ -234,7 +244,7 @@ class TransactionRunner:
             return None
         try:
             services.member.guarding()
-            snapshot = services.store.snapshot(for_client=True)
+            snapshot = services.store.snapshot(SnapshotUse.CLIENT)
         except ExuviaError:
             return None
         try:
@@ -246,6 +256,12 @@ class TransactionRunner:
             return None
         finally:
             snapshot.close()
+
+    def _lock_everywhere(self) -> None:
+        """A statement alone takes its locks as a transaction does from now on."""
+        if self.locker.alone:
+            self._release(committed=False)
+            self.locker.alone = False
 
     def _back_off(self, attempt: int) -> None:
         """Raises WouldWait."""
@@ -283,10 +299,16 @@ class TransactionRunner:
             if context.warnings:
                 result.warnings = context.warnings
             if locks is not None:
+                if not open_.writes:
+                    self._lock_everywhere()  # no commit will find out
                 blocked = locks.take(open_.txn)
                 if blocked is not None:
                     return blocked
+                open_.txn.free = self._judged(open_)
             return _commit_alone(open_) or result
+        except RowLocked as held:
+            self._lock_everywhere()
+            return held.key
         except Conflict as conflict:
             return lost(conflict)
         except Duplicate as taken:
@@ -487,6 +509,8 @@ def _commit_alone(open_: OpenTransaction) -> Exception | None:
         return None
     try:
         open_.commit()
+    except RowLocked:
+        raise
     except Conflict as conflict:
         return lost(conflict)
     except Duplicate as duplicate:

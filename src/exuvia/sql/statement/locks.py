@@ -14,7 +14,7 @@ hold it, who wants it alone waits for all of them, and who wants to share it wai
 to have it alone. Keys that are only required (the parents of foreign keys) are waited for likewise
 and not taken; a parent that goes meanwhile is found by the commit. What it says of waiting
 overrides the session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and
-SKIP LOCKED asks `is_others` for each row.
+SKIP LOCKED leaves out what `others` says.
 
 A row whose id was just given to a statement alone is not locked: who is to wait for it cannot know
 of it yet. Where another holds that key already (an id of its own choice) it is waited for as ever.
@@ -33,6 +33,7 @@ from exuvia.base.errors import Duplicate, Refused
 from exuvia.base.mysql_errors import (
     ErrLockAcquireFailAndNoWaitSet,
     ErrLockDeadlock,
+    ErrLockTableFull,
     ErrLockWaitTimeout,
     ErrTooLongIdent,
     ErrUserLockDeadlock,
@@ -40,10 +41,9 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.kv.packet import Snapshot
-from exuvia.kv.transaction import Expected, Transaction
+from exuvia.kv.transaction import BEGINNING, Expected, Transaction
 
 LONGEST_NAME, LONGEST_WAIT_S = 64, 3600.0
-BEGINNING: Expected = (0, 0)
 
 
 class StatementLocks:
@@ -77,7 +77,8 @@ class StatementLocks:
 
     def look(self) -> None:
         """To be called right before the snapshot is taken."""
-        self._seen, self._others = self._locks.now, self._locks.others_commits
+        self._seen = self._locks.now
+        self._others = self._locks.commits_elsewhere(self._locker)
         self._given.clear()
 
     def given(self, key: bytes) -> None:
@@ -85,9 +86,9 @@ class StatementLocks:
         just given to it: nobody knows of the row before the commit."""
         self._given.append(key)
 
-    def is_others(self, key: bytes, shared: bool = False) -> bool:
-        """Whether another session holds the key now, in the way of who wants it alone or shared."""
-        return self._locks.is_others(self._locker, key, shared)
+    def others(self, shared: bool) -> Callable[[bytes], bool]:
+        """Which keys another session holds now, in the way of who wants them alone or shared."""
+        return self._locks.others(self._locker, shared)
 
     def take(
         self, txn: Transaction, mark: int = 0, expecting: Expected = BEGINNING
@@ -96,10 +97,11 @@ class StatementLocks:
         before = len(self._locker.keys)
         if txn.shares:
             self._shares = True
-            for key in txn.shared_since(expecting):
-                if self.is_others(key, shared=True):
-                    self._unkept = key
-                    return key
+            if required := txn.shared_since(expecting):
+                held = next(filter(self.others(shared=True), required), None)
+                if held is not None:
+                    self._unkept = held
+                    return held
             sharing = txn.sharing_since(expecting)
             if sharing:
                 blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
@@ -109,9 +111,10 @@ class StatementLocks:
         keys = txn.touched_since(mark, expecting)
         if self._given:
             given = frozenset(self._given)
-            keys = [key for key in keys if key not in given or self.is_others(key)]
+            holds, locker = self._locks.is_held_here, self._locker
+            keys = [key for key in keys if key not in given or holds(locker, key)]
         blocked = self._locks.take(self._locker, keys, self._seen)
-        if blocked is None and self._others != self._locks.others_commits:
+        if blocked is None and self._others != self._locks.commits_elsewhere(self._locker):
             # another front has committed: whether it has changed what was newly taken
             newly = self._locker.keys[before:]
             if not newly:
@@ -153,11 +156,15 @@ class NamedLocks:
         self.holder = Locker(tag=connection_id)
 
     def get(self, name: str | None, timeout_s: float) -> bool:
-        """Whether it was taken in time. Raises 3057, 1059, 3058, 1317."""
+        """Whether it was taken in time. Raises 3057, 1059, 3058, 1206, 1317."""
         key = _key(name)
         wait_s = LONGEST_WAIT_S if timeout_s < 0 else min(timeout_s, LONGEST_WAIT_S)
-        if not self._take(key, wait_s):
-            return False
+        try:
+            if not self._take(key, wait_s):
+                return False
+        finally:
+            if not self.holder.keys:  # what it was to be held by is needed by others
+                self._locks.release(self.holder)
         self._counts[key] = self._counts.get(key, 0) + 1
         return True
 
@@ -171,6 +178,8 @@ class NamedLocks:
                 raise (
                     ErrUserLockDeadlock() if error.code == ErrLockDeadlock.code else error
                 ) from None
+        if key not in self.holder.keys:  # there was no room for it
+            raise ErrLockTableFull()
         return True
 
     def release(self, name: str | None) -> bool:

@@ -55,7 +55,8 @@ class PlanCache:
 
     def put(self, key: Key, plan: object) -> None:
         """Keep a plan, AsWritten or REFUSED."""
-        self._characters += len(key[1])
+        if key not in self._plans:
+            self._characters += len(key[1])
         if len(self._plans) >= self._most or self._characters > self._most_characters:
             self._plans.clear()
             self._characters = len(key[1])

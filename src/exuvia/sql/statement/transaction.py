@@ -31,7 +31,7 @@ from exuvia.catalog.meta import is_closing
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
-from exuvia.kv.packet import Snapshot
+from exuvia.kv.packet import Snapshot, SnapshotUse
 from exuvia.kv.transaction import Expected, Transaction
 from exuvia.sql.statement.services import Services
 from exuvia.stats.meta import TransactionDeltas
@@ -143,7 +143,7 @@ class OpenTransaction:
 
     def _snapshot(self) -> Snapshot:
         """A fresh one of the store, of which clients have a share. Raises 1637."""
-        return self._services.store.snapshot(for_client=True)
+        return self._services.store.snapshot(SnapshotUse.CLIENT)
 
     @property
     def writes(self) -> bool:
