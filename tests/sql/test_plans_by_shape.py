@@ -1,5 +1,6 @@
 """Plans kept by the shape of a statement: what a shape is, and that no kept plan is a wrong one."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -73,10 +74,19 @@ def test_letters_tell_types_apart() -> None:
 @pytest.fixture
 def numbers(session: Session) -> Session:
     """A small table."""
-    session.services.plans.forget()  # or what other tests left may fill it at any statement
+    session.services = replace(session.services, plans=PlanCache())  # new statistics empty others
     run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, KEY ka (a))")
     run(session, "INSERT INTO n VALUES (1, 10), (2, 20), (3, 30)")
     return session
+
+
+def test_a_shape_whose_table_comes_later_is_kept_then(numbers: Session) -> None:
+    """Clients ask for a table before they make it."""
+    text = "SELECT b FROM later WHERE id = 2"
+    assert error(numbers, text) == (1146, "42S02")
+    run(numbers, "CREATE TABLE later (id int PRIMARY KEY, b int)")
+    assert rows(numbers, text) == []
+    assert numbers.course(text)
 
 
 def kept(session: Session, text: str) -> object:

@@ -13,7 +13,14 @@ Delete        DeleteRows          one table                           kept
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrBadField,
+    ErrKeyDoesNotExist,
+    ErrNoSuchTable,
+    ErrNotSupportedYet,
+    ErrTableaccessDenied,
+)
 from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.nodes import Delete, Insert, IntoFile, Statement, Update
 from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
@@ -35,6 +42,7 @@ from exuvia.sql.write.update_delete import (
 )
 
 NOT_KEPT = Result()
+_LACKING = {each.code for each in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist)}
 
 
 def plan(node: Statement | exp.Query, context: Context) -> Plan:
@@ -88,7 +96,8 @@ def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
 def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan | None:
     """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
 
-    An error is no answer either: the statement is planned then, and says it in its own words."""
+    An error is no answer either: the statement is planned then, and says it in its own words. What
+    lacks today may be there tomorrow, so that says nothing of the shape."""
     numbers: frozenset[int] = frozenset()
     kept: KeptPlan | AsWritten | Refusal = REFUSED
     try:
@@ -107,6 +116,8 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
             raise  # it is this session that may not
+        if error.code in _LACKING:
+            return None
         if numbers:  # `NOW(?)` is an error itself
             kept = AsWritten(numbers)
     context.session.services.plans.put(key, kept)
