@@ -85,6 +85,8 @@ class NodeProcess:
         command = [sys.executable, *program, "serve", "--store", store]
         command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
         command += ["--lease", str(lease_s), *options]
+        if source == ROOT / "src" and "--drain-s" not in options:
+            command += ["--drain-s", "0"]  # what a test leaves open nobody waits for
         environment = os.environ | {"PYTHONPATH": str(source)}
         with log.open("w") as errors:
             self.process = subprocess.Popen(

@@ -52,6 +52,7 @@ ErrBadDB = MySQLError(1049, "42000", "Unknown database '%s'")
 ErrTableExists = MySQLError(1050, "42S01", "Table '%s' already exists")
 ErrBadTable = MySQLError(1051, "42S02", "Unknown table '%s'")
 ErrNonUniq = MySQLError(1052, "23000", "Column '%s' in %s is ambiguous")
+ErrServerShutdown = MySQLError(1053, "08S01", "Server shutdown in progress")
 ErrBadField = MySQLError(1054, "42S22", "Unknown column '%s' in '%s'")
 ErrFieldNotInGroupBy = MySQLError(
     1055,

@@ -82,6 +82,10 @@ def serve(
     secure_file_priv: Annotated[
         str, typer.Option(help="Folder for LOAD DATA INFILE and INTO OUTFILE; none without.")
     ] = "",
+    drain_s: Annotated[
+        float,
+        typer.Option(help="Seconds that transactions under way have when it stops.", min=0.0),
+    ] = 10.0,
     fronts: Annotated[
         int, typer.Option(help="Processes that serve clients, on one port.", min=1, max=64)
     ] = 1,
@@ -91,7 +95,7 @@ def serve(
 
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
-    options = Options(store, *ports, lease, spark_master, connections, *files)
+    options = Options(store, *ports, lease, spark_master, connections, *files, drain_s)
     log_to_stderr("keeper")
     try:
         listeners = listen(host, port)

@@ -41,6 +41,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from exuvia import __version__
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.limits import DEFAULT_LEASE_S
@@ -55,7 +56,8 @@ MOST_NUMBERS = (1 << 11) - 1
 
 
 class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s.
+    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s;
+    `release` its program's; `status_port` 0 where it has none.
 
     `number` is in the ids of a front's connections: no two living fronts have the same."""
 
@@ -67,6 +69,8 @@ class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float
     started: int
     number: int = 0
+    release: str = ""
+    status_port: int = 0
 
     @property
     def title(self) -> str:
@@ -126,6 +130,8 @@ class Member:
         self._renewed_at = float("-inf")
         self._loaded_at = float("-inf")
         self._left = False
+        self.draining = False
+        """Its node stops: what is under way may end, nothing else begins."""
         self.info = info
         self._fence_key = keys.meta("fence", info.id)
         self._guarding = Equal(self._fence_key, b"")
@@ -141,6 +147,7 @@ class Member:
         address: str = "",
         lease_s: float = DEFAULT_LEASE_S,
         identity: Callable[[], str] = lambda: uuid.uuid4().hex,
+        status_port: int = 0,
     ) -> "Member":
         """Hold a presence, take an epoch, write the row. Raises Unavailable if the name is held."""
         info = MemberInfo(
@@ -151,6 +158,8 @@ class Member:
             address=address,
             lease_s=lease_s,
             started=clock.wall_ns(),
+            release=__version__,
+            status_port=status_port,
         )
         member = cls(store, clock, info, store.hold(presence_of(info.id)))
         member._enter(clock.monotonic())
@@ -211,8 +220,12 @@ class Member:
 
     def serving(self, now: float) -> bool:
         """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""
-        oldest = min(self._renewed_at, self._loaded_at)
-        return bool(self._epoch) and not self._left and now - oldest < self.info.lease_s
+        return bool(self._epoch) and not self._left and self.lease_left(now) > 0
+
+    def lease_left(self, now: float) -> float:
+        """Seconds that it may serve without renewing its lease and looking at the schema; below 0
+        once they are over. Unit: s."""
+        return min(self._renewed_at, self._loaded_at) + self.info.lease_s - now
 
     def loaded(self, version: int, now: float) -> None:
         """The schema of `version` was loaded by a look that began at `now`."""

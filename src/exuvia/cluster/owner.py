@@ -2,11 +2,13 @@
 
     m/owner/{role}  Owner(member, term, since)     who has it
     m/term/{role}   term                           every write of the owner requires it: `guard`
+    m/passed/{role} a member                       it had the role and lets the others go first
 
-    nobody, or one whose row is gone  -> seize
+    nobody, or one whose row is gone  -> seize; who let the others go first waits for its lease
     its process ended                 -> fence it and seize, in one transaction
     its beat stood still for a lease  -> likewise, on the candidate's own clock (law 3)
-    it lives                          -> look again later
+    it lives                          -> look again later; an operator may take the role from it
+                                         (`hand_over`), and one that stops gives it back
 
 A term is never used twice. An owner that wakes up late finds its term gone in the store, whatever
 its clock says. Two candidates that seize at once write the same keys: one of them gets a Conflict.
@@ -18,8 +20,9 @@ from functools import lru_cache, partial
 import msgspec
 
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import member as members
-from exuvia.cluster.member import Member, Silence
+from exuvia.cluster.member import Member, MemberInfo, Silence
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
@@ -50,6 +53,30 @@ def owner_of(txn: Transaction, role: str) -> Owner | None:
     return None if payload is None else _decoded(payload)
 
 
+def candidates(txn: Transaction, but: str) -> list[MemberInfo]:
+    """Who else may take a role: every back but that member."""
+    return [each for each in members.live(txn) if each.kind == "back" and each.id != but]
+
+
+def hand_over(txn: Transaction, role: str) -> Owner:
+    """Take the role from its owner, whatever that does now, so that another gets it; the former
+    owner. Raises 1105 where nobody has it, or nobody else could take it."""
+    former = owner_of(txn, role)
+    if former is None:
+        raise ErrUnknown(f"no node owns {role}")
+    if not candidates(txn, former.member):
+        raise ErrUnknown(f"no other node could own {role}")
+    _give_back(txn, role, former)
+    return former
+
+
+def _give_back(txn: Transaction, role: str, former: Owner) -> None:
+    txn.put(keys.meta("term", role), keys.number(former.term + 1))
+    txn.put(keys.meta("passed", role), former.member.encode())
+    txn.delete(keys.meta("owner", role))
+    txn.notify("owner")
+
+
 class Campaign:
     """A member's standing candidature for a role."""
 
@@ -60,6 +87,8 @@ class Campaign:
         self._member = member
         self._silence = Silence(store)
         self._term = 0
+        self._stands = True
+        self._passed_at: float | None = None
         self.role = role
 
     @property
@@ -128,12 +157,25 @@ class Campaign:
         )
 
     def _is_vacant(self, txn: Transaction, now: float) -> bool:
+        if not self._stands:
+            return False
         owner = owner_of(txn, self.role)
-        if owner is None or owner.member == self._member.id:
+        if owner is None:
+            return self._is_its_turn(txn, now)
+        if owner.member == self._member.id:
             return True
         holder = members.find(txn, owner.member)
         self._silence.keep_only([] if holder is None else [holder])
         return holder is None or self._silence.is_over(txn, holder, now)
+
+    def _is_its_turn(self, txn: Transaction, now: float) -> bool:
+        """Who let the others go first takes the role again when none of them has, in a lease."""
+        passed = txn.get(keys.meta("passed", self.role))
+        if passed != self._member.id.encode() or not candidates(txn, self._member.id):
+            return True
+        if self._passed_at is None:
+            self._passed_at = now
+        return now - self._passed_at >= self._member.info.lease_s
 
     def _seize(self, txn: Transaction, fences: bool = True) -> int:
         former = owner_of(txn, self.role)
@@ -145,19 +187,25 @@ class Campaign:
         self._member.guard(txn)
         txn.put(term_key, keys.number(term))
         txn.put(keys.meta("owner", self.role), msgspec.json.encode(owner))
+        passed = keys.meta("passed", self.role)
+        if txn.get(passed) is not None:
+            txn.delete(passed)
         txn.notify("owner")
+        self._passed_at = None
         return term
 
-    def resign(self) -> None:
-        """Give the role back, so that another takes it at once."""
+    def resign(self, for_good: bool = False) -> None:
+        """Give the role back, so that another takes it at once. `for_good`: whether or not it has
+        it, it stands for it no more."""
+        self._stands = self._stands and not for_good
         if not self._term:
             return
 
         def give_back(txn: Transaction) -> None:
             self.guard(txn)
-            txn.put(keys.meta("term", self.role), keys.number(self._term + 1))
-            txn.delete(keys.meta("owner", self.role))
-            txn.notify("owner")
+            former = owner_of(txn, self.role)
+            if former is not None:
+                _give_back(txn, self.role, former)
 
         with suppress(Conflict, Deposed):  # it was taken already
             self._store.transact(give_back)

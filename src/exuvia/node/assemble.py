@@ -60,6 +60,7 @@ class Options(NamedTuple):
     ssl_cert: str = ""
     ssl_key: str = ""
     secure_file_priv: str = ""
+    drain_s: float = 10.0
 
 
 class Base(NamedTuple):
@@ -71,12 +72,14 @@ class Base(NamedTuple):
     loader: Loader
 
 
-def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
+def assemble(
+    options: Options, kind: Kind, address: str, clock: Clock, status_port: int = 0
+) -> Base:
     """Open, fill if empty, join, load. Raises Unavailable."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     store = open_store(options.store, stall_s=max(options.lease_s / 2, LEAST_STALL_S))
     bootstrap(store)
-    member = Member.join(store, clock, kind, address, options.lease_s)
+    member = Member.join(store, clock, kind, address, options.lease_s, status_port=status_port)
     schemas = Schemas(store, evaluator=EVALUATOR)
     channel = "version" if kind == "front" else ""  # a back serves no statement
     loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5), channel)

@@ -18,7 +18,9 @@ from queue import SimpleQueue
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
+from exuvia.cluster import nodes
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.questions import Answering
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
@@ -73,6 +75,7 @@ class Back:
         self, options: Options, address: str, clock: Clock, end: Callable[[], None]
     ) -> None:
         self.code = 0
+        self._clock = clock
         self._end = end
         self.base: Base = assemble(options, "back", address, clock)
         self._spark = Spark(options.store, options.spark_master or None)
@@ -107,24 +110,33 @@ class Back:
         waiter = Waiter(base.store, self.campaign.guard)
         submitter = Submitter(base.store, base.schemas, base.member)
         upgrade = Upgrade(base.store, self.campaign, submitter)
+        states = nodes.handler(base.member, self._clock)
+        answering = Answering(base.store, base.member, (states,))
         loops = (upgrade, *self._ddl.loops(), *self._stats.loops())
-        self._loops.start(base.member, self.campaign, waiter, base.loader, *loops)
+        self._loops.start(base.member, self.campaign, waiter, base.loader, answering, *loops)
 
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""
         end_by_force(GRACE_S, self.code)
+        self.base.member.draining = True
+        self._resign()  # first: what still runs here may take a while
         self._stats.analyzes.stop()
         self._loops.stop(LOOPS_STOP_S)
         self._stats.runner.stop()
         try:
-            self.campaign.resign()
-            self._ddl.gc_campaign.resign()
-            self._stats.campaign.resign()
             self.base.member.leave()
         except Unavailable as error:
             _log.warning("left without saying so", extra={"reason": str(error)})
         self._spark.stop()
         self.base.store.close()
+
+    def _resign(self) -> None:
+        """Others go on at once with all that this node owns."""
+        try:
+            for campaign in (self.campaign, self._ddl.gc_campaign, self._stats.campaign):
+                campaign.resign(for_good=True)
+        except Unavailable as error:
+            _log.warning("resigned without saying so", extra={"reason": str(error)})
 
 
 def _say_loudly(job_id: int, error: Exception) -> None:

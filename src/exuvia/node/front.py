@@ -32,6 +32,8 @@ from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster import member as members
+from exuvia.cluster import nodes
 from exuvia.cluster.assent import withdraw
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.server_locks import row_locks_of
@@ -131,7 +133,9 @@ class Front:
         self._announce(port, self._http.port if self._http else 0)
         _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
         await self._stopping.wait()
-        acceptor.stop()
+        acceptor.stop(for_good=not self.code)
+        if not self.code:
+            await self._drain()
         # Stop in order, everything within STOP_S; what hangs is cut off
         end_by_force(STOP_S, self.code)
         if self._supervisor is not None:
@@ -145,8 +149,42 @@ class Front:
         told = {"threads": threading.active_count(), "exit_code": self.code}
         _log.info("the front stopped", extra=told)
 
+    async def _drain(self) -> None:
+        """What is under way may end, for as long as was said or until another signal comes."""
+        self._stopping.clear()
+        self._base.member.draining = True
+        deadline = self._clock.monotonic() + self._options.drain_s
+        self.connections.drain()
+        if self._supervisor is not None and await asyncio.to_thread(self._has_followers):
+            self._supervisor.begin_stop()
+        clients = len(self.connections.all())
+        if clients:
+            told = {"clients": clients, "drain_s": self._options.drain_s}
+            _log.info("the front waits for transactions under way", extra=told)
+        while self.connections.all() and self._clock.monotonic() < deadline:
+            if self._stopping.is_set():
+                break
+            await asyncio.sleep(0.01)
+
+    def _has_followers(self) -> bool:
+        """Whether another node goes on with what this one's back does. Without one it is needed for
+        as long as there are clients."""
+        own = self._base.member.info
+        try:
+            with self._base.store.read() as txn:
+                backs = [each for each in members.live(txn) if each.kind == "back"]
+        except ExuviaError:
+            return False
+        return any((each.host, each.address) != (own.host, own.address) for each in backs)
+
     async def _begin(self, address: str) -> None:
-        base = self._base = assemble(self._options, "front", address, self._clock)
+        base = self._base = assemble(
+            self._options,
+            "front",
+            address,
+            self._clock,
+            self._http.port if self._http else 0,
+        )
         locks = MetadataLocks(self._clock, partial(withdraw, base.store, base.member))
         submitter = Submitter(base.store, base.schemas, base.member, self._clock, locks=locks)
         row_locks = row_locks_of(base.store, lambda: base.member.fence)
@@ -172,7 +210,8 @@ class Front:
         )
         self._loops = Loops(base.store, self._clock, self._broken)
         own = *answers(self.connections), self.metrics.handler()
-        handlers = (*own, writers(self._services.locks))
+        states = nodes.handler(base.member, self._clock)
+        handlers = (*own, writers(self._services.locks), states)
         self._loops.start(
             VersionFollower(
                 Acknowledger(base.store, base.member, self._services.locks), base.loader

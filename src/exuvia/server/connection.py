@@ -39,7 +39,12 @@ from exuvia.base.aside import Aside
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
-from exuvia.base.mysql_errors import ErrClientInteractionTimeout, ErrConnectionKilled, ErrUnknownCom
+from exuvia.base.mysql_errors import (
+    ErrClientInteractionTimeout,
+    ErrConnectionKilled,
+    ErrServerShutdown,
+    ErrUnknownCom,
+)
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, conversation
 from exuvia.server.fronts import LEAVE_S
@@ -312,6 +317,13 @@ class Connection(asyncio.Protocol):
             self.statements.session.interrupt()
         self._refuse_and_close(ErrConnectionKilled(), 0)
 
+    def leave(self) -> None:
+        """The node stops: the client is told so (1053) between two transactions."""
+        statements = self.statements
+        is_within = statements is not None and statements.session.current is not None
+        if not self._busy and not is_within and not self._transport.is_closing():
+            self._refuse_and_close(ErrServerShutdown(), 0)
+
     def expire(self) -> None:
         """The client has been silent too long."""
         if not self._busy:
@@ -347,6 +359,8 @@ class Connection(asyncio.Protocol):
                 continue
             if task is not None:
                 self._start(task, outgoing)
+            if self.parts.connections.draining:
+                self.leave()
 
     def _start(self, task: CommandTask, outgoing: Outgoing) -> None:
         assert self.statements is not None
@@ -443,6 +457,8 @@ class Connection(asyncio.Protocol):
         self.since = self.parts.clock.monotonic()
         self._transport.resume_reading()
         self._work()
+        if self.parts.connections.draining:
+            self.leave()
 
     # -- a file of the client ----------------------------------------------------------------------
 
@@ -562,11 +578,14 @@ class Acceptor:
         """Serve whoever comes, and whoever waits already."""
         self._tasks = [asyncio.create_task(self._accept(each)) for each in self._listeners]
 
-    def stop(self) -> None:
-        """Take nobody more. Clients that it has stay."""
+    def stop(self, for_good: bool = False) -> None:
+        """Take nobody more. Clients that it has stay. `for_good`: nobody of this node will."""
         for task in self._tasks:
             task.cancel()
         for listener in self._listeners:
+            if for_good:  # or who comes would wait for the last process that has it open
+                with suppress(OSError):
+                    listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
     async def _accept(self, listener: socket.socket) -> None:

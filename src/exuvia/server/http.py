@@ -88,6 +88,9 @@ class Status:
                 "lease", serving, "fresh" if serving else "not renewed within its lease"
             ),
             ReadinessCheck("store", not store, store or "reachable"),
+            ReadinessCheck(
+                "drain", not self._member.draining, "stops" if self._member.draining else "no"
+            ),
             ReadinessCheck("loops", not broken, f"stopped: {broken}" if broken else "all run"),
         ]
 

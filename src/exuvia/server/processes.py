@@ -68,6 +68,9 @@ class ClientConnection(Protocol):
     def interrupt(self) -> None:
         """End what it runs; any thread."""
 
+    def leave(self) -> None:
+        """Close it if nothing of it is under way; on the wire's thread."""
+
 
 class Connections:
     """Added and removed on the wire's thread; listed and killed from any."""
@@ -82,6 +85,7 @@ class Connections:
         self.place = place or Place()
         self.most = most
         self.allowed = 0  # max_connections; 0: not said
+        self.draining = False
         self._number = number
         self._clock = clock
         self._lock = threading.Lock()
@@ -113,6 +117,13 @@ class Connections:
         with self._lock:
             self._clients.pop(client.id, None)
             self.place.put(len(self._clients))
+
+    def drain(self) -> None:
+        """The node stops: close each as soon as it has no command and no transaction under way. On
+        the wire's thread."""
+        self.draining = True
+        for client in self.all():
+            client.leave()
 
     def forget(self, client: ClientConnection) -> None:
         """Close one whose client has been silent too long; any thread."""

@@ -850,6 +850,16 @@ class AdminShowDdl(Admin, frozen=True):
     """ADMIN SHOW DDL."""
 
 
+class AdminShowDdlNodes(Admin, frozen=True):
+    """ADMIN SHOW DDL NODES [WHERE condition]."""
+
+    where: Tree | None = None
+
+
+class AdminResignOwner(Admin, frozen=True):
+    """ADMIN RESIGN DDL OWNER."""
+
+
 class AdminShowDdlNotifier(Admin, frozen=True):
     """ADMIN SHOW DDL NOTIFIER."""
 

@@ -16,7 +16,6 @@ to be retried has no score until it is queued again.
 
 from collections.abc import Iterable, Iterator
 
-from exuvia import __version__
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
@@ -131,24 +130,23 @@ def _fronts(context: Context) -> list[MemberInfo]:
 
 
 def _cluster_info(context: Context) -> Iterable[Row]:
-    services = context.session.services
-    now_ns, own = services.clock.wall_ns(), services.member.id
+    now_ns = context.session.services.clock.wall_ns()
     for each in _fronts(context):
         up_s = max(0, now_ns - each.started) // _NS_PER_S
         hours, rest = divmod(up_s, 3600)
         uptime = f"{hours}h{rest // 60}m{rest % 60}s"
-        version = __version__ if each.id == own else ""
+        host = each.address.rpartition(":")[0]
+        status = f"{host}:{each.status_port}" if each.status_port else ""
         began = packed_moment(each.started)
-        yield ["tidb", each.address, "", version, "", began, uptime, each.number]
+        yield ["tidb", each.address, status, each.release, "", began, uptime, each.number]
 
 
 def _servers(context: Context) -> Iterable[Row]:
-    own = context.session.services.member.id
     for each in _fronts(context):
         host, _, port = each.address.rpartition(":")
-        version = __version__ if each.id == own else ""
         number = int(port) if port.isdigit() else 0
-        yield [each.id, host, number, 0, f"{each.lease_s:g}s", version, "", "Off", ""]
+        lease = f"{each.lease_s:g}s"
+        yield [each.id, host, number, each.status_port, lease, each.release, "", "Off", ""]
 
 
 _TABLES_OF_NODES = (

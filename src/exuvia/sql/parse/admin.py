@@ -11,9 +11,11 @@ from exuvia.sql.nodes import (
     AdminCheckTable,
     AdminJobs,
     AdminRepairIndex,
+    AdminResignOwner,
     AdminShowDdl,
     AdminShowDdlJobQueries,
     AdminShowDdlJobs,
+    AdminShowDdlNodes,
     AdminShowDdlNotifier,
     AdminShowNextRowId,
     AdminSkipEvent,
@@ -51,7 +53,12 @@ def admin(cursor: TokenCursor) -> Node:
             if cursor.accept("LIMIT"):
                 return AdminShowDdlJobQueries((), _limit(cursor))
             return AdminShowDdlJobQueries(cursor.listed(cursor.integer))
+        if cursor.accept("NODES"):
+            return AdminShowDdlNodes(cursor.expression() if cursor.accept("WHERE") else None)
         return AdminShowDdlNotifier() if cursor.accept("NOTIFIER") else AdminShowDdl()
+    if cursor.accept("RESIGN"):
+        cursor.expect("DDL", "OWNER")
+        return AdminResignOwner()
     if cursor.accept("CHECK", "TABLE"):
         return AdminCheckTable(cursor.listed(cursor.table))
     if cursor.accept("CHECK", "INDEX"):

@@ -24,6 +24,7 @@ from exuvia.sql import nodes
 from exuvia.sql.accounts import grants as ddl_grants
 from exuvia.sql.accounts import users as ddl_accounts
 from exuvia.sql.admin import jobs, maintenance
+from exuvia.sql.admin import nodes as admin_nodes
 from exuvia.sql.admin import statistics as admin_statistics
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Result
@@ -291,9 +292,11 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
     nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
     nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
+    nodes.AdminResignOwner: StatementKind("ADMIN", _SUPER, own_txn=admin_nodes.resign_owner),
     nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
     nodes.AdminShowDdlJobQueries: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_job_queries),
     nodes.AdminShowDdlJobs: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_jobs),
+    nodes.AdminShowDdlNodes: StatementKind("ADMIN", _SUPER, in_txn=admin_nodes.show_ddl_nodes),
     nodes.AdminShowDdlNotifier: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_notifier),
     nodes.AdminShowNextRowId: StatementKind(
         "ADMIN SHOW", _table("SELECT"), in_txn=maintenance.show_next_row_id

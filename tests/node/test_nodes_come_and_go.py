@@ -1,0 +1,164 @@
+"""What an operator sees of the members of a cluster, and how one leaves it: the role handed over,
+what is under way finished."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, end_all, until
+
+LEASE_S = 5.0
+OPTIONS = ("--drain-s", "20")
+
+
+@contextlib.contextmanager
+def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
+    """So many nodes of one cluster."""
+    started: list[NodeProcess] = []
+    try:
+        for n in range(number):
+            started.append(NodeProcess(url, folder / f"log{n}", LEASE_S, OPTIONS).wait_ready())
+        yield started
+    finally:
+        end_all(started)
+
+
+def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
+    """The last statement's rows."""
+    with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def members(node: NodeProcess) -> list[dict[str, Any]]:
+    """ADMIN SHOW DDL NODES."""
+    with (
+        node.connect(autocommit=True) as connection,
+        connection.cursor(pymysql.cursors.DictCursor) as cursor,
+    ):
+        cursor.execute("ADMIN SHOW DDL NODES")
+        return list(cursor.fetchall())
+
+
+def owner(node: NodeProcess) -> str:
+    """The address of who owns schema changes, "" while nobody does."""
+    return str(run(node, "ADMIN SHOW DDL")[0][2])
+
+
+def end_of(node: NodeProcess, expected: int = 0) -> None:
+    assert node.process.wait(30) == expected, node.log.read_text()[-2000:]
+
+
+def test_nodes_are_shown_and_the_owner_resigns(tmp_path: Path) -> None:
+    with nodes_on(f"lmdb://{tmp_path}/store", tmp_path, 1) as [first]:
+        until(lambda: owner(first))
+        with pytest.raises(pymysql.Error) as refused:
+            run(first, "ADMIN RESIGN DDL OWNER")
+        assert refused.value.args == (1105, "no other node could own ddl")
+        second = NodeProcess(first.store, tmp_path / "other", LEASE_S).wait_ready()
+        try:
+            shows_all_and_hands_over([first, second])
+        finally:
+            end_all([second])
+
+
+def shows_all_and_hands_over(nodes: list[NodeProcess]) -> None:
+    first, second = nodes
+    ports = {each.port: each for each in nodes}
+    until(lambda: len(members(first)) == 4)
+    run(second, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)")
+    found = until(lambda: (now := members(first)) and all(row["LAG"] == 0 for row in now) and now)
+    assert sorted(row["KIND"] for row in found) == ["back", "back", "front", "front"]
+    assert {row["STATE"] for row in found} == {"serves"}
+    assert all(0 < row["LEASE_LEFT_MS"] <= LEASE_S * 1000 for row in found)
+    [release] = {row["VERSION"] for row in found}
+    assert run(first, "SELECT DISTINCT version FROM information_schema.tidb_servers_info") == [
+        (release,)
+    ]
+    statuses = run(first, "SELECT port, status_port FROM information_schema.tidb_servers_info")
+    assert dict(statuses) == {each.port: each.status_port for each in nodes}
+    [owning] = [row for row in found if "ddl" in row["ROLES"]]
+
+    asked = time.monotonic()
+    [(former, _, now)] = run(second, "ADMIN RESIGN DDL OWNER")
+    assert time.monotonic() - asked < 1
+    assert former == owning["ADDRESS"] != now
+    run(first, "ALTER TABLE d.t ADD COLUMN b INT")
+    assert owner(first) == now
+    [(former_again, _, _)] = run(first, "ADMIN RESIGN DDL OWNER")
+    assert former_again == now
+
+    silent = next(each for each in nodes if each is not first)
+    silent.send(signal.SIGSTOP)
+    try:
+        [row] = [
+            row
+            for row in members(first)
+            if row["KIND"] == "front" and ports[int(row["ADDRESS"].split(":")[1])] is silent
+        ]
+        assert (row["STATE"], row["LEASE_LEFT_MS"]) == ("has not answered", None)
+    finally:
+        silent.send(signal.SIGCONT)
+
+
+def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) -> None:
+    """The owner's node stops in the middle of a fill, with a transaction and an idle client."""
+    with nodes_on(f"lmdb://{tmp_path}/store", tmp_path, 2) as nodes:
+        first = nodes[0]
+        run(first, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
+        numbers = ", ".join(f"({n}, {n})" for n in range(20_000))
+        run(first, f"INSERT INTO d.t VALUES {numbers}", "CREATE TABLE d.u (a INT PRIMARY KEY)")
+        run(first, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 40000")
+        owning = until(lambda: owner(first))
+        leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
+        staying = next(each for each in nodes if each is not leaving)
+        changing = ThreadPoolExecutor(1).submit(run, staying, "ALTER TABLE d.t ADD INDEX ib (b)")
+        until(lambda: (job := run(staying, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] > 0)
+
+        idle, writing = leaving.connect(), leaving.connect()
+        with writing.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO d.u VALUES (1)")
+            stopped = time.monotonic()
+            leaving.send(signal.SIGTERM)
+            until(lambda: owner(staying) not in ("", owning))
+            assert time.monotonic() - stopped < 1
+            assert leaving.get("/readyz")[0] == 503
+            with pytest.raises(pymysql.Error) as gone:
+                idle.query("SELECT 1")
+            assert gone.value.args[0] in (1053, 2006, 2013)
+            with pytest.raises(pymysql.Error) as refused:
+                leaving.connect()
+            assert refused.value.args[0] == 2003
+            cursor.execute("INSERT INTO d.u VALUES (2)")
+            states = {row["STATE"] for row in members(staying)}
+            assert states == {"serves", "drains"}
+            writing.commit()
+        end_of(leaving)
+        assert run(staying, "SELECT a FROM d.u ORDER BY a") == [(1,), (2,)]
+        changing.result(60)
+        assert run(staying, "ADMIN CHECK TABLE d.t") == []
+
+
+def test_who_does_not_end_its_transaction_is_cut_off_in_time(tmp_path: Path) -> None:
+    node = NodeProcess(
+        f"lmdb://{tmp_path}/store", tmp_path / "log", LEASE_S, ("--drain-s", "0.5")
+    ).wait_ready()
+    try:
+        run(node, "CREATE DATABASE d", "CREATE TABLE d.u (a INT PRIMARY KEY)")
+        writing = node.connect("d")
+        writing.cursor().execute("INSERT INTO u VALUES (1)")
+        node.send(signal.SIGTERM)
+        end_of(node)
+        with pytest.raises(pymysql.Error):
+            writing.query("SELECT 1")
+    finally:
+        end_all([node])
