@@ -26,7 +26,8 @@ raised is raised.
 **Nothing stays behind.** An answer is committed only while its question stands, and whoever removes
 a question removes its answers in the same commit. Questions of members that are gone are removed by
 any front (to members) or by the owner (to a role). An answerer asks its handler once per question,
-for an answer may be an act; after that only the commit is tried again.
+for an answer may be an act; after that only the commit is tried again. What takes long (a
+SlowHandler) has a thread of its own, and is told to stop when its question is gone.
 
 A handler's error is an answer too: a refusal as it is, anything else as 1105 with its text.
 
@@ -34,6 +35,7 @@ An older program reads and writes the same records; decision 046 says what it do
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +57,7 @@ from exuvia.kv.transaction import UNBOUNDED, Transaction
 ANSWER_S = 2.0
 IDLE_S = 1.0
 LOOK_S = 0.2
+SLOW_S = 0.02
 STOP_S = 2.0
 UNOWNED_S = 30.0
 ASK, TOLD = "ask", "told"
@@ -335,15 +338,38 @@ class Handler(Generic[Body, Reply]):
     answer: Callable[[Body], Reply]
 
 
+@dataclass(frozen=True)
+class SlowHandler(Generic[Body, Reply]):
+    """The same for what takes seconds: each question in a thread of its own. `answer` looks at
+    `stop` now and then and ends when it is true."""
+
+    topic: Topic[Body, Reply]
+    answer: Callable[[Body, Stop], Reply]
+
+
+class _Slow:
+    """A question that a thread works on."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.said: bytes | None = None
+
+
 class Answering:
     """A member's answers to others; a loop."""
 
     channel = ASK
 
-    def __init__(self, store: Store, member: Member, handlers: Iterable[Handler[Any, Any]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        member: Member,
+        handlers: Iterable[Handler[Any, Any] | SlowHandler[Any, Any]],
+    ) -> None:
         self._store = store
         self._member = member
         self._handlers = {each.topic.name: each for each in handlers}
+        self._slow: dict[bytes, _Slow] = {}
         self._answers: dict[bytes, bytes] = {}  # question -> answer, as long as the question stands
         self._swept = False
 
@@ -354,10 +380,15 @@ class Answering:
             living = {each.id for each in members.live(txn)} if asked else set()
         mine = {each.key: each for each in asked if self._member.id in each.whom}
         self._answers = {key: said for key, said in self._answers.items() if key in mine}
+        for key in self._slow.keys() - mine.keys():
+            self._slow.pop(key).stop.set()
         for key, question in mine.items():
             if key not in self._answers:
                 # outside of any transaction: it may be long
-                self._answers[key] = self._answer(question)
+                said = self._answer_now_or_later(key, question)
+                if said is not None:
+                    self._answers[key] = said
+        mine = {key: each for key, each in mine.items() if key in self._answers}
         orphans = [each for each in asked if each.member not in living]
         try:
             if mine or orphans:
@@ -367,14 +398,36 @@ class Answering:
                 self._swept = True
         except (Conflict, Deposed):
             return LOOK_S
-        return IDLE_S
+        return SLOW_S if self._slow else IDLE_S
 
-    def _answer(self, question: Question) -> bytes:
+    def stop(self) -> None:
+        """The process ends: what is being worked on is left."""
+        for each in list(self._slow.values()):
+            each.stop.set()
+
+    def _answer_now_or_later(self, key: bytes, question: Question) -> bytes | None:
+        if not isinstance(self._handlers.get(question.kind), SlowHandler):
+            return self._answer(question, lambda: False)
+        slow = self._slow.get(key)
+        if slow is None:
+            slow = self._slow[key] = _Slow()
+
+            def work(slow: _Slow = slow) -> None:
+                slow.said = self._answer(question, slow.stop.is_set)
+
+            threading.Thread(target=work, name=f"answer-{question.kind}", daemon=True).start()
+        if slow.said is not None:
+            del self._slow[key]
+        return slow.said
+
+    def _answer(self, question: Question, stop: Stop) -> bytes:
         handler = self._handlers.get(question.kind)
         try:
             if handler is None:
                 raise ErrUnknown(f"it knows no question {question.kind}")
             body = msgspec.json.decode(question.body, type=handler.topic.body)
+            if isinstance(handler, SlowHandler):
+                return _encode(handler.answer(body, stop))
             return _encode(handler.answer(body))
         except Exception as error:  # a fault met by one question must not stop the others
             return _FAILURE + _encode(_failure(question.kind, error))

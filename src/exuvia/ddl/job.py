@@ -193,6 +193,7 @@ _DIALS = (
     ("concurrency", "thread"),
     ("batch_size", "batch_size"),
     ("max_write_speed", "max_write_speed"),
+    ("scope", "service_scope"),
 )
 
 

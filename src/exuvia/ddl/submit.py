@@ -33,14 +33,16 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import assent
 from exuvia.cluster.member import Member
+from exuvia.cluster.service_scope import scope_of
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.action import GetsId
-from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
 from exuvia.ddl.job import Job, timestamp
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import UNBOUNDED, Transaction
+from exuvia.pipeline.settings import Own, write_own
 
 MERGED = 8
 
@@ -104,6 +106,12 @@ def failed_with_others(asked: Job, ended: Job) -> bool:
     """Whether the error is that of a batch, and may be another statement's: it is asked for again,
     alone."""
     return is_batch(ended) and not is_batch(asked) and ended.error() is not None
+
+
+def _scoped(txn: Transaction, job: Job, scope: str) -> Job:
+    """Its tasks are for the nodes of that service scope."""
+    write_own(txn, job.id, Own(scope=scope))
+    return evolve(job, reorg_meta={**(job.reorg_meta or {}), "scope": scope})
 
 
 class _Ticket:
@@ -220,8 +228,9 @@ class Submitter:
             now = timestamp(self._clock.wall_ns())
             asked = [self._assented(txn, share.job) for share in shares]
             jobs = numbered(txn, asked, now)
+            scope = scope_of(txn, self._member.info)
             for job in jobs:
-                queue.insert(txn, job)
+                queue.insert(txn, _scoped(txn, job, scope) if scope and is_reorg(job) else job)
             txn.notify("job")
             return list(zip(shares, jobs, strict=True))
 

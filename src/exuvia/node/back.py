@@ -20,7 +20,7 @@ from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.cluster import nodes
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.questions import Answering
+from exuvia.cluster.questions import Answering, SlowHandler, Stop
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
@@ -41,6 +41,7 @@ from exuvia.node.assemble import (
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import TASKS, WaveShare
 from exuvia.stats.ddl_handler import NewIndexes
 from exuvia.stats.owner import Stats
 
@@ -95,10 +96,19 @@ class Back:
 
     def _reorg(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
         from exuvia.pipeline.phase_runner import PhaseRunner
+        from exuvia.pipeline.shared import OtherNodes
 
         store = self.base.store
         keep = NewIndexes(store)
-        return PhaseRunner(store, job_id, epoch, table, work, self._spark, JUDGE, keep)
+        others = OtherNodes(store, self.base.member, self._clock) if self._spark.is_local else None
+        return PhaseRunner(
+            store, job_id, epoch, table, work, self._spark, JUDGE, keep, others=others
+        )
+
+    def _do_share(self, share: WaveShare, stop: Stop) -> list[bytes]:
+        from exuvia.pipeline.shared import do_share
+
+        return do_share(self.base.store, self._spark, share, stop)
 
     def _broken(self, name: str) -> None:
         self.code = CRASHED
@@ -111,15 +121,17 @@ class Back:
         submitter = Submitter(base.store, base.schemas, base.member)
         upgrade = Upgrade(base.store, self.campaign, submitter)
         states = nodes.handler(base.member, self._clock)
-        answering = Answering(base.store, base.member, (states,))
+        tasks = SlowHandler(TASKS, self._do_share)
+        self._answering = Answering(base.store, base.member, (states, tasks))
         loops = (upgrade, *self._ddl.loops(), *self._stats.loops())
-        self._loops.start(base.member, self.campaign, waiter, base.loader, answering, *loops)
+        self._loops.start(base.member, self.campaign, waiter, base.loader, self._answering, *loops)
 
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""
         end_by_force(GRACE_S, self.code)
         self.base.member.draining = True
         self._resign()  # first: what still runs here may take a while
+        self._answering.stop()
         self._stats.analyzes.stop()
         self._loops.stop(LOOPS_STOP_S)
         self._stats.runner.stop()

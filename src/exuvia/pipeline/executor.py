@@ -1,21 +1,22 @@
-"""Who does a reorg's tasks: this process for small tables, Spark for others; and why nothing
-moves, in words.
+"""Who does a reorg's tasks: this process for small tables, Spark for others, other nodes with it
+where they may (shared.py); and why nothing moves, in words.
 
 In this process kernels run one transaction a step: small tables, tests, the simulator. The same
 tasks and outcomes as on Spark (pipeline/spark.py), one task after another. No thread, no sleep.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.cluster.member import MemberInfo
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.settings import Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, WaveShare
 from exuvia.pipeline.throttle import Batch
 
 
@@ -62,10 +63,15 @@ _FRUITLESS_WAVES = 5
 
 
 class TaskBatch(Protocol):
-    """Tasks on their way: InlineTasks, or SparkTasks of spark.py."""
+    """Tasks on their way: InlineTasks, SparkTasks of spark.py, SharedTasks of shared.py."""
 
-    outcomes: list[Outcome]
-    error: str | None
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Of the tasks that have ended."""
+
+    @property
+    def error(self) -> str | None:
+        """Why others have none."""
 
     def step(self) -> float:
         """Go on; returns when to look again. Unit: s."""
@@ -76,16 +82,44 @@ class TaskBatch(Protocol):
     def cancel(self) -> None: ...
 
 
+class Crew(NamedTuple):
+    """Which nodes do a reorg's tasks. `own`: the driver's too."""
+
+    own: bool
+    others: list[MemberInfo]
+
+
+ALONE = Crew(True, [])
+
+
+class Others(Protocol):
+    """Other nodes that a driver gives tasks to: shared.py."""
+
+    def crew(self, settings: PipelineSettings, is_small: bool) -> Crew:
+        """Who is to do a small or a large table now."""
+
+    def start(self, crew: Crew, own: TaskBatch | None, given: Sequence[WaveShare]) -> TaskBatch:
+        """Have the others begin, each with its share; `own` has begun."""
+
+
 class Executor:
-    """Runs one wave at a time."""
+    """Runs one wave at a time. `others` None: on this node alone."""
 
     def __init__(
-        self, store: Store, spark: Spark | None, dial: Dial, monotonic: Callable[[], float]
+        self,
+        store: Store,
+        spark: Spark | None,
+        dial: Dial,
+        monotonic: Callable[[], float],
+        others: Others | None = None,
     ) -> None:
         self._store = store
         self._spark = spark
         self._dial = dial
         self._monotonic = monotonic
+        self._others = others
+        self._crew = ALONE
+        self._size = 0, 0, 0
         self._inline = True
         self._wave: TaskBatch | None = None
         self._fruitless = 0
@@ -96,21 +130,41 @@ class Executor:
         spark = self._spark
         cold = spark is not None and not spark.is_started
         self._inline = spark is None or rows <= (max(most, most_cold) if cold else most)
+        self._size = rows, most, most_cold
+        self._muster()
+
+    def _muster(self) -> None:
+        """Who is there may change from wave to wave."""
+        if self._others is not None:
+            settings = self._dial.read()
+            self._crew = self._others.crew(settings, self._size[0] <= settings.inline_rows)
 
     @property
     def at_once(self) -> int:
         """How many tasks run side by side."""
-        return 1 if self._inline or self._spark is None else self._spark.at_once
+        here = 1 if self._inline or self._spark is None else self._spark.at_once
+        return here * (self._crew.own + len(self._crew.others))
 
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
         """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
-        if self._inline or self._spark is None:
-            self._wave = InlineTasks(self._store, tasks, self._dial, self._monotonic)
+        self._muster()
+        crew = self._crew
+        if self._others is None or not crew.others:
+            self._wave = self._start_here(tag, tasks)
             return
+        nodes = len(crew.others) + crew.own
+        dealt = [tasks[n::nodes] for n in range(nodes)]
+        own = self._start_here(tag, dealt.pop()) if crew.own else None
+        given = [WaveShare(tag, *self._size, list(map(task.encode, some))) for some in dealt]
+        self._wave = self._others.start(crew, own, given)
+
+    def _start_here(self, tag: str, tasks: Sequence[Task]) -> TaskBatch:
+        if self._inline or self._spark is None:
+            return InlineTasks(self._store, tasks, self._dial, self._monotonic)
         obstacle = self._spark.obstacle()
         if obstacle is not None:
             raise Unavailable(obstacle)
-        self._wave = self._spark.start(tag, [task.encode(one) for one in tasks])
+        return self._spark.start(tag, [task.encode(one) for one in tasks])
 
     def step(self) -> float:
         """Go on; returns when to look again. Unit: s."""
@@ -124,6 +178,19 @@ class Executor:
         """The ended wave's outcomes in the tasks' order.
 
         Raises Deposed, Refused, Unavailable: what stopped a task."""
+        found = self.results()
+        for outcome in found:
+            if outcome.kind == task.DEPOSED:
+                raise Deposed("a task found that the reorg was left")
+            if outcome.kind == task.UNAVAILABLE:
+                raise Unavailable(outcome.text)
+            if outcome.kind == task.FAILED:
+                raise Refused(outcome.code, outcome.state, outcome.text)
+        return found
+
+    def results(self) -> list[Outcome]:
+        """The same, also of tasks that were stopped. Raises Refused, Unavailable: what stopped the
+        wave."""
         wave, self._wave = self._wave, None
         if wave is None:
             return []
@@ -135,13 +202,6 @@ class Executor:
                 raise ErrUnknown(f"the pipeline failed {self._fruitless} times: {wave.error}")
             raise Unavailable(f"a wave of tasks failed and is tried again: {wave.error}")
         self._fruitless = 0
-        for outcome in wave.outcomes:
-            if outcome.kind == task.DEPOSED:
-                raise Deposed("a task found that the reorg was left")
-            if outcome.kind == task.UNAVAILABLE:
-                raise Unavailable(outcome.text)
-            if outcome.kind == task.FAILED:
-                raise Refused(outcome.code, outcome.state, outcome.text)
         return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
 
     def moved(self) -> None:

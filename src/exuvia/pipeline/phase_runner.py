@@ -31,7 +31,7 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
 from exuvia.pipeline.checkpoint import cut
-from exuvia.pipeline.executor import Executor
+from exuvia.pipeline.executor import Executor, Others
 from exuvia.pipeline.kernels import move, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
@@ -109,7 +109,8 @@ def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
 
 class PhaseRunner:
     """See the module. `spark` None: always in this process; `judge`: who makes rules, see
-    verify/rules.py; `keep`: who is given new indexes' statistics. One thread steps it."""
+    verify/rules.py; `keep`: who is given new indexes' statistics; `others`: nodes that may do tasks
+    too. One thread steps it."""
 
     def __init__(
         self,
@@ -123,6 +124,7 @@ class PhaseRunner:
         keep: Keep | None = None,
         dial: Dial | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        others: Others | None = None,
     ) -> None:
         self._store = store
         self._table = table
@@ -130,7 +132,7 @@ class PhaseRunner:
         self._keep = keep
         self._base = replace(order_for(table, (), job_id, epoch), judge=judge)
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
-        self._executor = Executor(store, spark, self._dial, monotonic)
+        self._executor = Executor(store, spark, self._dial, monotonic, others)
         self._controller: ShareController | None = None
         self._stages = stages_of(reorg, table)
         self._merged = MergedSummary()

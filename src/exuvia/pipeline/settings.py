@@ -10,6 +10,8 @@ every batch.
     tidb_ddl_reorg_max_write_speed the most bytes a second, of all tasks of a reorg; 0: any
     exuvia_ddl_verify              full, sample or off
     tidb_stats_update_during_ddl   whether a fill gathers its indexes' statistics
+    tidb_enable_dist_task          whether other nodes do tasks too, tidb_max_dist_task_nodes of
+                                   those of the job's scope at most (-1: all; shared.py)
 
 What share of the time tasks take (`m/share/{job}`) is their driver's choice: pipeline/throttle.py.
 What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
@@ -44,6 +46,9 @@ class PipelineSettings(NamedTuple):
     statistics: bool = False
     share: float = 1.0
     batch_s: float = ALONE_S
+    distributes: bool = False
+    most_nodes: int = -1
+    scope: str = ""
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -52,6 +57,7 @@ class Own(msgspec.Struct, frozen=True):
     concurrency: int | None = None
     batch_size: int | None = None
     max_write_speed: int | None = None
+    scope: str | None = None
 
 
 class TimeShare(msgspec.Struct, frozen=True, array_like=True):
@@ -126,6 +132,9 @@ class Variables:
                     variables.read_flag(txn, "tidb_stats_update_during_ddl"),
                     1.0 if share is None else share.share,
                     ALONE_S if share is None else share.batch_s,
+                    variables.read_flag(txn, "tidb_enable_dist_task"),
+                    variables.read_int(txn, "tidb_max_dist_task_nodes"),
+                    own.scope or "",
                 )
             self._read_at = now
         return self._known

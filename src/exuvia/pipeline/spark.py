@@ -303,6 +303,11 @@ class Spark:
         return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
     @property
+    def is_local(self) -> bool:
+        """Whether its tasks run on this host."""
+        return is_local(self.master)
+
+    @property
     def is_started(self) -> bool:
         """Whether there is a session, or was one until its JVM ended."""
         return self._session is not None

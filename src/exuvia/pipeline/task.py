@@ -30,6 +30,7 @@ import msgspec
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table
+from exuvia.cluster.questions import Topic
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
 from exuvia.pipeline.reorg import ReorgElement, TableRule
@@ -168,6 +169,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     text: str = ""
     result: Any = None
+
+
+class WaveShare(msgspec.Struct, frozen=True, array_like=True):
+    """What one node is to do of a wave. `rows` and what follows: see Executor.choose."""
+
+    tag: str
+    rows: int
+    most: int
+    most_cold: int
+    tasks: list[bytes]
+
+
+TASKS: Topic[WaveShare, list[bytes]] = Topic("tasks", WaveShare, list[bytes])
+"""What a driver asks the backs of other nodes: outcomes, encoded (shared.py)."""
 
 
 def encode(value: Task | Outcome) -> bytes:

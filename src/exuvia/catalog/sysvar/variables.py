@@ -445,6 +445,7 @@ _SCHEMA_CHANGES = (
     flag("tidb_ddl_enable_fast_reorg", "ON", "G"),
     flag("tidb_enable_dist_task", "OFF", "G"),
     count("tidb_max_dist_task_nodes", -1, -1, 128),
+    SysVar("tidb_service_scope", "", "G"),
     SysVar("tidb_cloud_storage_uri", "", "G"),
     flag("tidb_enable_metadata_lock", "ON", "G"),
     flag("tidb_enable_fast_create_table", "ON", "G"),
@@ -730,7 +731,7 @@ _TUNING_TEXTS = """
     tidb_workload_repository_dest=/G validate_password.dictionary=/G tidb_opt_fix_control=
     tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
     tidb_schema_cache_size=512MB/G
-    tidb_server_memory_limit=80%/G tidb_service_scope=/G
+    tidb_server_memory_limit=80%/G
     tidb_slow_query_file=tidb-slow.log/S authentication_ldap_simple_server_host=/G
 """
 

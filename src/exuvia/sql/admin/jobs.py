@@ -13,6 +13,8 @@ job/part, with ATTEMPTS and LAST_ERROR; SKIPPED, the newest events it passed ove
 
 from collections.abc import Iterable
 
+import msgspec
+
 from exuvia.base import limits
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
@@ -104,7 +106,7 @@ def alter(session: SessionApi, node: AdminAlterJob, text: str) -> Result:
             own[field] = _number(name, value)
             if not least <= own[field] <= most:
                 raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")
-        admin.alter(context.txn, node.id, Own(**own))
+        admin.alter(context.txn, node.id, msgspec.convert(own, Own))
         return Result()
 
     session.commit()

@@ -33,6 +33,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.cluster.service_scope import SERVICE_SCOPE, put_scope
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
@@ -111,6 +112,11 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
             wanted = found.default if item.value is None else check(found, value).text
             if wanted != variables.get_global(txn, name):
                 queue.require_none(txn)
+        if name == SERVICE_SCOPE:
+            found = variables.find_settable(name, is_global=True)
+            text = "" if item.value is None else check(found, value).text
+            put_scope(txn, session.services.member.info, text)
+            return None
         if item.value is None:
             variables.reset_global(txn, item.name)
             return None

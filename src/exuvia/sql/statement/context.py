@@ -30,7 +30,6 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo, SchemaState
-from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
@@ -42,7 +41,7 @@ from exuvia.sql.result import Note, OutputColumn, Result, Row
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
 from exuvia.sql.statement.plan_cache import ShapedStatement
 from exuvia.sql.statement.services import Services
-from exuvia.sql.statement.settings import SessionSettings
+from exuvia.sql.statement.settings import SessionSettings, global_text
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 
@@ -441,4 +440,4 @@ class Context(Env):
 
     def global_variable(self, name: str) -> str:
         """The global value of a system variable in this snapshot. Raises 1193."""
-        return variables.get_global(self.txn, name)
+        return global_text(self.txn, self._session.services.member, name)

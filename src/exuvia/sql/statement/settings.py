@@ -11,10 +11,13 @@ from datetime import timedelta, timezone, tzinfo
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
-from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
+from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel, ErrWrongValueForVar
 from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.cluster.member import Member
+from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
@@ -78,7 +81,7 @@ class SessionSettings:
     def read_global(self, name: str) -> str:
         """The global value now. Raises 1193."""
         with self._services.store.read() as txn:
-            return variables.get_global(txn, name)
+            return global_text(txn, self._services.member, name)
 
     def set_session(self, name: str, value: Setting) -> Refused | None:
         """Give a variable a value here; a warning where it was clamped.
@@ -93,7 +96,9 @@ class SessionSettings:
 
     def judge(self, name: str, text: str) -> Refused | None:
         """What is to be said of a value in any scope: of an isolation level that is not delivered
-        (docs/isolation.md). Raises 8048, or returns it where the session skips the check."""
+        (docs/isolation.md). Raises 8048, or returns it where the session skips the check; 1231."""
+        if name == "tidb_max_dist_task_nodes" and text == "0":
+            raise ErrWrongValueForVar(name, text)
         if name != ISOLATION or text not in _NOT_DELIVERED:
             return None
         refusal = ErrUnsupportedIsolationLevel(text)
@@ -125,7 +130,15 @@ class SessionSettings:
         for name, each in variables.VARIABLES.items():
             texts = now if each.scope == "G" and not each.read_only else self._texts
             found[name] = texts.get(name, each.default)
+        found[SERVICE_SCOPE] = self.read_global(SERVICE_SCOPE)
         return found
+
+
+def global_text(txn: Transaction, member: Member, name: str) -> str:
+    """The global value of a variable; of the service scope the member's node's. Raises 1193."""
+    if name.lower() == SERVICE_SCOPE:
+        return scope_of(txn, member.info)
+    return variables.get_global(txn, name)
 
 
 def zone_of(text: str) -> tzinfo | None:
