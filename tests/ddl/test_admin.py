@@ -234,7 +234,7 @@ def test_a_reorgs_own_settings_stand_before_the_variables():
     txn.commit()
     settings = dial.read()
     assert (settings.workers, settings.batch_rows, settings.write_speed) == (7, 64, 1 << 20)
-    comments = cluster.job(job_id).row()[-1]
+    comments = cluster.job(job_id).row()[12]
     assert comments.startswith("thread=7, batch_size=64, max_write_speed=1048576")
     told(cluster, "cancel", job_id)
     cluster.finish(job_id)

@@ -152,7 +152,7 @@ def test_a_fill_that_cannot_run_says_why_and_goes_on_later():
     cluster = cluster_with(held)
     job_id = add_index(cluster, "t1")
     cluster.step(200)
-    assert cluster.job(job_id).row()[-1] == "waiting: no Java was found"
+    assert cluster.job(job_id).row()[12] == "waiting: no Java was found"
     assert cluster.job(job_id).err_count == 0
     held.ready = held.free = True
     assert cluster.finish(job_id).state == JobState.SYNCED

@@ -85,7 +85,7 @@ def test_no_client_s_commit_notifies() -> None:
         notified, committed = (server.ask(told.format(x)) for x in ("pg_notify", "commit_packet"))
         for n in range(50):
             rows(session, f"INSERT INTO t (a) VALUES ({n})")
-            rows(session, f"UPDATE t SET a = a + 1 WHERE id = {n}")
+            rows(session, f"UPDATE t SET a = a + 1 WHERE id = {n + 1}")
         assert server.ask(told.format("commit_packet"))[0][0] >= committed[0][0] + 100
         assert server.ask(told.format("pg_notify"))[0][0] <= notified[0][0] + 10  # loops' own
         rows(session, "ALTER TABLE t ADD COLUMN b INT")

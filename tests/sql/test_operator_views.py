@@ -112,6 +112,17 @@ def test_an_operator_cancels_a_job_that_waits(world):
     assert [job[11] for job in jobs] == ["rollback done", "rollback done", "cancelled"]
 
 
+def test_a_job_says_who_asked_for_it_also_in_history(world):
+    session = world.session()
+    session.user, session.host = "eve", "10.0.0.7"
+    rows(session, "CREATE TABLE asked_for (a INT, b INT)")
+    rows(session, "ALTER TABLE asked_for ADD COLUMN c INT, ADD INDEX i (b)")
+    jobs = rows(session, "ADMIN SHOW DDL JOBS 2 WHERE table_name = 'asked_for'")
+    assert [job[13] for job in jobs] == ["eve@10.0.0.7"] * 4
+    named = "SELECT DISTINCT user FROM information_schema.ddl_jobs WHERE table_name = 'asked_for'"
+    assert rows(session, named) == [["eve@10.0.0.7"]]
+
+
 def test_the_last_change_of_a_session_and_its_place_in_history(world):
     one, other = world.session(), world.session()
     last = "SELECT @@tidb_last_ddl_info"

@@ -186,6 +186,7 @@ ROW_COLUMNS = (
     "END_TIME",
     "STATE",
     "COMMENTS",
+    "USER",
 )
 
 
@@ -290,6 +291,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_tail: bool = False  # in the action's post-commit phase
     exuvia_wait: str = ""
     exuvia_note: str = ""
+    exuvia_by: str = ""  # user@host of who asked
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property
@@ -350,6 +352,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             packed_time(self.binlog.FinishedTS) if self.in_history else None,
             JOB_STATE_TEXT[self.state],
             ", ".join(part for part in (*self._own(), self.exuvia_note, self.exuvia_wait) if part),
+            self.exuvia_by,
         )
 
 
@@ -380,6 +383,7 @@ def sub_rows(job: Job) -> list[tuple[object, ...]]:
             whole[10],
             JOB_STATE_TEXT[sub.state],
             sub.exuvia_note,
+            whole[13],
         )
         for sub in subs
     ]

@@ -89,6 +89,7 @@ def create_tables(jobs: Sequence[Job]) -> Job:
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
         exuvia_ids=(0,) * len(jobs),
+        exuvia_by=", ".join(dict.fromkeys(job.exuvia_by for job in jobs)),
     )
 
 

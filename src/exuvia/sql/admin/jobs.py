@@ -38,7 +38,7 @@ from exuvia.sql.select import relational
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context, SessionApi
 
-_JOBS = "{}# {} {} {} {} {}# {}# {}# {}@ {}@ {}@ {} {}:1024".format(*ROW_COLUMNS)
+_JOBS = "{}# {} {} {} {} {}# {}# {}# {}@ {}@ {}@ {} {}:1024 {}:320".format(*ROW_COLUMNS)
 _SIZES = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib": 1 << 50}
 _MOST_SPEED = 1 << 50
 HISTORY_SHOWN = 10

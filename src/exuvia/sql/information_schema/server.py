@@ -111,7 +111,7 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
         if not rights.everything and not rights.sees_table(job.schema_name, job.table_name):
             continue
         for row in (job.row(), *sub_rows(job)):
-            yield [*row[:12], job.query, row[12]]
+            yield [*row[:12], job.query, *row[12:]]
 
 
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
@@ -226,7 +226,7 @@ TABLES = (
     (
         "DDL_JOBS",
         "JOB_ID# DB_NAME TABLE_NAME JOB_TYPE SCHEMA_STATE SCHEMA_ID# TABLE_ID# ROW_COUNT#"
-        " CREATE_TIME@ START_TIME@ END_TIME@ STATE QUERY:65535 COMMENTS:1024",
+        " CREATE_TIME@ START_TIME@ END_TIME@ STATE QUERY:65535 COMMENTS:1024 USER:320",
         _ddl_jobs,
     ),
     (

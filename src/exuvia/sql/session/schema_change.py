@@ -108,11 +108,17 @@ def _run(
 
 def submit(session: SessionApi, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with."""
+    job = asked_by(session, job)
     submitter = session.services.submitter
     finished = _waited(session, submitter.submit_nowait(job))
     if failed_with_others(job, finished):
         finished = _waited(session, submitter.submit_alone(job))
     return _ended(session, finished)
+
+
+def asked_by(session: SessionApi, job: Job) -> Job:
+    """The job with the client's name in it."""
+    return evolve(job, exuvia_by=f"{session.user}@{session.host}")
 
 
 def _waited(session: SessionApi, job_id: int) -> Job:
@@ -155,7 +161,7 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
     assert isinstance(wanted, JobRequest)
     try:
         job = create_select.with_loader(session, wanted.job)
-        job_id = session.services.submitter.submit_nowait(job)
+        job_id = session.services.submitter.submit_nowait(asked_by(session, job))
         rows = create_select.load(session, job_id, selected)
         made = _ended(session, _waited(session, job_id))
     except Refused as error:
