@@ -34,7 +34,7 @@ Columns that clients do not see:
 Every write requires that table and database are at most one revision ahead of the plan when it
 commits (law 1)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 from exuvia.base.errors import Broken, Duplicate, Refused
@@ -73,6 +73,19 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     _clear_former_life(txn, table, row, handle)
     txn.write(WriteKind.PUT, key, table.encoder.encode(row))
     return handle
+
+
+def announce(txn: Transaction, table: Table, rows: Iterable[tuple[Row, bytes]]) -> None:
+    """These rows, with their handles, are inserted next: what that looks at, a far store is asked
+    for in one round trip."""
+    wanted = []
+    for row, handle in rows:
+        wanted.append(table.row_prefix + handle)
+        for form in table.forms:
+            key, unique = form.key(row, handle)
+            if unique:
+                wanted.append(key)
+    txn.snapshot.ahead(wanted)
 
 
 def is_plain(table: Table) -> bool:

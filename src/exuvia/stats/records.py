@@ -86,12 +86,24 @@ def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
         analyzed = _STATS_VERSION if each.is_analyzed else 0
         row: Row = [*place, each.distinct, each.nulls, each.size, 0, version, each.sketch or None]
         row += [analyzed, int(each.is_analyzed), each.correlation, None]
-        writer.insert(txn, histograms, row, handles.take())
-        for number, bucket in enumerate(each.buckets):
-            line = [*place, number, bucket.rows, bucket.repeats, bucket.upper, bucket.lower]
-            writer.insert(txn, buckets, [*line, bucket.distinct], handles.take())
-        for value, count in each.top:
-            writer.insert(txn, top_n, [*place, value, count], handles.take())
+        steps: list[tuple[Row, bytes]] = [
+            (
+                [*place, number, of.rows, of.repeats, of.upper, of.lower, of.distinct],
+                handles.take(),
+            )
+            for number, of in enumerate(each.buckets)
+        ]
+        common: list[tuple[Row, bytes]] = [
+            ([*place, value, count], handles.take()) for value, count in each.top
+        ]
+        for table, rows in (
+            (histograms, [(row, handles.take())]),
+            (buckets, steps),
+            (top_n, common),
+        ):
+            writer.announce(txn, table, rows)
+            for line, handle in rows:
+                writer.insert(txn, table, line, handle)
 
 
 def last_version(txn: Transaction) -> int:

@@ -3,7 +3,11 @@
 It is begun by its first read and in the same round trip, unless it is asked before what it sees.
 The server keeps every row version that it may need, so one that is forgotten ends: when it was not
 used for `idle_s`, or is older than `query_s`; its next use raises Unavailable. While a statement
-runs on it (`in_use`) it is not idle."""
+runs on it (`in_use`) it is not idle.
+
+Each question is a round trip, so what is sure to be asked comes with what is asked first: keys that
+were announced (`ahead`), and those that the same thread asked for after the same first key the last
+time (Habits): a loop looks at the same keys again and again."""
 
 import threading
 import time
@@ -97,18 +101,41 @@ def pairs_of(result: PGresult) -> list[tuple[bytes, bytes]]:
     return [(value(n, 0) or b"", value(n, 1) or b"") for n in range(result.ntuples)]
 
 
+class Habits:
+    """Which keys a thread asked for after which, in one snapshot. Thread-safe by being one dict."""
+
+    MOST, LONGEST = 1024, 64
+
+    def __init__(self) -> None:
+        self._after: dict[tuple[int, bytes], list[bytes]] = {}
+
+    def after(self, first: bytes) -> Sequence[bytes]:
+        """What this thread asked for the last time it began with that key."""
+        return self._after.get((threading.get_ident(), first), ())
+
+    def keep(self, asked: list[bytes]) -> None:
+        """What it asked for this time."""
+        if len(self._after) >= self.MOST:
+            self._after.clear()
+        self._after[threading.get_ident(), asked[0]] = list(dict.fromkeys(asked[1:]))
+
+
 class PostgresSnapshot(StampedValues):
     """See kv/packet.py's Snapshot. `next_order` gives the number of one that sees more than all
-    before."""
+    before; `habits` None: it is read as no other."""
+
+    MOST_KNOWN = 256
 
     __slots__ = (
         "__weakref__",
         "_ahead",
         "_answer_s",
+        "_asked",
         "_base",
         "_born_s",
         "_connection",
         "_forget",
+        "_habits",
         "_in_use",
         "_known",
         "_lock",
@@ -127,8 +154,11 @@ class PostgresSnapshot(StampedValues):
         next_order: Callable[[], int],
         forget: Callable[["PostgresSnapshot"], None],
         answer_s: float,
+        habits: Habits | None = None,
     ) -> None:
         self._pool = pool
+        self._habits = habits
+        self._asked: list[bytes] = []
         self._base = base
         self._next_order = next_order
         self._forget = forget
@@ -222,12 +252,19 @@ class PostgresSnapshot(StampedValues):
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
+        if self._habits is not None and len(self._asked) <= Habits.LONGEST:
+            if not self._asked:
+                self.ahead(self._habits.after(key))
+            self._asked.append(key)
+        if key in self._known:
+            return self._known[key]
         if key in self._ahead:
             self._ahead.remove(key)
-        elif key in self._known:
-            return self._known[key]
-        found = self._run(GET, key)
-        return found.get_value(0, 0) if found.ntuples else None
+        result = self._run(GET, key)
+        found = result.get_value(0, 0) if result.ntuples else None
+        if len(self._known) < self.MOST_KNOWN:
+            self._known[key] = found
+        return found
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw values of those keys that are there."""
@@ -302,6 +339,8 @@ class PostgresSnapshot(StampedValues):
         if self._why:
             return
         self._why = why
+        if self._habits is not None and len(self._asked) > 1:
+            self._habits.keep(self._asked)
         connection, self._connection = self._connection, None
         if connection is not None:
             if not connection.is_lost:

@@ -31,7 +31,14 @@ from exuvia.kv.postgres.connection import (
     read_int8,
 )
 from exuvia.kv.postgres.server import Server
-from exuvia.kv.postgres.snapshot import FORKED, PostgresSnapshot, SnapshotView, pairs_of, seen_at
+from exuvia.kv.postgres.snapshot import (
+    FORKED,
+    Habits,
+    PostgresSnapshot,
+    SnapshotView,
+    pairs_of,
+    seen_at,
+)
 from exuvia.kv.postgres.wake import HeldPresence, Listener, is_held
 from exuvia.kv.transaction import TransactionalStore
 
@@ -121,6 +128,7 @@ class PostgresStore(TransactionalStore):
         self._committer = PacketCommitter(server, self._commits, base, self.gated)
         self._listener = Listener(server, self._questions, self._counters, clock)
         self._mutex = threading.Lock()
+        self._habits = Habits()
         self._order = 0
         self._views: weakref.WeakSet[PostgresSnapshot] = weakref.WeakSet()
         self._presences: set[HeldPresence] = set()
@@ -148,7 +156,12 @@ class PostgresStore(TransactionalStore):
         self._require_open()
         pool = self._pool_of[use]
         view = PostgresSnapshot(
-            pool, self._base, self._next_order, self._forget, self._server.settings.answer_s
+            pool,
+            self._base,
+            self._next_order,
+            self._forget,
+            self._server.settings.answer_s,
+            self._habits if use == SnapshotUse.SYSTEM else None,
         )
         with self._mutex:
             self._views.add(view)
