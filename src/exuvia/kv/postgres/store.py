@@ -224,9 +224,9 @@ class PostgresStore(TransactionalStore):
             stamps = self._committer.chained(packets, resolved)
         except ChainRefused as refused:
             stamps, refusal = refused.stamps, refused.refusal
-        told = {name for packet in packets[: len(stamps)] for name in packet.channels}
+        told = [name for packet in packets[: len(stamps)] for name in packet.channels]
         if told:
-            self._listener.announce(sorted(told))
+            self._listener.announce(told)
         if refusal is not None:
             raise refusal
         return stamps
@@ -272,8 +272,9 @@ class PostgresStore(TransactionalStore):
     # -- waking and presence ---------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:
-        """The channel's counter now."""
-        return self._counters([channel])[0]
+        """The channel's counter, as this process knows it."""
+        self._require_open()
+        return self._listener.counter(channel)
 
     def _counters(self, channels: Sequence[str]) -> list[int]:
         """Counters of channels, in one look."""

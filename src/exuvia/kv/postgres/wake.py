@@ -2,8 +2,11 @@
 
 A commit that touched a channel tells of it by NOTIFY, in a transaction of its own behind it:
 NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
-listens while anybody waits; what it hears makes the process read the counters it waits on, in one
-look. Nothing rests on it: a waiter looks by itself too, every `fallback_s` where nobody listens.
+listens; what it hears makes the process read the counters that were told of, in one look, and it
+knows them from then on: to ask for a counter, and to wait, is no round trip. What it knows may be
+too little, which costs somebody a look in vain, and is never too much, or a wait would not end.
+Nothing rests on it: all are looked at every HEARD_S, and each waiter looks for himself, every
+`fallback_s`, where nobody listens.
 
 A presence is an advisory lock of a connection of its own, gone with the process. It is made anew
 where the connection was lost; between the two others may take the process for ended, which is no
@@ -32,7 +35,7 @@ from exuvia.kv.postgres.server import Server
 
 CHANNEL = "exuvia"
 RETRY_S = 1.0
-HEARD_S = 2.0  # between looks of who would be told; a process may end before it tells
+HEARD_S = 2.0  # between looks at all counters; a process may end before it tells
 _CLOSED_S = 0.5  # between looks whether it is closed
 
 _LISTEN = Query(b"listen", b"LISTEN exuvia")
@@ -79,6 +82,7 @@ class Listener:
         self._clock = clock
         self._mutex = threading.Lock()
         self._waiters: dict[str, set[_Waiter]] = {}
+        self._known: dict[str, int] = {}  # counters, of channels that somebody asked for
         self._why = ""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -86,23 +90,34 @@ class Listener:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Wait until the counter is > after or time is up; the counter."""
-        (value,) = self._read([channel])
-        if value > after or timeout_s <= 0:
-            return value
-        deadline = self._clock.monotonic() + timeout_s
-        waiter = _Waiter(after)
+    def counter(self, channel: str) -> int:
+        """At most what it is now, at least what it was when the last word of it came."""
         with self._mutex:
+            if self.is_listening and channel in self._known:
+                return self._known[channel]
+            self._known.setdefault(channel, 0)  # from here on what is told of it is heard
             if self._thread is None and not self._why:
                 self._thread = threading.Thread(
                     target=self._listen, name="exuvia-listen", daemon=True
                 )
                 self._thread.start()
+        (value,) = self._read([channel])
+        with self._mutex:
+            self._known[channel] = max(self._known[channel], value)
+        return value
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Wait until the counter is > after or time is up; the counter."""
+        value = self.counter(channel)
+        if value > after or timeout_s <= 0:
+            return value
+        deadline = self._clock.monotonic() + timeout_s
+        waiter = _Waiter(after)
+        with self._mutex:
             self._waiters.setdefault(channel, set()).add(waiter)
         try:
             while True:
-                (value,) = self._read([channel])
+                value = self.counter(channel)
                 left_s = deadline - self._clock.monotonic()
                 if value > after or left_s <= 0:
                     return value
@@ -132,24 +147,32 @@ class Listener:
     def _hear(self, connection: PgConnection) -> None:
         try:
             connection.run([(_LISTEN, ())], self._server.settings.answer_s)
+            self._look(None)  # what was told while nobody listened
             self.is_listening = True
             heard = select.poll()
             heard.register(connection.socket, select.POLLIN)
-            self._look()  # what was told while nobody listened
+            looked_s = self._clock.monotonic()
             while not self._why:
-                if heard.poll(_CLOSED_S * 1000) and connection.notified():
-                    self._look()
+                told = connection.notified() if heard.poll(_CLOSED_S * 1000) else []
+                now = self._clock.monotonic()
+                if now - looked_s >= HEARD_S:
+                    looked_s = now
+                    self._look(None)
+                elif told:
+                    self._look({name for each in told for name in each.split(",")})
         finally:
             connection.close()
 
-    def _look(self) -> None:
-        """Wake whoever waits on a channel whose counter has moved."""
+    def _look(self, told: set[str] | None) -> None:
+        """Read the counters of channels that were told of (None: of all), and wake whoever waits
+        for more than he has seen."""
         with self._mutex:
-            channels = list(self._waiters)
+            channels = [each for each in self._known if told is None or each in told]
         if not channels:
             return
         counters = dict(zip(channels, self._read(channels), strict=True))
         with self._mutex:
+            self._known.update(counters)
             for channel, value in counters.items():
                 self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
 
@@ -163,15 +186,18 @@ class Listener:
     # -- waking ----------------------------------------------------------------------------------
 
     def announce(self, channels: Sequence[str]) -> None:
-        """A commit touched these: wake this process's waiters and all others'."""
+        """Commits moved these, each as often as it is named: wake this process's waiters and all
+        others'."""
         with self._mutex:
             for channel in channels:
+                if channel in self._known:
+                    self._known[channel] += 1  # it is more by as much as others moved it besides
                 self._open(self._waiters.get(channel, ()))
         try:
             connection = self._pool.take()
         except Unavailable:
             return  # they look by themselves
-        tell: Call = (_TELL, [",".join(channels)[:4000].encode()])
+        tell: Call = (_TELL, [",".join(dict.fromkeys(channels))[:4000].encode()])
         connection.later([tell])
         self._pool.give(connection)
 
