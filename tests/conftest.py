@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from support.hosts import obstacle
 from support.postgres import end_shared_server
 
 BOUND_S = 600.0 + float(os.environ.get("TORTURE_S", "0"))
@@ -30,6 +31,12 @@ def pytest_configure() -> None:
     """What ends a hung test must not write to where pytest keeps the output of that test."""
     global _stderr
     _stderr = os.dup(2)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hosts that are apart are made by the tests, where they may."""
+    if item.get_closest_marker("hosts") is not None and (reason := obstacle()):
+        pytest.skip(reason)
 
 
 def pytest_unconfigure() -> None:

@@ -154,7 +154,8 @@ def test_a_step_of_three_idle_nodes_and_beside_eight_writers(tmp_path: Path) -> 
     print(
         f"\nADD COLUMN of 3 idle nodes: p50 {idle[15] * 1000:.0f}, most {idle[-1] * 1000:.0f} ms; "
         f"beside 8 writers ({rate:.0f} commits/s of "
-        f"{float(after - before) / committed:.0f} bytes of WAL): p50 {beside[15] * 1000:.0f}, most {beside[-1] * 1000:.0f} ms"
+        f"{float(after - before) / committed:.0f} bytes of WAL): "
+        f"p50 {beside[15] * 1000:.0f}, most {beside[-1] * 1000:.0f} ms"
     )
     assert idle[15] / STEPS < 0.05
     assert beside[-1] < 2.5  # no step above 500 ms

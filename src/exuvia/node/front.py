@@ -28,7 +28,7 @@ from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
-from exuvia.base.mysql_errors import ErrSecureTransportRequired
+from exuvia.base.mysql_errors import ErrInfoSchemaExpired, ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
@@ -246,6 +246,8 @@ class Front:
         http.start(application(status, self.metrics))
 
     def _open_session(self, connection_id: int, host: str, login: Login) -> Session:
+        if not self._base.member.serving(self._clock.monotonic()):
+            raise ErrInfoSchemaExpired()  # before the store is asked, which may not answer
         found_rows = bool(login.capabilities & FOUND_ROWS)
         session: Any = Session(
             self._services, connection_id, login.user, host, client_found_rows=found_rows

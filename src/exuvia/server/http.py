@@ -5,7 +5,7 @@ Requests are rare and small: one thread of the front answers them.
 What a node says of itself and of the cluster: health checks, /status, gauges. Reads only.
 
 livez    this process answers
-readyz   the lease is fresh (law 8), the store answers, no loop has stopped
+readyz   the lease is fresh (law 8), the store answers, in a second, no loop has stopped
 status   member, owner, schema version, unfinished jobs with what they wait for
 """
 
@@ -41,6 +41,7 @@ from exuvia.server.processes import Connections
 from exuvia.stats import queue as stats_queue
 
 SHOWN_JOBS = 1000
+LOOK_S = 1.0
 _STORE = {
     "file_bytes": "The store's file, which never shrinks by itself",
     "used_bytes": "What of it is data now",
@@ -57,6 +58,41 @@ class ReadinessCheck(NamedTuple):
     about: str
 
 
+class StoreLook:
+    """Whether the store answers: asked in a thread of its own, for a store that is cut off lets
+    whoever asks wait. Thread-safe; one question at a time."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._ended = threading.Event()
+        self._ended.set()
+        self._began = 0.0
+        self._said = ""
+
+    def obstacle(self) -> str:
+        """What is in the way, "" where it answers within LOOK_S."""
+        with self._mutex:
+            if self._ended.is_set():
+                self._ended.clear()
+                self._began = self._clock.monotonic()
+                threading.Thread(target=self._ask, name="store-look", daemon=True).start()
+        if self._ended.wait(LOOK_S):
+            return self._said
+        return f"has not answered for {self._clock.monotonic() - self._began:.0f} s"
+
+    def _ask(self) -> None:
+        try:
+            with self._store.read() as txn:
+                meta.version(txn)
+            self._said = ""
+        except ExuviaError as error:
+            self._said = str(error)
+        finally:
+            self._ended.set()
+
+
 class Status:
     """Thread-safe. `back_pid` and `broken_loops` come from the front."""
 
@@ -71,6 +107,7 @@ class Status:
         broken_loops: Callable[[], list[str]],
     ) -> None:
         self._store = store
+        self._look = StoreLook(store, clock)
         self._member = member
         self._loader = loader
         self._connections = connections
@@ -82,7 +119,7 @@ class Status:
         """Everything readiness depends on."""
         serving = self._member.serving(self._clock.monotonic())
         broken = ", ".join(self._broken_loops())
-        store = self._store_answers()
+        store = self._look.obstacle()
         return [
             ReadinessCheck(
                 "lease", serving, "fresh" if serving else "not renewed within its lease"
@@ -93,14 +130,6 @@ class Status:
             ),
             ReadinessCheck("loops", not broken, f"stopped: {broken}" if broken else "all run"),
         ]
-
-    def _store_answers(self) -> str:
-        try:
-            with self._store.read() as txn:
-                meta.version(txn)
-        except ExuviaError as error:
-            return str(error)
-        return ""
 
     def report(self) -> dict[str, Any]:
         """The whole of /status, as JSON values. Raises Unavailable."""

@@ -1,0 +1,248 @@
+"""A PostgreSQL server and two nodes on three hosts whose links are cut, deaf, slow or lossy, and
+whose clocks differ: nothing acknowledged is lost, every job ends, nobody serves whose lease is
+over, and each situation is shown. Prints how long things took: run it with -s."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from support.hosts import HostNode, Hosts, HostServer
+from support.node_processes import end_all, until
+
+LEASE_S = 5.0
+ROWS = 20_000
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+pytestmark = [pytest.mark.long, pytest.mark.hosts]
+
+
+def run(node: HostNode, *statements: str) -> list[tuple[Any, ...]]:
+    """The last statement's rows."""
+    with node.connect(autocommit=True, read_timeout=120) as connection:
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+class Accounts:
+    """Two clients on each node that move amounts between rows without pause: the sum stays, and
+    what was acknowledged is there."""
+
+    def __init__(self, nodes: list[HostNode]) -> None:
+        self.acknowledged: list[int] = []
+        self.codes: set[int] = set()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._move, args=(node, 1 + n)) for n, node in enumerate(nodes)
+        ]
+
+    def __enter__(self) -> "Accounts":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _move(self, node: HostNode, number: int) -> None:
+        key = number * 1_000_000
+        while not self._stop.is_set():
+            try:
+                with node.connect("d", read_timeout=60) as client:
+                    cursor = client.cursor()
+                    while not self._stop.is_set():
+                        key += 1
+                        one, other = 1 + key % 10, 1 + (key * 7 + 3) % 10
+                        cursor.execute(f"UPDATE a SET v = v - 1 WHERE id = {one}")
+                        cursor.execute(f"UPDATE a SET v = v + 1 WHERE id = {other}")
+                        cursor.execute(f"INSERT INTO t VALUES ({key}, {key % 977})")
+                        client.commit()
+                        self.acknowledged.append(key)
+            except (pymysql.Error, OSError) as error:
+                code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+                self.codes.add(code)
+                key += 1000
+                self._stop.wait(0.05)
+
+
+class Situation:
+    """Three hosts; `owner` is the node that owns schema changes."""
+
+    def __init__(self, hosts: Hosts, server: HostServer, nodes: list[HostNode]) -> None:
+        self.hosts, self.server, self.nodes = hosts, server, nodes
+        address = until(lambda: run(nodes[0], "ADMIN SHOW DDL NODES WHERE roles LIKE '%ddl%'"))
+        pid = address[0][4]
+        self.owner = next(each for each in nodes if each.back_pid() == pid)
+        self.other = next(each for each in nodes if each is not self.owner)
+
+    def changing(self, statement: str) -> Future[list[tuple[Any, ...]]]:
+        """By a client of the node that is not the owner's; under way when it returns."""
+        asked = ThreadPoolExecutor(1).submit(run, self.other, statement)
+        until(lambda: (job := run(self.other, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] > 0)
+        return asked
+
+
+@contextlib.contextmanager
+def three_hosts(
+    folder: Path,
+    address: Callable[[Hosts, str], str] | None = None,
+    late: str = "",
+    lease_s: float = LEASE_S,
+) -> Iterator[Situation]:
+    """`address`: how a host reaches the server; `late`: whose clock is an hour ahead."""
+    with Hosts("db", "a", "b") as hosts:
+        server = HostServer(hosts, "db")
+        nodes: list[HostNode] = []
+        try:
+            server.make()
+            server.start()
+            for host in ("a", "b"):
+                reached = hosts.address("db") if address is None else address(hosts, host)
+                url = f"postgresql://postgres@{reached}:{server.port}/postgres?schema=far"
+                if host == late:
+                    os.environ |= {"LD_PRELOAD": FAKETIME, "FAKETIME": "+1h"}
+                    os.environ["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
+                try:
+                    nodes.append(HostNode(hosts, host, url, folder / f"log-{host}", lease_s))
+                finally:
+                    for name in ("LD_PRELOAD", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC"):
+                        os.environ.pop(name, None)
+                nodes[-1].wait_ready()
+            run(nodes[0], "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, b INT)")
+            run(nodes[0], "CREATE TABLE d.a (id INT PRIMARY KEY, v INT)")
+            run(nodes[0], f"INSERT INTO d.a VALUES {', '.join(f'({n}, 0)' for n in range(1, 11))}")
+            values = ", ".join(f"({n}, {n % 977})" for n in range(ROWS))
+            run(nodes[0], f"INSERT INTO d.t VALUES {values}")
+            run(nodes[0], "SET GLOBAL tidb_ddl_reorg_max_write_speed = 30000")
+            yield Situation(hosts, server, nodes)
+        finally:
+            end_all(nodes)
+            server.remove()
+
+
+def all_is_there(node: HostNode, accounts: Accounts) -> None:
+    """What was acknowledged, and no half of a transaction; indexes are their tables."""
+    there = {row[0] for row in run(node, "SELECT id FROM d.t WHERE id >= 1000000")}
+    assert set(accounts.acknowledged) <= there
+    assert run(node, "SELECT SUM(v) FROM d.a") == [(0,)]
+    run(node, "ADMIN CHECK TABLE d.t")
+    assert not run(node, "ADMIN SHOW DDL JOBS 0")
+
+
+def refuses(node: HostNode) -> str:
+    """What a client is told by a node that has no lease, once that is over."""
+
+    def told() -> tuple[int, str]:
+        with pytest.raises(pymysql.Error) as caught:
+            run(node, "SELECT * FROM d.a")
+        code, text = caught.value.args
+        assert code in (8022, 8027), text  # the store does not answer; nor does it any more
+        return code, text
+
+    return until(lambda: (found := told())[0] == 8027 and found[1], 3 * LEASE_S)
+
+
+FILL, REWRITE = "ALTER TABLE d.t ADD INDEX ib (b)", "ALTER TABLE d.t MODIFY b VARCHAR(20)"
+
+
+def owner_pid(node: HostNode) -> int:
+    """Of the back that owns schema changes, 0 while none does."""
+    found = run(node, "ADMIN SHOW DDL NODES WHERE roles LIKE '%ddl%'")
+    return int(found[0][4]) if found else 0
+
+
+def goes_on(accounts: Accounts, within_s: float = 30.0) -> None:
+    """Transactions are acknowledged."""
+    before = len(accounts.acknowledged)
+    until(lambda: len(accounts.acknowledged) > before + 20, within_s)
+
+
+@pytest.mark.parametrize("statement", [FILL, REWRITE])
+@pytest.mark.parametrize("how", ["cut", "deaf"])
+def test_the_owner_s_host_is_away_for_three_leases(
+    tmp_path: Path, statement: str, how: str
+) -> None:
+    """Cut off in the middle of a reorg, or with all lost that it sends to the server."""
+    with three_hosts(tmp_path) as at:
+        with Accounts(at.nodes) as accounts:
+            asked, began = at.changing(statement), time.monotonic()
+            if how == "cut":
+                at.hosts.cut(at.owner.host)
+            else:
+                at.hosts.deafen(at.owner.host, "db")
+            back = at.other.back_pid()
+            until(lambda: owner_pid(at.other) == back, 4 * LEASE_S)
+            succeeded_s = time.monotonic() - began
+            until(lambda: at.owner.get("/readyz")[0] == 503, 4 * LEASE_S)
+            told = refuses(at.owner)
+            goes_on(accounts)
+            threading.Event().wait(max(0.0, began + 3 * LEASE_S - time.monotonic()))
+            at.hosts.mend(at.owner.host)
+            until(lambda: at.owner.get("/readyz")[0] == 200, 6 * LEASE_S)
+            asked.result(180)
+            goes_on(accounts)
+        all_is_there(at.other, accounts)
+        all_is_there(at.owner, accounts)
+    print(f"\n{how}: the other owned after {succeeded_s:.1f} s; a client was told: {told}")
+
+
+def test_the_server_s_host_is_away_from_everybody(tmp_path: Path) -> None:
+    with three_hosts(tmp_path) as at:
+        with Accounts(at.nodes) as accounts:
+            asked, began = at.changing(FILL), time.monotonic()
+            at.hosts.cut("db")
+            for node in at.nodes:
+                until(lambda node=node: node.get("/readyz")[0] == 503, 4 * LEASE_S)  # type: ignore[misc]
+                refuses(node)
+            threading.Event().wait(max(0.0, began + 3 * LEASE_S - time.monotonic()))
+            at.hosts.mend("db")
+            mended = time.monotonic()
+            for node in at.nodes:
+                until(lambda node=node: node.get("/readyz")[0] == 200, 6 * LEASE_S)  # type: ignore[misc]
+            served_s = time.monotonic() - mended
+            asked.result(180)
+            goes_on(accounts)
+        all_is_there(at.other, accounts)
+    print(f"\nafter the server was back both served in {served_s:.1f} s; codes {accounts.codes}")
+
+
+def test_links_are_slow_and_lose_packets(tmp_path: Path) -> None:
+    """200 ms there and back, and one packet of twenty is lost."""
+
+    def wired(hosts: Hosts, host: str) -> str:
+        return hosts.wire(host, "db", 0.1, 0.05)[1]
+
+    with three_hosts(tmp_path, wired, lease_s=20.0) as at:
+        with Accounts(at.nodes) as accounts:
+            began = time.monotonic()
+            run(at.other, "ALTER TABLE d.t ADD COLUMN c INT")
+            took_s = time.monotonic() - began
+            goes_on(accounts, 120)
+        all_is_there(at.other, accounts)
+    print(f"\nADD COLUMN with 200 ms and 5 % lost: {took_s:.1f} s")
+
+
+def test_clocks_are_an_hour_apart(tmp_path: Path) -> None:
+    """Of the wall: law 3 rests on the monotonic one."""
+    with three_hosts(tmp_path, late="b") as at:
+        started = {row[0] for row in run(at.other, "SELECT UNIX_TIMESTAMP()")}
+        elsewhere = {row[0] for row in run(at.owner, "SELECT UNIX_TIMESTAMP()")}
+        assert abs(abs(started.pop() - elsewhere.pop()) - 3600) < 60
+        with Accounts(at.nodes) as accounts:
+            at.changing(FILL).result(180)
+            run(at.owner, "ADMIN RESIGN DDL OWNER")
+            run(at.owner, REWRITE)
+            goes_on(accounts)
+        assert not accounts.codes & {8027, 8028}
+        all_is_there(at.other, accounts)
