@@ -136,7 +136,7 @@ class Hosts:
         space = self._prefix + name
         text = (
             "table inet faults { chain out { type filter hook output priority 0; policy accept; "
-            f"oifname != lo {rule} drop; }} }}"
+            f'oifname != "lo" {rule} drop; }}; }}\n'
         )
         subprocess.run(
             ["ip", "netns", "exec", space, "nft", "-f", "-"],

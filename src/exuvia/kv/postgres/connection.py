@@ -23,14 +23,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from psycopg import OperationalError
-from psycopg.pq import DiagnosticField, ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg import NotSupportedError, OperationalError
+from psycopg.pq import DiagnosticField, ExecStatus, PollingStatus
+from psycopg.pq.abc import PGcancel, PGcancelConn, PGconn, PGresult
 
 from exuvia.base.errors import ExuviaError, OutOfSpace, StorageFailed, Unavailable
 from exuvia.kv.lock_server import Looks
@@ -39,6 +41,12 @@ BOOL, BYTEA, INT8, INT4, TEXT = 16, 17, 20, 23, 25
 BOOLS, BYTEAS, INT4S, INT8S, TEXTS = 1000, 1001, 1007, 1016, 1009
 UUID = 2950
 LEAST_WAIT_S = 0.001
+CANCEL_S = 10.0
+EVENTS_OF: dict[int, int] = {
+    PollingStatus.READING: select.POLLIN,
+    PollingStatus.WRITING: select.POLLOUT,
+}
+"""What to wait for, by what libpq says of a connection that is being made."""
 
 log = logging.getLogger(__name__)
 
@@ -248,19 +256,39 @@ class PgConnection:
 
     def cancel(self) -> None:
         """Ask the server to stop what it does here; by another connection, and at most briefly."""
-
-        def ask(handle: object = self._pq.get_cancel()) -> None:
-            try:
-                handle.cancel()  # type: ignore[attr-defined]
-            except OperationalError:
-                return
-
-        threading.Thread(target=ask, name="exuvia-cancel", daemon=True).start()
+        try:
+            work = partial(_cancel, self._pq.cancel_conn())
+        except NotSupportedError:  # a libpq before 17, which psycopg calls without the lock
+            work = partial(_cancel_at_once, self._pq.get_cancel())
+        except OperationalError:
+            return
+        threading.Thread(target=work, name="exuvia-cancel", daemon=True).start()
 
     def close(self) -> None:
         """Twice is harmless."""
         self.is_lost = True
         self._pq.finish()
+
+
+def _cancel(asked: PGcancelConn) -> None:
+    """All waiting is in Python: libpq's own call holds the interpreter's lock until the server's
+    host answers, a minute and more where it is cut off."""
+    deadline = time.monotonic() + CANCEL_S
+    with suppress(OperationalError):
+        asked.start()
+        status: int = PollingStatus.WRITING
+        while status in EVENTS_OF:
+            poll = select.poll()
+            poll.register(asked.socket, EVENTS_OF[status])
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                break
+            status = asked.poll()
+        asked.finish()
+
+
+def _cancel_at_once(asked: PGcancel) -> None:
+    with suppress(OperationalError):
+        asked.cancel()
 
 
 # -- values ----------------------------------------------------------------------------------------

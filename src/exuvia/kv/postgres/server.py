@@ -24,6 +24,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from exuvia.base.errors import Unavailable
 from exuvia.kv.postgres.connection import (
+    EVENTS_OF,
     INT8,
     TEXTS,
     Lost,
@@ -352,20 +353,14 @@ def _connected(conninfo: bytes, within_s: float) -> PGconn:
     pq = libpq.PGconn.connect_start(conninfo)
     deadline = time.monotonic() + within_s
     asked: int = PollingStatus.WRITING
-    while pq.status != ConnStatus.BAD and asked in _EVENTS:
+    while pq.status != ConnStatus.BAD and asked in EVENTS_OF:
         poll = select.poll()
-        poll.register(pq.socket, _EVENTS[asked])
+        poll.register(pq.socket, EVENTS_OF[asked])
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             pq.finish()
             raise TimeoutError(f"no answer within {within_s:g} s")
         asked = pq.connect_poll()
     return pq
-
-
-_EVENTS: dict[int, int] = {
-    PollingStatus.READING: select.POLLIN,
-    PollingStatus.WRITING: select.POLLOUT,
-}
 
 
 def _simple(pq: PGconn, text: str) -> PGresult:
