@@ -4,24 +4,15 @@ nothing of the machine's network is touched.
     within(host, work)   do it in a thread that is on that host: sockets and processes stay there
     cut, mend            the host's link
     deafen(host, to)     what it sends there is lost; what comes from there arrives
-    lose(host, percent)  so much of what it sends is lost
-    wire(one, other)     a second link between two hosts, slow and lossy: packets are passed by a
-                         thread between two TUN devices (not every kernel has netem)
 
 A host's threads are ended by `close`, its processes by who started them.
 """
 
 import ctypes
-import fcntl
-import heapq
 import os
-import random
-import select
 import shutil
-import struct
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -32,7 +23,6 @@ from support.postgres import PostgresServer
 
 Found = TypeVar("Found")
 _CLONE_NEWNET = 0x40000000
-_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _libc = ctypes.CDLL(None, use_errno=True)
 _numbers = count(1)
 
@@ -66,7 +56,6 @@ class Hosts:
         self._threads = {
             each: ThreadPoolExecutor(1, initializer=self._enter, initargs=(each,)) for each in names
         }
-        self._wires: list[_Wire] = []
         try:
             self._make()
         except BaseException:
@@ -91,8 +80,6 @@ class Hosts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for wire in self._wires:
-            wire.close()
         for thread in self._threads.values():
             thread.shutdown()
         for name in (*self._names, "switch"):
@@ -147,64 +134,6 @@ class Hosts:
 
     def deafen(self, name: str, to: str) -> None:
         self._rule(name, f"ip daddr {self.address(to)}")
-
-    def wire(self, one: str, other: str, delay_s: float, lost: float) -> tuple[str, str]:
-        """Both addresses of it. `delay_s`: of each packet; `lost`: the share that is."""
-        net = f"10.78.{len(self._wires)}"
-        ends = [
-            self.within(name, lambda name=name, n=n: self._tun(name, f"{net}.{n}"))  # type: ignore[misc]
-            for n, name in enumerate((one, other), 1)
-        ]
-        self._wires.append(_Wire(ends[0], ends[1], delay_s, lost))
-        return f"{net}.1", f"{net}.2"
-
-    def _tun(self, name: str, address: str) -> int:
-        """An open TUN device; to be called on its host."""
-        device = f"wire{len(self._wires)}"
-        descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-        asked = struct.pack("16sH22x", device.encode(), _IFF_TUN | _IFF_NO_PI)
-        fcntl.ioctl(descriptor, _TUNSETIFF, asked)
-        space = self._prefix + name
-        self._there(space, f"ip addr add {address}/24 dev {device}")
-        self._there(space, f"ip link set {device} up")
-        return descriptor
-
-
-class _Wire:
-    """Passes packets between two TUN devices, late, and not all of them."""
-
-    def __init__(self, one: int, other: int, delay_s: float, lost: float) -> None:
-        self._ends = {one: other, other: one}
-        self._delay_s, self._lost = delay_s, lost
-        self._random = random.Random(7)
-        self._stop = os.eventfd(0)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        due: list[tuple[float, int, int, bytes]] = []
-        numbers = count()
-        poll = select.poll()
-        for each in (*self._ends, self._stop):
-            poll.register(each, select.POLLIN)
-        while True:
-            wait_s = max(0.0, due[0][0] - time.monotonic()) if due else 1.0
-            for descriptor, _ in poll.poll(wait_s * 1000 + 0.5):
-                if descriptor == self._stop:
-                    return
-                packet = os.read(descriptor, 1 << 16)
-                if self._random.random() >= self._lost:
-                    at = time.monotonic() + self._delay_s
-                    heapq.heappush(due, (at, next(numbers), self._ends[descriptor], packet))
-            while due and due[0][0] <= time.monotonic():
-                _, _, to, packet = heapq.heappop(due)
-                os.write(to, packet)
-
-    def close(self) -> None:
-        os.eventfd_write(self._stop, 1)
-        self._thread.join()
-        for each in self._ends:
-            os.close(each)
 
 
 class HostNode(NodeProcess):
