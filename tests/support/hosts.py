@@ -33,7 +33,7 @@ def _ip(*words: str) -> None:
 
 def obstacle() -> str:
     """Why there can be no hosts here; "" where there can."""
-    for program in ("ip", "nft"):
+    for program in ("ip", "nft", "faketime"):
         if shutil.which(program) is None:
             return f"no {program} here"
     name = f"exuvia-try-{os.getpid()}"
