@@ -1,6 +1,7 @@
 """Law 10: who waits says for what."""
 
-from exuvia.cluster.versions import SHOWN
+from exuvia.cluster.owner import OwnerWatch
+from exuvia.cluster.versions import SHOWN, Acknowledger
 from support.cluster_nodes import Node, sequence
 
 
@@ -71,3 +72,40 @@ def test_an_acknowledged_job_has_no_reason(store, clock):
     front.locks.release("t1")
     front.acknowledges()
     assert reasons(owner) == []
+
+
+def test_who_only_serves_says_what_became_of_the_owner(store, clock):
+    watch = OwnerWatch(store)
+
+    def trouble():
+        with store.read() as txn:
+            return watch.trouble(txn, clock.monotonic())
+
+    assert trouble() == "no node owns ddl, and no back process that could take it has joined"
+    back = Node(store, "10.0.0.1:4000", clock, kind="back")
+    assert trouble() == "no node owns ddl yet, one takes it at its next look"
+    assert back.campaigns()
+    assert trouble() == ""
+    clock.advance(18)
+    assert trouble() == "", "two beats late is not silent"
+    clock.advance(12)
+    assert trouble() == "the owner, node 10.0.0.1:4000, silent 30 s of 45 s lease"
+    back.beats()
+    assert trouble() == ""
+    back.dies()
+    assert trouble() == (
+        "the owner, node 10.0.0.1:4000, has ended, another takes ddl at its next look"
+    )
+
+
+def test_a_front_has_looked_at_the_owner_with_each_of_its_beats(store, clock):
+    back = Node(store, "10.0.0.1:4000", clock, kind="back")
+    assert back.campaigns()
+    front = Node(store, "10.0.0.2:4000", clock)
+    front.acknowledger = Acknowledger(store, front.member, front.locks, watch := OwnerWatch(store))
+    for _ in range(3):
+        clock.advance(10)
+        front.acknowledges()
+    with store.read() as txn:
+        told = watch.trouble(txn, clock.monotonic())
+    assert told == "the owner, node 10.0.0.1:4000, silent 20 s of 45 s lease"

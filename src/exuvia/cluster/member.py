@@ -284,6 +284,11 @@ class Member:
 # -- lease -----------------------------------------------------------------------------------------
 
 
+def silent_for(silent_s: float, info: MemberInfo) -> str:
+    """How people are told of it."""
+    return f"silent {silent_s:.0f} s of {info.lease_s:.0f} s lease"
+
+
 class _Seen(NamedTuple):
     beat: int
     since: float

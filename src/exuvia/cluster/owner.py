@@ -10,6 +10,9 @@
     it lives                          -> look again later; an operator may take the role from it
                                          (`hand_over`), and one that stops gives it back
 
+Who only serves statements watches the owner of schema changes, to say what a job waits for that
+nobody steps (`OwnerWatch`).
+
 A term is never used twice. An owner that wakes up late finds its term gone in the store, whatever
 its clock says. Two candidates that seize at once write the same keys: one of them gets a Conflict.
 """
@@ -210,3 +213,41 @@ class Campaign:
         with suppress(Conflict, Deposed):  # it was taken already
             self._store.transact(give_back)
         self._term = 0
+
+
+# -- who watches -----------------------------------------------------------------------------------
+
+
+class OwnerWatch:
+    """Why a role is not looked after, as a process sees it that does not stand for it.
+
+    It knows since when an owner is silent from the times that it looked before."""
+
+    def __init__(self, store: Store, role: str = "ddl") -> None:
+        self._store = store
+        self._silence = Silence(store)
+        self._role = role
+
+    def look(self, txn: Transaction, now: float) -> None:
+        """To be called at each beat of the process's own."""
+        owner = owner_of(txn, self._role)
+        holder = None if owner is None else members.find(txn, owner.member)
+        if holder is not None:
+            self._silence.of(txn, holder, now)
+        self._silence.keep_only([] if holder is None else [holder])
+
+    def trouble(self, txn: Transaction, now: float) -> str:
+        """What is waited for, "" while the owner lives."""
+        owner = owner_of(txn, self._role)
+        if owner is None:
+            if candidates(txn, ""):
+                return f"no node owns {self._role} yet, one takes it at its next look"
+            return f"no node owns {self._role}, and no back process that could take it has joined"
+        holder = members.find(txn, owner.member)
+        if holder is None or not self._store.held(members.presence_of(holder.id)):
+            whose = "the owner" if holder is None else f"the owner, {holder.title},"
+            return f"{whose} has ended, another takes {self._role} at its next look"
+        silent_s = self._silence.of(txn, holder, now)
+        if silent_s <= 2 * holder.lease_s / members.BEATS_PER_LEASE:
+            return ""
+        return f"the owner, {holder.title}, {members.silent_for(silent_s, holder)}"

@@ -56,6 +56,7 @@ from exuvia.cluster import assent
 from exuvia.cluster import member as members
 from exuvia.cluster.assent import Assent
 from exuvia.cluster.member import Member, MemberInfo, Silence
+from exuvia.cluster.owner import OwnerWatch
 from exuvia.cluster.questions import Asking, Check, Handler, Topic
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
@@ -391,7 +392,7 @@ class Waiter:
         info, holds = behind
         silent_s = self._silence.of(txn, info, now)
         if silent_s > 2 * info.lease_s / members.BEATS_PER_LEASE:
-            text = f"silent {silent_s:.0f} s of {info.lease_s:.0f} s lease"
+            text = members.silent_for(silent_s, info)
         else:
             text = _reasons(holds)
         return Lag(info.id, f"{info.title}: {text}")
@@ -401,12 +402,16 @@ class Waiter:
 
 
 class Acknowledger:
-    """A front's side. One small transaction answers every job that waits."""
+    """A front's side. One small transaction answers every job that waits. `watch` looks at the
+    owner of schema changes with each beat."""
 
     channel = "version"
 
-    def __init__(self, store: Store, member: Member, locks: MetadataLocks) -> None:
+    def __init__(
+        self, store: Store, member: Member, locks: MetadataLocks, watch: OwnerWatch | None = None
+    ) -> None:
         self._store = store
+        self._watch = watch
         self._member = member
         self._locks = locks
         self._answered: dict[int, Place] = {}
@@ -449,6 +454,8 @@ class Acknowledger:
         self._explain(txn, blocked, now, beats)
         if beats:
             self._member.beat(txn)
+            if self._watch is not None:
+                self._watch.look(txn, now)
         if txn.has_writes:
             self._member.guard(txn)
         return done, bool(blocked)

@@ -23,6 +23,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
 )
 from exuvia.catalog.model import STATE_TEXT, evolve
+from exuvia.cluster.owner import OwnerWatch
 from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState
@@ -70,6 +71,21 @@ def resumed(job: Job, by: int) -> Job | Refused:
         return ErrCannotResumeDDLJob(job.id, said)
     return evolve(job, state=JobState.QUEUEING, admin_operator=NOBODY, exuvia_wait="")
 
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+def unfinished(txn: Transaction, watch: OwnerWatch | None, now: float) -> list[Job]:
+    """The queue by id. Where its owner does not look after it, that is what each job waits for."""
+    jobs = queue.unfinished(txn)
+    trouble = watch.trouble(txn, now) if jobs and watch is not None else ""
+    if not trouble:
+        return jobs
+    waits = f"waiting: {trouble}"
+    return [j if j.state == JobState.PAUSED else evolve(j, exuvia_wait=waits) for j in jobs]
+
+
+# -- acting ----------------------------------------------------------------------------------------
 
 _COMMANDS = {"cancel": cancelled, "pause": paused, "resume": resumed}
 

@@ -35,6 +35,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.cluster import nodes
 from exuvia.cluster.assent import withdraw
+from exuvia.cluster.owner import OwnerWatch
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
@@ -193,6 +194,7 @@ class Front:
         named_locks = row_locks_of(base.store, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         named_locks.unwaiting = row_locks.unwaiting
+        owner = OwnerWatch(base.store)
         self._services = Services(
             store=base.store,
             schemas=base.schemas,
@@ -206,6 +208,7 @@ class Front:
             named_locks=named_locks,
             deltas=self._deltas,
             accounts=self._accounts,
+            owner=owner,
             secure_file_priv=self._options.secure_file_priv,
         )
         self._loops = Loops(base.store, self._clock, self._broken)
@@ -214,7 +217,7 @@ class Front:
         handlers = (*own, writers(self._services.locks), states)
         self._loops.start(
             VersionFollower(
-                Acknowledger(base.store, base.member, self._services.locks), base.loader
+                Acknowledger(base.store, base.member, self._services.locks, owner), base.loader
             ),
             Reaper(base.store, self.connections),
             self._deltas,

@@ -28,6 +28,7 @@ from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
+from exuvia.sql.admin.jobs import unfinished_jobs
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
@@ -102,7 +103,7 @@ def _cluster_processlist(context: Context) -> Iterable[Row]:
 
 def all_jobs(context: Context) -> list[Job]:
     """Unfinished jobs by id, then history, newest first."""
-    return [*queue.unfinished(context.txn), *queue.history(context.txn, None)]
+    return [*unfinished_jobs(context), *queue.history(context.txn, None)]
 
 
 def _ddl_jobs(context: Context) -> Iterable[Row]:

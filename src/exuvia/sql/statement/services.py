@@ -7,6 +7,7 @@ from exuvia.base.clock import Clock
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
+from exuvia.cluster.owner import OwnerWatch
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl.submit import Submitter
@@ -86,5 +87,6 @@ class Services:
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
     secure_file_priv: str = ""  # folder whose files statements may read and make; none without
+    owner: OwnerWatch | None = None  # None: what becomes of it is not looked at
     accounts: Accounts | None = None  # None: everybody may do everything
     deltas: Deltas | None = None  # where row counts go; None: nowhere
