@@ -13,6 +13,7 @@ import pytest
 
 from support.hosts import obstacle
 from support.postgres import end_shared_server
+from support.releases import missing
 
 BOUND_S = 600.0 + float(os.environ.get("TORTURE_S", "0"))
 
@@ -34,8 +35,12 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Hosts that are apart are made by the tests, where they may."""
+    """Hosts that are apart are made by the tests, where they may; releases are taken from the
+    repository, unless it is a shallow copy."""
     if item.get_closest_marker("hosts") is not None and (reason := obstacle()):
+        pytest.skip(reason)
+    asked = item.get_closest_marker("release")
+    if asked is not None and (reason := missing(asked.args[0])):
         pytest.skip(reason)
 
 

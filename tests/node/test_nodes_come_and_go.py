@@ -149,16 +149,29 @@ def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) 
 
 
 def test_who_does_not_end_its_transaction_is_cut_off_in_time(tmp_path: Path) -> None:
+    """And the schema change that a client waits for goes on without its node."""
     node = NodeProcess(
         f"lmdb://{tmp_path}/store", tmp_path / "log", LEASE_S, ("--drain-s", "0.5")
     ).wait_ready()
     try:
-        run(node, "CREATE DATABASE d", "CREATE TABLE d.u (a INT PRIMARY KEY)")
+        run(node, "CREATE DATABASE d", "CREATE TABLE d.u (a INT PRIMARY KEY, b INT)")
+        run(node, f"INSERT INTO d.u (a) VALUES {', '.join(f'({n})' for n in range(3_000))}")
+        run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 10240")
+        text = "ALTER TABLE d.u ADD INDEX ib (b)"
+        changing = ThreadPoolExecutor(1).submit(run, node, text)
+        until(lambda: (job := run(node, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] > 0)
         writing = node.connect("d")
-        writing.cursor().execute("INSERT INTO u VALUES (1)")
+        writing.cursor().execute("INSERT INTO u (a) VALUES (-1)")
         node.send(signal.SIGTERM)
         end_of(node)
         with pytest.raises(pymysql.Error):
             writing.query("SELECT 1")
+        with pytest.raises(pymysql.Error) as cut:
+            changing.result(10)
+        assert cut.value.args[0] in (1053, 1317, 2013)
+        node = NodeProcess(node.store, tmp_path / "again", LEASE_S).wait_ready()
+        run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        until(lambda: run(node, "ADMIN SHOW DDL JOBS 1")[0][11] == "synced")
+        assert run(node, "SELECT COUNT(*) FROM d.u") == [(3_000,)]
     finally:
         end_all([node])

@@ -142,7 +142,7 @@ class Front:
         if self._supervisor is not None:
             self._supervisor.begin_stop()
         for client in self.connections.all():
-            client.kill()
+            client.shut_down()
         deadline = self._clock.monotonic() + STATEMENTS_STOP_S
         while self.connections.all() and self._clock.monotonic() < deadline:
             await asyncio.sleep(0.01)

@@ -317,6 +317,12 @@ class Connection(asyncio.Protocol):
             self.statements.session.interrupt()
         self._refuse_and_close(ErrConnectionKilled(), 0)
 
+    def shut_down(self) -> None:
+        """The node stops now: end this connection. A schema change that it waits for goes on."""
+        if self.statements is not None and self._busy:
+            self.statements.session.interrupt(lost=True)
+        self._refuse_and_close(ErrServerShutdown(), 0)
+
     def leave(self) -> None:
         """The node stops: the client is told so (1053) between two transactions."""
         statements = self.statements

@@ -62,6 +62,9 @@ class ClientConnection(Protocol):
     def kill(self) -> None:
         """Close it; on the wire's thread."""
 
+    def shut_down(self) -> None:
+        """Close it because the node stops; on the wire's thread."""
+
     def expire(self) -> None:
         """Close it if it still does nothing; on the wire's thread."""
 

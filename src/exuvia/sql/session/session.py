@@ -445,7 +445,8 @@ class Session:
         self._interruption.clear()
 
     def interrupt(self, lost: bool = False) -> None:
-        """End what runs now with 1317. Any thread. `lost`: its client has gone, nobody kills it."""
+        """End what runs now with 1317. Any thread. `lost`: its client has gone, or its node
+        stops; nobody kills it."""
         if self._interruption.reason is None:
             self.client_is_gone = lost
         self._interruption.end(ErrQueryInterrupted())
