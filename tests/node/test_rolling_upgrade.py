@@ -1,5 +1,5 @@
-"""From release 0.2.0 to this program, node by node, on one store that never stops: clients write, an
-index is filled, and the owner of schema changes goes from the old program to the new one."""
+"""From release 0.2.0 to this program, node by node, on one store that never stops: clients write,
+an index is filled, and the owner of schema changes goes from the old program to the new one."""
 
 import threading
 import time
