@@ -392,6 +392,7 @@ def test_what_changes_the_schema_returns_and_does_nothing() -> None:
 
 HOLDS = {
     "src/exuvia/sim/session.py": "a simulated client's transaction lives over many steps",
+    "src/exuvia/sim/growth.py": "likewise, one that a schema change has to wait for",
     "src/exuvia/sim/plants.py": "a planted fault: a part of it is committed apart",
 }
 

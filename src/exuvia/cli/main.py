@@ -2,7 +2,7 @@
 
     exuvia serve    run a node                     exuvia ddl ls | show | watch  schema changes
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
-    exuvia demo     the whole story in two minutes    exuvia sim                 clusters by seed
+    exuvia demo     the whole story in two minutes    exuvia sim        clusters by seed, by size
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -230,9 +231,51 @@ def sim(
         Literal["changes", "statistics"],
         typer.Option(help="Clients beside a schema change, or events, row counts and the queue."),
     ] = "changes",
+    nodes: Annotated[
+        int, typer.Option(help="Instead: what up to so many nodes ask of their store.", min=0)
+    ] = 0,
+    tables: Annotated[int, typer.Option(help="Tables of that cluster.", min=1)] = 1_000_000,
+    changes_s: Annotated[float, typer.Option(help="Schema changes a second in it.", min=0)] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds of a phase.", min=1)] = 12.0,
+    round_ms: Annotated[float, typer.Option(help="A round trip to its store.", min=0)] = 0.5,
+    svg: Annotated[str, typer.Option(help="A file for the picture of it.")] = "",
 ) -> None:
-    """Simulate clusters by seed: kills, pauses, lost wake-ups; laws judged at every commit."""
+    """Simulate clusters by seed: kills, pauses, lost wake-ups; laws judged at every commit.
+
+    With --nodes: count what clusters of a growing number of nodes ask of their store."""
+    if nodes:
+        run_growth(nodes, tables, changes_s, seconds, round_ms / 1000, first, svg)
+        return
     raise typer.Exit(run_seeds(seeds, first, trace, world))
+
+
+def run_growth(
+    nodes: int,
+    tables: int,
+    changes_s: float,
+    seconds: float,
+    round_s: float,
+    seed: int = 0,
+    svg: str = "",
+) -> None:
+    """Print what clusters up to so many nodes need, and draw it."""
+    from exuvia.sim import growth
+
+    about = (
+        f"{tables:,} tables, {changes_s:g} schema changes a second,"
+        f" {1000 * round_s:g} ms to the store and back, {seconds:g} s of each phase"
+    )
+    sys.stdout.write(f"{about}\n{growth.HEADER}\n")
+    found: list[growth.GrowthFigures] = []
+    for each in growth.grown(nodes, tables, changes_s, seconds, seed, round_s):
+        found.append(each)
+        sys.stdout.write(growth.told_figures(each) + "\n")
+        sys.stdout.flush()
+    sys.stdout.write(growth.told_growth(found, seconds) + "\n")
+    for each in found[-len(growth.PHASES) :]:
+        sys.stdout.write(growth.told_purposes(each) + "\n")
+    if svg:
+        Path(svg).write_text(growth.drawn(found, about))
 
 
 REPORT_EVERY_SEEDS = 500

@@ -8,6 +8,7 @@
     news.py      jobs that end, handlers of their events, and law 7
     laws.py      what must hold after every commit, told with evidence
     plants.py    bugs put in on purpose: the simulator must find each of them
+    growth.py    a world without faults, of many nodes: what they ask of their store, counted
 
 A seed decides everything: the same seed gives the same trace, commit by commit.
 """

@@ -1,0 +1,143 @@
+"""What a growing cluster asks of its store stays in proportion, and what does not would be seen."""
+
+import xml.dom.minidom
+from pathlib import Path
+
+import pytest
+
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo
+from exuvia.cli.main import run_growth
+from exuvia.kv.store import Store
+from exuvia.server.processes import Reaper
+from exuvia.sim.growth import (
+    CHANGES,
+    CLIENTS,
+    DATABASE,
+    FIRST_TABLE,
+    HELD,
+    IDLE,
+    METADATA_LOCK,
+    SILENCE,
+    GrowingCluster,
+    GrowthFigures,
+    WideCatalog,
+    drawn,
+    exponent,
+    per_change,
+)
+
+SECONDS = 4.0
+RATE = 2.0
+FEW, MANY = 4, 12
+
+
+def measured(nodes: int, tables: int = 1000) -> dict[str, GrowthFigures]:
+    cluster = GrowingCluster(nodes, tables)
+    return {each: cluster.measure(each, SECONDS, RATE) for each in (IDLE, CHANGES, HELD)}
+
+
+@pytest.fixture(scope="module")
+def few() -> dict[str, GrowthFigures]:
+    return measured(FEW)
+
+
+@pytest.fixture(scope="module")
+def many() -> dict[str, GrowthFigures]:
+    return measured(MANY)
+
+
+def test_every_change_ends(few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]) -> None:
+    for found in (few, many):
+        assert found[IDLE].asked == 0 and found[CHANGES].asked == RATE * SECONDS
+        assert found[CHANGES].ended == found[CHANGES].asked
+        assert min(found[CHANGES].steps_s) > 0
+
+
+def test_a_changes_reads_and_commits_are_in_proportion_to_nodes(
+    few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]
+) -> None:
+    for phase in (CHANGES, HELD):
+        less = per_change(few[IDLE], few[phase], SECONDS)
+        more = per_change(many[IDLE], many[phase], SECONDS)
+        for what in ("keys", "rounds", "commits", "notices"):
+            grew = exponent(getattr(less, what), getattr(more, what), MANY / FEW)
+            assert 0.3 < grew < 1.2, f"{phase}, {what}: {grew}"
+
+
+def test_an_idle_node_asks_little(
+    few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]
+) -> None:
+    """But for who looks whether others are silent, a node's part is the same among any number."""
+    for nodes, found in ((FEW, few), (MANY, many)):
+        total = found[IDLE].total.over(nodes)
+        assert total.commits < 1.5
+        assert total.messages < 1
+        silence = found[IDLE].uses[SILENCE].over(nodes)
+        assert silence.keys < 4.5 * nodes  # it knows each of 2 n members, and asks for its beat
+        assert total.keys - silence.keys < 95
+        assert total.rounds - silence.rounds < 55
+
+
+def test_who_is_held_back_asks_again_and_again_and_only_then(few: dict[str, GrowthFigures]) -> None:
+    assert METADATA_LOCK not in few[IDLE].uses and METADATA_LOCK not in few[CHANGES].uses
+    assert few[HELD].uses[METADATA_LOCK].rounds > 20
+    assert max(few[HELD].changes_s) > 5 * few[CHANGES].change_s
+    assert few[HELD].uses[CLIENTS].commits > 0
+
+
+def test_figures_are_the_same_for_any_number_of_tables(few: dict[str, GrowthFigures]) -> None:
+    """And whoever says so twice says the same."""
+    assert measured(FEW, 1_000_000) == few
+
+
+def test_whoever_read_all_tables_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(self: Reaper, now: float, store: Store) -> float:
+        with store.read() as txn:
+            wide = meta.find_database(txn, DATABASE)
+            assert wide is not None
+            assert len(list(meta.table_names(txn, wide))) > 0
+        return 1.0
+
+    found = []
+    for tables in (50, 500):
+        cluster = GrowingCluster(1, tables)
+        store = cluster.view()
+        monkeypatch.setattr(Reaper, "step", lambda self, now, s=store: step(self, now, s))
+        found.append(cluster.measure(IDLE, 2.0, 0.0).total.keys)
+    assert found[1] - found[0] > 400
+
+
+def test_a_wide_catalog_is_as_one_that_was_written() -> None:
+    store = WideCatalog(300)
+    assert store.touched == 0
+    with store.read() as txn:
+        database_id = meta.find_database(txn, DATABASE)
+        assert database_id is not None
+        assert isinstance(meta.get_database(txn, database_id), DatabaseInfo)
+        info = meta.get_table(txn, FIRST_TABLE + 7)
+        assert info is not None and info.id == FIRST_TABLE + 7
+        assert meta.find_table(txn, database_id, info.name.L) == info.id
+        assert meta.get_table(txn, FIRST_TABLE + 300) is None
+        assert store.touched == 2
+    store.transact(lambda txn: meta.drop_table(txn, info))
+    with store.read() as txn:
+        assert meta.get_table(txn, info.id) is None
+        names = dict(meta.table_names(txn, database_id))
+        assert list(names.values()) == [n for n in range(1000, 1300) if n != info.id]
+        assert meta.revision(txn, FIRST_TABLE) == 2
+
+
+def test_the_table_and_the_picture_are_made(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    few: dict[str, GrowthFigures],
+    many: dict[str, GrowthFigures],
+) -> None:
+    picture = tmp_path / "growth.svg"
+    run_growth(2, 100, 1.0, 2.0, 0.0005, svg=str(picture))
+    told = capsys.readouterr().out
+    assert "2 nodes, held: a second" in told and "exponents, 1 to 2 nodes" in told
+    assert xml.dom.minidom.parse(str(picture)).documentElement.tagName == "svg"
+    text = drawn([*few.values(), *many.values()], "about")
+    assert text.count("<polyline") > 12
