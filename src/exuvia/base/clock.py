@@ -23,7 +23,7 @@ class Loop(Protocol):
 
     @property
     def channel(self) -> str:
-        """The channel that wakes it."""
+        """The channel that wakes it after this step."""
 
     def step(self, now: float) -> float:
         """At most one transaction; seconds until it wants to run again."""

@@ -120,7 +120,7 @@ def fence(txn: Transaction, member_id: str) -> None:
 class Member:
     """This process in the cluster. `step` is called by one loop; the rest from any thread."""
 
-    channel = "member"
+    channel = ""  # it beats by the clock
 
     def __init__(self, store: Store, clock: Clock, info: MemberInfo, presence: Presence) -> None:
         self._store = store

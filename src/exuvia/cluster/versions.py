@@ -317,10 +317,11 @@ def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocke
     if _is_answered_ahead(txn, announcement):
         return []
     wanted = announcement.place
+    answers = dict(txn.scan(keys.span_of(keys.meta("ack", job_id))))
     found = []
     for info in members.live(txn):
         if info.kind == "front":
-            place, holds = _read_ack(txn.get(ack_key(job_id, info.id)))
+            place, holds = _read_ack(answers.get(ack_key(job_id, info.id)))
             if place < wanted:
                 found.append((info, holds))
     return found
@@ -342,7 +343,7 @@ class Waiter:
 
     A job's worker asks `lagging`; one loop calls `step`, which needs no wake-up."""
 
-    channel = "member"
+    channel = ""  # silence is told by nobody
 
     def __init__(
         self, store: Store, guard: Callable[[Transaction], None] = lambda txn: None
@@ -355,6 +356,7 @@ class Waiter:
         """Fence every member that is dead or silent for its lease; seconds until the next look."""
 
         def fence(txn: Transaction) -> None:
+            self._guard(txn)  # who does not own the role looks after nobody, and asks nothing
             known = members.live(txn)
             self._silence.keep_only(known)
             self._fence(txn, self._ended(txn, known, now))
@@ -416,6 +418,9 @@ class Acknowledger:
         self._locks = locks
         self._answered: dict[int, Place] = {}
         self._explained: dict[int, float] = {}
+        self._held_back: list[dict[int, int]] = []  # tables of jobs that nobody can answer yet
+        self._look_by = 0.0
+        self._seen = -1
 
     def step(self, now: float) -> float:
         """Acknowledge what can be, explain what cannot, beat if it is time; or join again if
@@ -425,6 +430,9 @@ class Acknowledger:
             member.step(now)
             return IDLE_S if member.fenced else 0.0  # it has left, or joined again: look
         beats = member.due_in(now) == 0.0
+        seen = self._store.counter(self.channel)
+        if seen == self._seen and not beats and now < self._look_by and self._is_held_back():
+            return BLOCKED_S
         try:
             done, is_blocked = self._store.transact(partial(self._look, now=now, beats=beats), ONCE)
         except Conflict:
@@ -435,7 +443,15 @@ class Acknowledger:
         if beats:
             member.renewed(now)
         self._answered.update(done)
+        self._seen, self._look_by = seen, now + REASON_S
         return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now))
+
+    def _is_held_back(self) -> bool:
+        """Whether each job that was held back still is: that needs no look at the store."""
+        return bool(self._held_back) and all(
+            any(self._locks.blockers(*each) for each in tables.items())
+            for tables in self._held_back
+        )
 
     def _look(self, txn: Transaction, now: float, beats: bool) -> tuple[dict[int, Place], bool]:
         """What is acknowledged in it, by job id, and whether some job is held back."""
@@ -448,6 +464,7 @@ class Acknowledger:
             and not (a.assent is not None and assent.relied_on(txn, a.assent))
         }
         blocked = self._blocked(txn, fresh)
+        self._held_back = [fresh[job_id].tables for job_id in blocked]
         done = {j: a.place for j, a in fresh.items() if j not in blocked}
         for job_id, place in done.items():
             self._write(txn, job_id, place, [])

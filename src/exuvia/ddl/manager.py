@@ -207,8 +207,6 @@ MOST = Pools(64, 8)
 class JobManager:
     """See the module. `tick_s`: the longest time until the queue is looked at unasked. Unit: s."""
 
-    channel = "job"
-
     def __init__(
         self,
         store: Store,
@@ -232,6 +230,16 @@ class JobManager:
         self._aside = JobWorker(parts)
         self._together = StepBatcher(parts)
         self._forget()
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the queue is this process's."""
+        return self._campaign.is_owner
+
+    @property
+    def channel(self) -> str:
+        """New jobs are the owner's; who is none waits to become it."""
+        return "job" if self.is_owner else Campaign.channel
 
     def _forget(self) -> None:
         self._begin(ReadySet())
@@ -431,10 +439,13 @@ def _limits(txn: Transaction) -> Pools:
 class AckLoop:
     """Steps workers when a front has answered."""
 
-    channel = JobWorker.channel
-
     def __init__(self, manager: JobManager) -> None:
         self._manager = manager
+
+    @property
+    def channel(self) -> str:
+        """Answers are for the owner: nobody else is woken by each of them."""
+        return JobWorker.channel if self._manager.is_owner else Campaign.channel
 
     def step(self, now: float) -> float:
         """One step of one worker; seconds until the next."""

@@ -38,6 +38,7 @@ from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.cluster.member import Kind, Member
+from exuvia.cluster.owner import Campaign
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 
@@ -149,7 +150,6 @@ class LoopThread:
         self, loop: Loop, store: Store, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self.name = type(loop).__name__
-        self.channel = loop.channel
         self.is_broken = False
         self._loop = loop
         self._store = store
@@ -159,6 +159,11 @@ class LoopThread:
         self._conflicts = 0
         self._missing = ""
         self.thread = threading.Thread(target=self._run, name=f"loop-{self.name}", daemon=True)
+
+    @property
+    def channel(self) -> str:
+        """What wakes it now: a loop of an owner waits for other things than that of a candidate."""
+        return self._loop.channel
 
     def stop(self) -> None:
         """It ends after its present step; see `thread`."""
@@ -188,15 +193,16 @@ class LoopThread:
             self._stopping.wait(RETRY_S)
 
     def _step_and_wait(self) -> None:
-        seen = self._store.counter(self.channel)
+        channel = self.channel
+        seen = self._store.counter(channel)
         pause_s = self._loop.step(self._clock.monotonic())
         self._conflicts, self._missing = 0, ""
-        if pause_s <= 0:
+        if pause_s <= 0 or self.channel != channel:
             return
-        if self.channel:
-            self._store.wait(self.channel, seen, min(pause_s, LONGEST_S))
+        if channel:
+            self._store.wait(channel, seen, min(pause_s, LONGEST_S))
         else:
-            self._stopping.wait(min(pause_s, LONGEST_S))
+            self._stopping.wait(pause_s)
 
     def _stop_loudly(self, error: Exception) -> None:
         if self._stopping.is_set():
@@ -232,7 +238,7 @@ class Loops:
             each.stop()
         # a notice on every channel: who sleeps sees at once that it is to end
         with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
-            channels = {each.channel for each in self._threads if each.channel}
+            channels = {each.channel for each in self._threads} - {""} | {Campaign.channel}
             self._store.transact(partial(notify_all, channels=channels))
         deadline = self._clock.monotonic() + timeout_s
         for each in self._threads:

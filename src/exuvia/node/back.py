@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """The campaign, and a notice to the job loops as soon as it is won: they need not sleep on."""
+    """The campaign, and a notice to the owner's loops once it is won: they sleep until then."""
 
     channel = Campaign.channel
 
@@ -65,7 +65,7 @@ class Candidate:
         was_owner = self._campaign.is_owner
         pause_s = self._campaign.step(now)
         if self._campaign.is_owner and not was_owner:
-            self._store.transact(partial(notify_all, channels=("job", "ack", "history")))
+            self._store.transact(partial(notify_all, channels=(self.channel,)))
         return pause_s
 
 
@@ -124,7 +124,8 @@ class Back:
         tasks = SlowHandler(TASKS, self._do_share)
         self._answering = Answering(base.store, base.member, (states, tasks))
         loops = (upgrade, *self._ddl.loops(), *self._stats.loops())
-        self._loops.start(base.member, self.campaign, waiter, base.loader, self._answering, *loops)
+        candidate = Candidate(self.campaign, base.store)
+        self._loops.start(base.member, candidate, waiter, base.loader, self._answering, *loops)
 
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""

@@ -40,7 +40,7 @@ from exuvia.cluster.questions import Answering
 from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
-from exuvia.kv.store import pinned
+from exuvia.kv.store import Store, pinned
 from exuvia.node.assemble import Loops, Options, assemble, keep_for_good
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.pipeline.throttle import LatencyReports
@@ -74,14 +74,21 @@ class VersionFollower:
 
     channel = Acknowledger.channel
 
-    def __init__(self, acknowledger: Acknowledger, loader: Loader) -> None:
+    def __init__(self, store: Store, acknowledger: Acknowledger, loader: Loader) -> None:
+        self._store = store
         self._acknowledger = acknowledger
         self._loader = loader
+        self._seen = -1
+        self._load_at = 0.0
 
     def step(self, now: float) -> float:
         """Answer, then load; seconds until either wants to go on."""
+        seen = self._store.counter(self.channel)
         pause_s = self._acknowledger.step(now)
-        return min(pause_s, self._loader.step(now))
+        if seen != self._seen or now >= self._load_at:
+            self._load_at = now + self._loader.step(now)
+            self._seen = seen
+        return min(pause_s, self._load_at - now)
 
 
 class Front:
@@ -217,7 +224,9 @@ class Front:
         handlers = (*own, writers(self._services.locks), states)
         self._loops.start(
             VersionFollower(
-                Acknowledger(base.store, base.member, self._services.locks, owner), base.loader
+                base.store,
+                Acknowledger(base.store, base.member, self._services.locks, owner),
+                base.loader,
             ),
             Reaper(base.store, self.connections),
             self._deltas,

@@ -53,7 +53,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.cluster import nodes as node_states
 from exuvia.cluster.member import Member
-from exuvia.cluster.owner import Campaign
+from exuvia.cluster.owner import Campaign, OwnerWatch
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.versions import BLOCKED_S, Acknowledger, MetadataLocks, Waiter, writers
 from exuvia.ddl import requests
@@ -375,9 +375,10 @@ class ScheduledLoop:
 
     def __init__(self, loop: Loop, lane: Lane, due: float, longest_s: float) -> None:
         self.loop = loop
+        self.channel = loop.channel
         self.lane = lane
         self.due = due
-        self.longest_s = longest_s
+        self.longest_s = longest_s if loop.channel else math.inf
         self.purpose = PURPOSES.get(type(loop).__name__, OTHERS)
         self.wakes: list[float] = []
         self.habit: Habit = {}
@@ -464,7 +465,8 @@ class GrowingCluster:
         schemas = Schemas(self.view(LOADER), evaluator=EVALUATOR)
         locks = MetadataLocks(clock)
         follower = VersionFollower(
-            Acknowledger(self.view(ACKNOWLEDGER), member, locks),
+            store,
+            Acknowledger(self.view(ACKNOWLEDGER), member, locks, OwnerWatch(store)),
             Loader(schemas, member.loaded),
         )
         handlers = writers(locks), node_states.handler(member, clock)
@@ -523,8 +525,7 @@ class GrowingCluster:
     ) -> ScheduledLoop:
         """A loop of its own lane, or of one with others."""
         added = ScheduledLoop(loop, lane or Lane(), due, longest_s)
-        if loop.channel:
-            self._waiting[loop.channel][id(added)] = added
+        self._waiting[added.channel][id(added)] = added
         self.schedule(added, due)
         return added
 
@@ -558,6 +559,10 @@ class GrowingCluster:
             pause_s = loop.loop.step(began)
         except Conflict:
             pause_s = CONFLICT_S
+        if loop.loop.channel != loop.channel:
+            self._waiting[loop.channel].pop(id(loop), None)
+            loop.channel = loop.loop.channel
+            self._waiting[loop.channel][id(loop)] = loop
         took_s = PROCESSOR_S + self._round_s * sum(use.rounds for use in tally.step.values())
         commits = sum(use.commits for use in tally.step.values())
         purpose = ""
@@ -571,7 +576,7 @@ class GrowingCluster:
         loop.lane.busy_s += took_s
         self._wake(ended + NOTICE_ROUNDS * self._round_s)
         if pause_s == math.inf:
-            self._waiting[loop.loop.channel].pop(id(loop), None)
+            self._waiting[loop.channel].pop(id(loop), None)
             self.schedule(loop, math.inf)
             return
         due = ended + min(max(pause_s, 0.0), loop.longest_s)

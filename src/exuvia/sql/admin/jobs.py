@@ -57,16 +57,12 @@ def rows_of(jobs: Iterable[Job]) -> list[Row]:
     return [list(row) for job in jobs for row in (job.row(), *sub_rows(job))]
 
 
-def unfinished_jobs(context: Context) -> list[Job]:
-    """By id, with what they wait for, also where nobody can write that into their rows."""
-    services = context.session.services
-    return admin.unfinished(context.txn, services.owner, services.clock.monotonic())
-
-
 def show_ddl_jobs(context: Context, node: AdminShowDdlJobs) -> Result:
     """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished ones by id, then the newest n of history."""
     count = HISTORY_SHOWN if node.limit is None else node.limit
-    known = [*unfinished_jobs(context), *queue.history(context.txn, count)]
+    services = context.session.services
+    unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
+    known = [*unfinished, *queue.history(context.txn, count)]
     return listing(context, columns_of(_JOBS), rows_of(known), None, node.where)
 
 

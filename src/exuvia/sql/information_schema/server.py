@@ -26,9 +26,8 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
-from exuvia.ddl import queue
+from exuvia.ddl import admin, queue
 from exuvia.ddl.job import Job, sub_rows
-from exuvia.sql.admin.jobs import unfinished_jobs
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
@@ -103,7 +102,9 @@ def _cluster_processlist(context: Context) -> Iterable[Row]:
 
 def all_jobs(context: Context) -> list[Job]:
     """Unfinished jobs by id, then history, newest first."""
-    return [*unfinished_jobs(context), *queue.history(context.txn, None)]
+    services = context.session.services
+    unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
+    return [*unfinished, *queue.history(context.txn, None)]
 
 
 def _ddl_jobs(context: Context) -> Iterable[Row]:
