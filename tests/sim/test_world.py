@@ -12,7 +12,7 @@ from exuvia.sim.plants import AIMED, PLANTS
 from exuvia.sim.world import BATCH_SEEDS, search, simulate
 
 FEW, MANY = 200, 2_000
-MOST_SEEDS = 1_000
+MOST_SEEDS = 2_000
 
 
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.long)])

@@ -228,7 +228,7 @@ KEY_PLANTS: dict[str, Callable[[], Any]] = {
 """Of the world of foreign keys."""
 AIMED = {
     "former life": "add index",
-    "no delete only": "several changes",
+    "no delete only": "add index",
     "blind release": "add unique index",
 }
 """Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""
