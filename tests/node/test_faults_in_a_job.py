@@ -168,6 +168,7 @@ def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
     node: NodeProcess, faults: Faults, folder: Path
 ) -> None:
     alive = pids(node)
+    run(node, "SET GLOBAL exuvia_disk_free_min = 0")  # which would make it wait before
     codes: list[int] = []
     client = threading.Thread(target=lambda: codes.append(told(node, ADD)))
     data = folder / "store" / "data.mdb"  # blocks are kept behind its last page, by and by
@@ -182,8 +183,45 @@ def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
     faults.heal()
     client.join(120)
     assert codes == [0]
+    run(node, "SET GLOBAL exuvia_disk_free_min = DEFAULT")
     judge(node, True, "after a full disk")
     assert pids(node) == alive
+
+
+def test_a_reorg_leaves_room_on_the_disk_to_clients(node: NodeProcess) -> None:
+    """It begins not at all, and stops in the middle, while the disk has less than it must have."""
+    run(node, "CREATE TABLE d.big (id INT PRIMARY KEY, a INT)")
+    run(node, f"INSERT INTO d.big VALUES {', '.join(f'({n}, {n})' for n in range(4_000))}")
+    run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 32")
+    run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 10240")
+    run(node, "SET GLOBAL exuvia_disk_free_min = '1PiB'")
+    free = node.get("/metrics")[1].split("\nexuvia_store_disk_free_bytes ")[1].split("\n")[0]
+    assert float(free) > 1 << 20
+    client = threading.Thread(target=told, args=(node, "ALTER TABLE d.big ADD INDEX ia (a)"))
+    client.start()
+
+    def job() -> list[Any]:
+        return list(run(node, "ADMIN SHOW DDL JOBS 1 WHERE TABLE_NAME = 'big'")[0])
+
+    def waits() -> bool:
+        return "less than exuvia_disk_free_min (1073741824 MiB)" in job()[12]
+
+    until(waits, about=job)
+    assert job()[7] == 0
+    run(node, "SET GLOBAL exuvia_disk_free_min = 0")
+    until(lambda: job()[7] > 0, about=job)
+    run(node, "SET GLOBAL exuvia_disk_free_min = '1PiB'")
+    until(waits, about=job)
+    before = job()[7]
+    assert told(node, "INSERT INTO d.big VALUES (-1, 1)") == 0, "clients go on"
+    assert 0 < job()[7] == before < 4_000
+    run(node, "SET GLOBAL exuvia_disk_free_min = DEFAULT")
+    run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+    client.join(60)
+    assert job()[11] == "synced"
+    assert run(node, "ADMIN CHECK TABLE d.big") == []
+    run(node, "DROP TABLE d.big")
+    run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = DEFAULT")
 
 
 def test_when_all_slots_are_taken_the_job_waits_and_goes_on(

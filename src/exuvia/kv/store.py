@@ -150,6 +150,10 @@ class Store(Protocol):
     def count(self, span: Span) -> int:
         """About how many keys the span holds (exact on small spans)."""
 
+    def free_bytes(self) -> int | None:
+        """Free on the disk that the store's files are on; None where this process does not see it:
+        of a server, which has a disk of its own, and of memory."""
+
     def changes(self, span: Span, after: str = "") -> Changes:
         """What stands in the span and was written by commits that the position does not see, each
         commit once; a key that was removed is not told. `after` "": everything that stands."""
@@ -225,6 +229,9 @@ class ForwardingStore(TransactionalStore):
 
     def count(self, span: Span) -> int:
         return self.shared.count(span)
+
+    def free_bytes(self) -> int | None:
+        return self.shared.free_bytes()
 
     def changes(self, span: Span, after: str = "") -> Changes:
         return self.shared.changes(span, after)

@@ -840,6 +840,9 @@ class TransactionalStore(ABC):
     def lock_server(self) -> LockServer | None:
         return None
 
+    def free_bytes(self) -> int | None:
+        return None
+
     @abstractmethod
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot: ...
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.base.errors import Conflict, Deposed, OutOfSpace, Refused, Unavailable
 from exuvia.base.limits import COLD_INLINE
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -56,7 +56,7 @@ from exuvia.pipeline.verify.judge import duplicates_refusal
 
 _WAVE_TASKS = 64
 PACED_ROWS = 10_000  # fewer are done before clients could have noticed
-_RETRY_S = 1.0
+_RETRY_S = ROOM_S = 1.0
 
 Walk = Generator[Progress, None, None]
 Ended = Generator[Progress, None, Progress | None]
@@ -146,7 +146,7 @@ class PhaseRunner:
         self._counts: dict[int, int] = {}  # by physical id: a count reads thousands of keys
         self._rate = Rate()
         self._now = 0.0
-        self._again_at = 0.0
+        self._again_at = self._room_at = 0.0
         self._reason = ""
         self._apart = False  # whether each task of a comparison has a snapshot of its own
         self._ended: Progress | None = None
@@ -163,6 +163,9 @@ class PhaseRunner:
         if now < self._again_at:
             return Waiting(self._reason, self._rows_done, self._again_at - now)
         try:
+            if now >= self._room_at:
+                self._room_at = now + ROOM_S
+                self._require_room()
             if self._controller is not None:
                 self._controller.step(now)
             reached = next(self._walk)
@@ -183,6 +186,16 @@ class PhaseRunner:
         self._executor.cancel()
         self._walk.close()
         self._walk = self._walked()
+
+    def _require_room(self) -> None:
+        """Raises OutOfSpace while the store's disk has less room than reorgs leave to clients: what
+        fills a disk to its end stops them all."""
+        least, free = self._dial.read().disk_free_min, self._store.free_bytes()
+        if free is not None and free < least:
+            raise OutOfSpace(
+                f"the store's disk has {free >> 20} MiB free, less than exuvia_disk_free_min"
+                f" ({least >> 20} MiB); it goes on once there is room"
+            )
 
     def _check_epoch(self) -> None:
         """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""

@@ -13,6 +13,8 @@ every batch.
     tidb_enable_dist_task          whether other nodes do tasks too, tidb_max_dist_task_nodes of
                                    those of the job's scope at most (-1: all; shared.py)
 
+    exuvia_disk_free_min           a reorg waits while the store's disk has fewer bytes free
+
 What share of the time tasks take (`m/share/{job}`) is their driver's choice: pipeline/throttle.py.
 What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
 
@@ -49,6 +51,7 @@ class PipelineSettings(NamedTuple):
     distributes: bool = False
     most_nodes: int = -1
     scope: str = ""
+    disk_free_min: int = 0
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -135,6 +138,7 @@ class Variables:
                     variables.read_flag(txn, "tidb_enable_dist_task"),
                     variables.read_int(txn, "tidb_max_dist_task_nodes"),
                     own.scope or "",
+                    int(variables.get_global(txn, "exuvia_disk_free_min")),
                 )
             self._read_at = now
         return self._known

@@ -185,6 +185,9 @@ class Status:
         yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
         for name, value in self._store.measures().items():
             yield gauge(f"exuvia_store_{name}", _STORE[name], value)
+        free = self._store.free_bytes()
+        if free is not None:
+            yield gauge("exuvia_store_disk_free_bytes", "Free on the store's disk", free)
         owner = report["owner"] or {"member": "", "term": 0}
         yield InfoMetricFamily(
             "exuvia_owner",

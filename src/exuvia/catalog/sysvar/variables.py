@@ -527,6 +527,7 @@ _OWN = (
     SysVar("exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100),
     count("exuvia_ddl_p99_target_ms", 0, 0, 600_000, "G"),
     SysVar("exuvia_ddl_min_share", "0.25", "G", kind=VariableKind.REAL, least=0.01, most=1),
+    SysVar("exuvia_disk_free_min", str(1 << 30), "G", VariableKind.SIZE, 0, 1 << 50),
     count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G"),
     count("exuvia_ddl_general_workers", 10, 1, 256, "G"),
     count("exuvia_ddl_reorg_workers", 2, 1, 256, "G"),

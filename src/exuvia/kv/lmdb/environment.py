@@ -443,10 +443,14 @@ class Environment:
         finally:
             os.close(file)
 
+    def free_bytes(self) -> int:
+        """Of the disk that the file is on, as far as ordinary users may fill it."""
+        disk = os.statvfs(self.path)
+        return disk.f_bavail * disk.f_frsize
+
     def require_room(self) -> None:
         """Raises OutOfSpace while the disk has less than what large writes leave to small ones."""
-        disk = os.statvfs(self.path)
-        free, kept = disk.f_bavail * disk.f_frsize, self.settings.reserve_bytes
+        free, kept = self.free_bytes(), self.settings.reserve_bytes
         if free < kept:
             raise OutOfSpace(
                 f"Disk full ({self.path}: {free} bytes are free; large writes leave {kept} to "

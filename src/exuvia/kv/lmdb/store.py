@@ -260,6 +260,12 @@ class LmdbStore(TransactionalStore):
             view.close()
         return raw and raw[STAMP_BYTES:]
 
+    # -- room ------------------------------------------------------------------------------------
+
+    def free_bytes(self) -> int | None:
+        """Free on the disk of its folder."""
+        return self.environment.free_bytes()
+
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
