@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from exuvia.base.errors import Conflict, Duplicate, Unavailable
+from exuvia.cli.doctor import examine
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.postgres.server import Server
@@ -379,3 +380,26 @@ def test_a_store_is_not_used_across_a_fork(store: Store) -> None:
     assert os.waitstatus_to_exitcode(status) == 2
     assert txn.get(b"a") is None
     txn.rollback()
+
+
+def test_the_doctor_says_what_lets_the_table_grow() -> None:
+    with own_server("autovacuum=off", "max_prepared_transactions=2", "fsync=off") as server:
+        url = server.new_url()
+        open_store(url).close()
+
+        def said() -> str:
+            return "\n".join(f"{each.level} {each.about}" for each in examine(url, spark=False))
+
+        assert "0 dead; last autovacuum never" in said()
+        with by_hand(url) as connection:
+            rows = "SELECT int8send(n), ''::bytea FROM generate_series(1, 12000) n"
+            connection.execute(f"INSERT INTO kv {rows}".encode())
+            connection.commit()
+            connection.execute("UPDATE kv SET v = v")
+            connection.commit()
+            connection.execute("CREATE TABLE forgotten (a int)")
+            connection.execute("PREPARE TRANSACTION 'left behind'")
+        until(lambda: "12,000 rows of the table kv are dead" in said(), about=said)
+        assert "warning autovacuum is off" in said()
+        assert "warning prepared transaction left behind keeps what was replaced for" in said()
+        assert "session" not in said(), "none is older than five minutes"

@@ -113,13 +113,20 @@ def _promises(store: "Store") -> Iterator[Finding]:
     promised = getattr(store, "promises", None)
     if promised is None:
         return
-    from exuvia.kv.postgres.server import weaknesses
+    from exuvia.kv.postgres.server import neglect, weaknesses
 
     settings = promised()
     listed = ", ".join(f"{name} {value or 'empty'}" for name, value in settings.items())
     yield Finding("ok", "server", listed)
     for weakness in weaknesses(settings):
         yield Finding("warning", "server", weakness)
+    upkeep = store.upkeep()  # type: ignore[attr-defined]  # of the same engine
+    sizes = f"{upkeep.table_bytes >> 20} MiB and {upkeep.index_bytes >> 20} MiB of index"
+    rows = f"{upkeep.live:,} rows, {upkeep.dead:,} dead"
+    vacuumed = "never" if upkeep.vacuumed_s is None else f"{upkeep.vacuumed_s} s ago"
+    yield Finding("ok", "table kv", f"{sizes}; {rows}; last autovacuum {vacuumed}")
+    for trouble in neglect(upkeep):
+        yield Finding("warning", "table kv", trouble)
 
 
 def _room(folder: Path) -> Finding:

@@ -54,6 +54,20 @@ class Host(NamedTuple):
     port: str
 
 
+class TableUpkeep(NamedTuple):
+    """How the server keeps the table of all rows. `vacuumed_s`: since the last autovacuum, None for
+    never; `held_back`: who keeps what was replaced, and for how long (None: not known).
+    Units: bytes, rows, s."""
+
+    table_bytes: int
+    index_bytes: int
+    live: int
+    dead: int
+    autovacuum: bool
+    vacuumed_s: int | None
+    held_back: list[tuple[str, int | None]]
+
+
 class Found(NamedTuple):
     """What a connection was told of its server."""
 
@@ -73,6 +87,26 @@ _PROMISES = Query(
     (TEXTS,),
 )
 PROMISES = ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names")
+_TABLE = Query(
+    b"table",
+    b"""SELECT pg_table_size(relid)::text, pg_indexes_size(relid)::text, n_live_tup::text,
+       n_dead_tup::text, current_setting('autovacuum'),
+       coalesce(extract(epoch FROM now() - last_autovacuum)::bigint::text, '')
+FROM pg_stat_user_tables WHERE relid = 'kv'::regclass""",
+)
+_HELD_BACK = Query(
+    b"held_back",
+    b"""SELECT format('session %s (%s, %s)', pid, application_name, state),
+       extract(epoch FROM now() - xact_start)::bigint::text
+FROM pg_stat_activity WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+ AND xact_start < now() - interval '5 minutes'
+UNION ALL SELECT 'replication slot ' || slot_name, '' FROM pg_replication_slots
+ WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL)
+UNION ALL SELECT 'prepared transaction ' || gid, extract(epoch FROM now() - prepared)::bigint::text
+FROM pg_prepared_xacts""",
+)
+DEAD_SHARE, DEAD_ROWS = 0.2, 10_000
+"""Dead rows that autovacuum, as the table has it set, would have taken away long before."""
 _LOCK_ALONE = Query(b"probe_alone", b"SELECT pg_advisory_xact_lock($1)::text", (INT8,))
 _LOCK_SHARED = Query(b"probe_shared", b"SELECT pg_try_advisory_xact_lock_shared($1)::int", (INT8,))
 BEGIN = Query(b"begin", b"BEGIN")
@@ -289,6 +323,37 @@ class Server:
                 (result.get_value(n, 0) or b"").decode(): (result.get_value(n, 1) or b"").decode()
                 for n in range(result.ntuples)
             }
+
+    def upkeep(self) -> TableUpkeep:
+        """How the table of all rows stands."""
+        with closing(self.connect("set-up")) as connection:
+            table, held = connection.run([(_TABLE, []), (_HELD_BACK, [])], self.settings.answer_s)
+            row = [(table.get_value(0, n) or b"").decode() for n in range(6)]
+            bytes_, indexes, live, dead = map(int, row[:4])
+            held_back = [
+                (
+                    (held.get_value(n, 0) or b"").decode(),
+                    int(age) if (age := held.get_value(n, 1)) else None,
+                )
+                for n in range(held.ntuples)
+            ]
+            vacuumed = int(row[5]) if row[5] else None
+            is_on = row[4] == "on"
+            return TableUpkeep(bytes_, indexes, live, dead, is_on, vacuumed, held_back)
+
+
+def neglect(upkeep: TableUpkeep) -> Iterator[str]:
+    """What lets the table grow, in words."""
+    if not upkeep.autovacuum:
+        yield "autovacuum is off: what was replaced is never taken away, and the table only grows"
+    if upkeep.dead > DEAD_ROWS and upkeep.dead > DEAD_SHARE * upkeep.live:
+        yield (
+            f"{upkeep.dead:,} rows of the table kv are dead beside {upkeep.live:,} that live: "
+            "autovacuum does not keep up, or may not"
+        )
+    for who, age_s in upkeep.held_back:
+        since = "" if age_s is None else f" for {age_s} s"
+        yield f"{who} keeps what was replaced{since}: vacuum takes nothing away that it may read"
 
 
 def weaknesses(promises: dict[str, str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from exuvia.kv.postgres.connection import (
     int8,
     read_int8,
 )
-from exuvia.kv.postgres.server import Server
+from exuvia.kv.postgres.server import Server, TableUpkeep
 from exuvia.kv.postgres.snapshot import (
     FORKED,
     Habits,
@@ -386,6 +386,10 @@ class PostgresStore(TransactionalStore):
     def promises(self) -> dict[str, str]:
         """The server's settings that say what an acknowledged commit survives."""
         return self._server.promises()
+
+    def upkeep(self) -> TableUpkeep:
+        """How the server keeps the table of all rows."""
+        return self._server.upkeep()
 
     def close(self) -> None:
         """End all snapshots, leave. Twice is harmless."""
