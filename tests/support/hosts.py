@@ -4,18 +4,25 @@ nothing of the machine's network is touched.
     within(host, work)   do it in a thread that is on that host: sockets and processes stay there
     cut, mend            the host's link
     deafen(host, to)     what it sends there is lost; what comes from there arrives
+    slow(host, to)       packets between them take their time, and some are lost
 
 A host's threads are ended by `close`, its processes by who started them.
 """
 
 import ctypes
+import fcntl
 import os
+import select
 import shutil
+import struct
 import subprocess
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from random import Random
 from typing import Any, TypeVar
 
 from support.node_processes import NodeProcess
@@ -23,6 +30,8 @@ from support.postgres import PostgresServer
 
 Found = TypeVar("Found")
 _CLONE_NEWNET = 0x40000000
+_TUNSETIFF, _TUN, _NO_HEADER = 0x400454CA, 0x0001, 0x1000
+_MOST_PACKET = 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 _numbers = count(1)
 
@@ -45,6 +54,41 @@ def obstacle() -> str:
     return ""
 
 
+class Wire:
+    """Carries packets between two TUN devices: each arrives after `delay_s`, unless it is lost.
+    Not every kernel has netem. Unit: s."""
+
+    def __init__(self, ends: tuple[int, int], delay_s: float, loss: float) -> None:
+        self._ends, self._delay_s, self._loss = ends, delay_s, loss
+        self._chance = Random(1)
+        self._stopping = False
+        self.carried = self.lost = 0
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def _carry(self) -> None:
+        there = dict(zip(self._ends, reversed(self._ends), strict=True))
+        under_way: deque[tuple[float, int, bytes]] = deque()  # in the order in which they are due
+        while not self._stopping:
+            pause_s = max(0.0, under_way[0][0] - time.monotonic()) if under_way else 0.1
+            for end in select.select(self._ends, [], [], min(pause_s, 0.1))[0]:
+                packet = os.read(end, _MOST_PACKET)
+                if self._chance.random() < self._loss:
+                    self.lost += 1
+                else:
+                    under_way.append((time.monotonic() + self._delay_s, there[end], packet))
+            while under_way and under_way[0][0] <= time.monotonic():
+                _, end, packet = under_way.popleft()
+                os.write(end, packet)
+                self.carried += 1
+
+    def close(self) -> None:
+        self._stopping = True
+        self._thread.join()
+        for end in self._ends:
+            os.close(end)
+
+
 class Hosts:
     """The hosts of one test. Addresses: 10.77.0.1 and up, in the order of the names."""
 
@@ -53,6 +97,7 @@ class Hosts:
         self._switch = self._prefix + "switch"
         self._names = names
         self._here = threading.local()
+        self._wires: list[Wire] = []
         self._threads = {
             each: ThreadPoolExecutor(1, initializer=self._enter, initargs=(each,)) for each in names
         }
@@ -80,6 +125,8 @@ class Hosts:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for wire in self._wires:
+            wire.close()
         for thread in self._threads.values():
             thread.shutdown()
         for name in (*self._names, "switch"):
@@ -131,6 +178,28 @@ class Hosts:
             check=True,
             timeout=30,
         )
+
+    def slow(self, name: str, to: str, delay_s: float, loss: float) -> Wire:
+        """From now on their packets, each way, take so long, and that share of them is lost."""
+        ends = self._tun(name, to), self._tun(to, name)
+        self._wires.append(Wire(ends, delay_s, loss))
+        return self._wires[-1]
+
+    def _tun(self, name: str, to: str) -> int:
+        """A device on that host for what it sends to the other one."""
+        device = f"wire-{to}"
+
+        def make() -> int:
+            end = os.open("/dev/net/tun", os.O_RDWR)
+            asked = struct.pack("16sH", device.encode(), _TUN | _NO_HEADER)
+            fcntl.ioctl(end, _TUNSETIFF, asked)
+            return end
+
+        end = self.within(name, make)
+        space = self._prefix + name
+        self._there(space, f"ip link set {device} up")
+        self._there(space, f"ip route add {self.address(to)}/32 dev {device} src {self.address(name)}")
+        return end
 
     def deafen(self, name: str, to: str) -> None:
         self._rule(name, f"ip daddr {self.address(to)}")

@@ -103,9 +103,14 @@ def find(txn: Transaction, member_id: str) -> MemberInfo | None:
     return None if payload is None else _decoded(payload)
 
 
+def beat_key(member_id: str) -> bytes:
+    """Where its heartbeat is counted."""
+    return keys.meta("beat", member_id)
+
+
 def beat_of(txn: Transaction, member_id: str) -> int:
     """The member's heartbeat counter."""
-    return keys.read_number(txn.get(keys.meta("beat", member_id)))
+    return keys.read_number(txn.get(beat_key(member_id)))
 
 
 def fence(txn: Transaction, member_id: str) -> None:

@@ -374,6 +374,7 @@ class Waiter:
 
         def look(txn: Transaction) -> list[Lag]:
             behind = _behind(txn, job_id)
+            txn.snapshot.ahead([members.beat_key(info.id) for info, _ in behind])
             ended = self._ended(txn, [info for info, _ in behind], now)
             lags = [self._lag(txn, each, now) for each in behind if each[0].id not in ended]
             self._fence(txn, ended)

@@ -35,6 +35,15 @@ from exuvia.pipeline import checkpoint
 # -- reading ---------------------------------------------------------------------------------------
 
 
+def announce_reads(txn: Transaction, job: Job) -> None:
+    """What its step is sure to read, for a store where each question alone takes a while."""
+    wanted = [keys.meta("sync", job.id), keys.meta("db", job.schema_id), keys.VERSION]
+    wanted += (keys.revision(job.table_id), keys.meta("table", job.table_id))
+    wanted += (keys.meta("rowid", job.table_id), keys.database_revision(job.schema_id))
+    wanted.append(keys.meta("name", job.schema_id, job.table_name.lower()))
+    txn.snapshot.ahead(wanted)
+
+
 def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
     """The job's elements in this snapshot. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None

@@ -41,7 +41,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.apply import apply, read_snapshot, take_epoch
+from exuvia.ddl.apply import announce_reads, apply, read_snapshot, take_epoch
 from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, failed, timestamp
 from exuvia.ddl.runs import may_follow
@@ -271,6 +271,7 @@ class JobWorker:
         job = queue.get(txn, self.job_id)
         if job is None:
             return self._end
+        announce_reads(txn, job)
         if versions.lagging(txn, job.id):
             return partial(self._wait_for_fronts, job, now)
         self._lags_since = None
@@ -292,6 +293,7 @@ class JobWorker:
             job = queue.get(txn, self.job_id) if self.job_id else None
             if job is None:
                 return None
+            announce_reads(txn, job)
             if versions.lagging(txn, job.id):
                 self.due = max(self.due, self._lag_seen_at + LAG_POLL_S)
                 return None

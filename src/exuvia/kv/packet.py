@@ -384,6 +384,8 @@ class SnapshotUse(IntEnum):
     """It may be kept open by a client."""
     SPAN = 2
     """A span of a table is read by it, for seconds."""
+    LOOK = 3
+    """Of the system, and what it sees is asked for at once: it may be taken with its first read."""
 
 
 class Snapshot(Protocol):

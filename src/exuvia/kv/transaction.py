@@ -853,12 +853,12 @@ class TransactionalStore(ABC):
         return Transaction(self, self.snapshot())
 
     def read(self) -> ManagedTransaction:
-        return ManagedTransaction(self, self.snapshot())
+        return ManagedTransaction(self, self.snapshot(SnapshotUse.LOOK))
 
     def transact(self, work: Work[Answer], attempts: int = ATTEMPTS) -> Answer:
         attempt = 0
         while True:
-            txn = ManagedTransaction(self, self.snapshot())
+            txn = ManagedTransaction(self, self.snapshot(SnapshotUse.LOOK))
             try:
                 answer = work(txn)
                 Transaction.commit(txn)

@@ -6,8 +6,8 @@ used for `idle_s`, or is older than `query_s`; its next use raises Unavailable. 
 runs on it (`in_use`) it is not idle.
 
 Each question is a round trip, so what is sure to be asked comes with what is asked first: keys that
-were announced (`ahead`), and those that the same thread asked for after the same first key the last
-time (Habits): a loop looks at the same keys again and again."""
+were announced (`ahead`), and what the same thread asked for after the same first question before
+(habits.py): a loop looks at the same keys and spans again and again."""
 
 import threading
 import time
@@ -32,9 +32,11 @@ from exuvia.kv.postgres.connection import (
     int8,
     read_int8,
 )
+from exuvia.kv.postgres.habits import Habits, Question
 from exuvia.kv.postgres.server import ROLLBACK
 
 FIRST_ROWS, MOST_ROWS = 8, 2048
+FEW_KEYS = 32
 PAGE_ROWS, MOST_PAGE_ROWS, PAGE_BYTES = 1024, 10_000, 4 << 20
 CLOSED = "the snapshot is closed"
 
@@ -95,29 +97,13 @@ def seen_at(position: str) -> SnapshotView:
     return SnapshotView(int(base), text)
 
 
-def pairs_of(result: PGresult) -> list[tuple[bytes, bytes]]:
+Pair = tuple[bytes, bytes]
+
+
+def pairs_of(result: PGresult) -> list[Pair]:
     """Of an answer with two columns."""
     value = result.get_value
     return [(value(n, 0) or b"", value(n, 1) or b"") for n in range(result.ntuples)]
-
-
-class Habits:
-    """Which keys a thread asked for after which, in one snapshot. Thread-safe by being one dict."""
-
-    MOST, LONGEST = 1024, 64
-
-    def __init__(self) -> None:
-        self._after: dict[tuple[int, bytes], list[bytes]] = {}
-
-    def after(self, first: bytes) -> Sequence[bytes]:
-        """What this thread asked for the last time it began with that key."""
-        return self._after.get((threading.get_ident(), first), ())
-
-    def keep(self, asked: list[bytes]) -> None:
-        """What it asked for this time."""
-        if len(self._after) >= self.MOST:
-            self._after.clear()
-        self._after[threading.get_ident(), asked[0]] = list(dict.fromkeys(asked[1:]))
 
 
 class PostgresSnapshot(StampedValues):
@@ -129,6 +115,7 @@ class PostgresSnapshot(StampedValues):
     __slots__ = (
         "__weakref__",
         "_ahead",
+        "_ahead_pages",
         "_answer_s",
         "_asked",
         "_base",
@@ -141,6 +128,7 @@ class PostgresSnapshot(StampedValues):
         "_lock",
         "_next_order",
         "_order",
+        "_pages_known",
         "_pool",
         "_seen",
         "_used_s",
@@ -158,7 +146,7 @@ class PostgresSnapshot(StampedValues):
     ) -> None:
         self._pool = pool
         self._habits = habits
-        self._asked: list[bytes] = []
+        self._asked: dict[Question, int] = {}
         self._base = base
         self._next_order = next_order
         self._forget = forget
@@ -169,7 +157,9 @@ class PostgresSnapshot(StampedValues):
         self._order = 0
         self._why = ""
         self._ahead: list[bytes] = []
+        self._ahead_pages: dict[tuple[bytes, bytes], int] = {}
         self._known: dict[bytes, bytes | None] = {}
+        self._pages_known: dict[tuple[bytes, bytes], tuple[list[Pair], int]] = {}
         self._in_use = False
         self._born_s = self._used_s = time.monotonic()
 
@@ -209,14 +199,32 @@ class PostgresSnapshot(StampedValues):
     def _run(self, statement: Query, *values: bytes) -> PGresult:
         """Its answer; what was asked for ahead comes with it."""
         with self._lock:
-            if not self._ahead:
+            if not self._ahead and not self._ahead_pages:
                 return self._ask(((statement, values),))[-1]
             keys, self._ahead = self._ahead, []
-            more: Call = (GET_MANY, (byteas(keys),))
-            found = self._ask(((statement, values), more))
-            self._known.update(dict.fromkeys(keys))
-            self._known.update(pairs_of(found[-1]))
-            return found[-2]
+            pages, self._ahead_pages = self._ahead_pages, {}
+            more: list[Call] = [(PAGE, (*span, int8(size))) for span, size in pages.items()]
+            if keys:
+                more.append((GET_MANY, (byteas(keys),)))
+            found = self._ask(((statement, values), *more))[-1 - len(more) :]
+            if keys:
+                self._known.update(dict.fromkeys(keys))
+                self._known.update(pairs_of(found[-1]))
+            for (span, size), result in zip(pages.items(), found[1:], strict=False):
+                self._pages_known[span] = pairs_of(result), size
+            return found[0]
+
+    def _expect(self, question: Question) -> None:
+        """What this thread is used to ask after it comes along."""
+        if self._habits is None or len(self._asked) >= Habits.LONGEST:
+            return
+        if not self._asked:
+            for other, (rows, _) in self._habits.after(question).items():
+                if len(other) == 2:
+                    self._ahead_pages[other] = max(FIRST_ROWS, 2 * rows)
+                elif other[0] not in self._known:
+                    self._ahead.append(other[0])
+        self._asked.setdefault(question, 0)
 
     def _ask(self, calls: "tuple[Call, ...]") -> list[PGresult]:
         """To be called with the lock held."""
@@ -252,10 +260,7 @@ class PostgresSnapshot(StampedValues):
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
-        if self._habits is not None and len(self._asked) <= Habits.LONGEST:
-            if not self._asked:
-                self.ahead(self._habits.after(key))
-            self._asked.append(key)
+        self._expect((key,))
         if key in self._known:
             return self._known[key]
         if key in self._ahead:
@@ -268,7 +273,15 @@ class PostgresSnapshot(StampedValues):
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw values of those keys that are there."""
-        return dict(pairs_of(self._run(GET_MANY, byteas(keys)))) if keys else {}
+        if self._habits is None or len(keys) > FEW_KEYS:
+            return dict(pairs_of(self._run(GET_MANY, byteas(keys)))) if keys else {}
+        for key in keys:
+            self._expect((key,))
+        missing = [key for key in keys if key not in self._known]
+        if missing:
+            found = dict(pairs_of(self._run(GET_MANY, byteas(missing))))
+            self._known.update((key, found.get(key)) for key in missing)
+        return {key: raw for key in keys if (raw := self._known[key]) is not None}
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
@@ -277,9 +290,18 @@ class PostgresSnapshot(StampedValues):
     def _pages(self, span: Span, reverse: bool) -> Iterator[list[tuple[bytes, bytes]]]:
         """The same in pages that double in size, so that little is read in vain."""
         statement = PAGE_BACK if reverse else PAGE
-        (low, high), size = span, FIRST_ROWS
+        (low, high), size, question = span, FIRST_ROWS, (span.start, span.end)
+        if not reverse:
+            self._expect(question)
         while low < high:
-            pairs = pairs_of(self._run(statement, low, high, int8(size)))
+            known = None if reverse else self._pages_known.get((low, high))
+            if known is not None:
+                pairs, size = known
+            else:
+                self._ahead_pages.pop((low, high), None)
+                pairs = pairs_of(self._run(statement, low, high, int8(size)))
+            if question in self._asked:
+                self._asked[question] += len(pairs)
             yield pairs
             if len(pairs) < size:
                 return

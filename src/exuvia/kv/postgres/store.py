@@ -30,10 +30,10 @@ from exuvia.kv.postgres.connection import (
     int8,
     read_int8,
 )
+from exuvia.kv.postgres.habits import Habits
 from exuvia.kv.postgres.server import Server, TableUpkeep
 from exuvia.kv.postgres.snapshot import (
     FORKED,
-    Habits,
     PostgresSnapshot,
     SnapshotView,
     pairs_of,
@@ -46,6 +46,7 @@ CLOSED = "the store is closed"
 IDLE_S, QUERY_S = 300.0, 3600.0
 KEEP_EVERY_S = 1.0
 RESTORED_S = 5.0
+HELD_S = 0.5  # a process that lived so long ago is not asked for again
 STALL_S = 1.0
 EXACT_KEYS = 100_000
 BUSY_S = 2.0
@@ -120,6 +121,7 @@ class PostgresStore(TransactionalStore):
             SnapshotUse.SYSTEM: self._system,
             SnapshotUse.CLIENT: self._clients,
             SnapshotUse.SPAN: self._spans,
+            SnapshotUse.LOOK: self._system,
         }
         # whoever has a snapshot may wait for one of these; who has one of these waits for nobody
         self._questions = PgPool(lambda: server.connect("question"), questions, wait_s, of_all)
@@ -129,6 +131,7 @@ class PostgresStore(TransactionalStore):
         self._listener = Listener(server, self._questions, self._counters, clock)
         self._mutex = threading.Lock()
         self._habits = Habits()
+        self._held_at: dict[str, float] = {}
         self._order = 0
         self._views: weakref.WeakSet[PostgresSnapshot] = weakref.WeakSet()
         self._presences: set[HeldPresence] = set()
@@ -161,11 +164,11 @@ class PostgresStore(TransactionalStore):
             self._next_order,
             self._forget,
             self._server.settings.answer_s,
-            self._habits if use == SnapshotUse.SYSTEM else None,
+            self._habits if use in (SnapshotUse.SYSTEM, SnapshotUse.LOOK) else None,
         )
         with self._mutex:
             self._views.add(view)
-        if use != SnapshotUse.CLIENT:
+        if use not in (SnapshotUse.CLIENT, SnapshotUse.LOOK):
             view.begin()
         return view
 
@@ -324,12 +327,20 @@ class PostgresStore(TransactionalStore):
         """Whether a living process has the presence. Where connections have just been lost, others'
         may have been too, and are being made again: then nobody is said to have ended."""
         self._require_open()
-        if time.monotonic() - max(pool.lost_s for pool in self._pools()) < RESTORED_S:
+        now = time.monotonic()
+        if now - max(pool.lost_s for pool in self._pools()) < RESTORED_S:
             return True
-        return is_held(self._questions, self._server, name)
+        if now - self._held_at.get(name, -HELD_S) < HELD_S:
+            return True
+        held = is_held(self._questions, self._server, name)
+        if held:
+            self._held_at[name] = now
+        else:
+            self._held_at.pop(name, None)
+        return held
 
     def _pools(self) -> tuple[PgPool, ...]:
-        return *self._pool_of.values(), self._lockers, self._questions, self._commits
+        return *set(self._pool_of.values()), self._lockers, self._questions, self._commits
 
     def lock_server(self) -> AdvisoryLocks | None:
         """None where the server's advisory locks cannot be relied on."""
