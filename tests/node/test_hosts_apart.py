@@ -1,4 +1,4 @@
-"""A PostgreSQL server and two nodes on three hosts whose links are cut or deaf, and whose
+"""A PostgreSQL server and two nodes on three hosts whose links are cut, deaf or slow, and whose
 clocks differ: nothing acknowledged is lost, every job ends, nobody serves whose lease is
 over, and each situation is shown. Prints how long things took: run it with -s."""
 
@@ -19,6 +19,7 @@ from support.node_processes import end_all, until
 
 LEASE_S = 5.0
 ROWS = 20_000
+FAR_S, LOSS = 0.2, 0.01
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 pytestmark = [pytest.mark.long, pytest.mark.hosts]
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.hosts]
 
 def run(node: HostNode, *statements: str) -> list[tuple[Any, ...]]:
     """The last statement's rows."""
-    with node.connect(autocommit=True, read_timeout=120) as connection:
+    with node.connect(autocommit=True, read_timeout=240) as connection:
         cursor = connection.cursor()
         for statement in statements:
             cursor.execute(statement)
@@ -86,10 +87,11 @@ class Situation:
         self.owner = next(each for each in nodes if each.back_pid() == pid)
         self.other = next(each for each in nodes if each is not self.owner)
 
-    def changing(self, statement: str) -> Future[list[tuple[Any, ...]]]:
-        """By a client of the node that is not the owner's; under way when it returns."""
+    def changing(self, statement: str, rows: int = 1) -> Future[list[tuple[Any, ...]]]:
+        """By a client of the node that is not the owner's; under way when it returns, with at least
+        so many rows done."""
         asked = ThreadPoolExecutor(1).submit(run, self.other, statement)
-        until(lambda: (job := run(self.other, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] > 0)
+        until(lambda: (job := run(self.other, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] >= rows)
         return asked
 
 
@@ -111,8 +113,9 @@ def fill(hosts: Hosts, server: HostServer, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def three_hosts(folder: Path, late: str = "") -> Iterator[Situation]:
-    """`late`: whose clock is an hour ahead."""
+def three_hosts(folder: Path, late: str = "", far: bool = False) -> Iterator[Situation]:
+    """`late`: whose clock is an hour ahead; `far`: both nodes are FAR_S from the server, there and
+    back, and LOSS of the packets is lost."""
     with Hosts("db", "a", "b") as hosts:
         server = HostServer(hosts, "db")
         nodes: list[HostNode] = []
@@ -120,6 +123,7 @@ def three_hosts(folder: Path, late: str = "") -> Iterator[Situation]:
             server.make()
             server.start()
             fill(hosts, server, folder)
+            wires = [hosts.slow(host, "db", FAR_S / 2, LOSS) for host in "ab" if far]
             for host in ("a", "b"):
                 url = (
                     f"postgresql://postgres@{hosts.address('db')}:{server.port}/postgres?schema=far"
@@ -134,6 +138,7 @@ def three_hosts(folder: Path, late: str = "") -> Iterator[Situation]:
                         os.environ.pop(name, None)
                 nodes[-1].wait_ready()
             yield Situation(hosts, server, nodes)
+            assert all(wire.lost for wire in wires)
         finally:
             end_all(nodes)
             server.remove()
@@ -170,10 +175,10 @@ def owner_pid(node: HostNode) -> int:
     return int(found[0][4]) if found else 0
 
 
-def goes_on(accounts: Accounts, within_s: float = 30.0) -> None:
+def goes_on(accounts: Accounts, within_s: float = 30.0, more: int = 20) -> None:
     """Transactions are acknowledged."""
     before = len(accounts.acknowledged)
-    until(lambda: len(accounts.acknowledged) > before + 20, within_s)
+    until(lambda: len(accounts.acknowledged) > before + more, within_s)
 
 
 @pytest.mark.parametrize("statement", [FILL, REWRITE])
@@ -241,3 +246,22 @@ def test_clocks_are_an_hour_apart(tmp_path: Path) -> None:
             goes_on(accounts)
         assert not accounts.codes & {8027, 8028}
         all_is_there(at.other, accounts)
+
+
+def test_the_server_is_200_ms_away_and_packets_are_lost(tmp_path: Path) -> None:
+    """Each step of a change asks some ten things one after another: slow, and it ends."""
+    with three_hosts(tmp_path, far=True) as at:
+        run(at.other, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        with Accounts(at.nodes) as accounts:
+            goes_on(accounts, 180, 3)
+            took = []
+            for statement in ("ALTER TABLE d.a ADD COLUMN c INT DEFAULT 7", FILL):
+                began = time.monotonic()
+                at.changing(statement, rows=0).result(240)
+                took.append(time.monotonic() - began)
+            goes_on(accounts, 180, 3)
+        for node in at.nodes:
+            assert node.get("/readyz")[0] == 200
+            all_is_there(node, accounts)
+        assert run(at.owner, "SELECT DISTINCT c FROM d.a") == [(7,)]
+    print(f"\nADD COLUMN {took[0]:.0f} s, ADD INDEX {took[1]:.0f} s; codes {accounts.codes}")

@@ -198,7 +198,9 @@ class Hosts:
         end = self.within(name, make)
         space = self._prefix + name
         self._there(space, f"ip link set {device} up")
-        self._there(space, f"ip route add {self.address(to)}/32 dev {device} src {self.address(name)}")
+        self._there(
+            space, f"ip route add {self.address(to)}/32 dev {device} src {self.address(name)}"
+        )
         return end
 
     def deafen(self, name: str, to: str) -> None:

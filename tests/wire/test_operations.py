@@ -12,8 +12,9 @@ from support.postgres import free_port, own_server
 
 READY = """
 ready() {
+  local url=http://127.0.0.1:$1/readyz
   for _ in $(seq 600); do
-    python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:$1/readyz')" 2>/dev/null && return
+    python -c "import urllib.request as u; u.urlopen('$url')" 2>/dev/null && return
     sleep 0.1
   done
   return 1

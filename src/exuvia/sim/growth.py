@@ -13,8 +13,8 @@ trips that the step asked for, and whoever waits on a channel that it notified i
     rounds      times that somebody waits for   messages  loops that wait on those channels: each
                 a store behind a network                  looks, and most look in vain
 
-Rounds are those of kv/postgres/snapshot.py: what a snapshot asked for the last time after the same
-first key comes with that key, a scan asks page by page, a presence is a question of its own.
+Rounds are those of kv/postgres/snapshot.py: what a loop asked for before after the same first
+question comes with that (habits.py), a scan asks page by page, a presence is a question of its own.
 
 A catalog of any size costs nothing here: a quiet table's keys are written when one of them is first
 read (`WideCatalog`), and a scan of them reads them all, and is counted.
@@ -64,6 +64,7 @@ from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv import keys
 from exuvia.kv.memory import MemorySnapshot, MemoryStore
 from exuvia.kv.packet import SnapshotUse, Span
+from exuvia.kv.postgres.habits import Habits, Question
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR, JUDGE, LONGEST_S
 from exuvia.node.front import VersionFollower
@@ -93,7 +94,7 @@ NOTICE_ROUNDS = 2
 """From a commit to the woken loop: the word of it, and the counter that is read."""
 CONFLICT_S = 0.002
 FIRST_PAGE, MOST_PAGE = 8, 2048
-MOST_HABIT, MOST_HABITS, MOST_KNOWN = 64, 1024, 256
+MOST_KNOWN = 256
 SETTINGS = PipelineSettings(workers=1, inline_rows=1 << 30)
 IDLE, CHANGES, HELD = PHASES = "idle", "changes", "held"
 
@@ -157,25 +158,22 @@ class StoreUse:
         return found
 
 
-Habit = dict[bytes, list[bytes]]
-
-
 class UseTally:
-    """Uses by purpose. `step` and `habit` are those of the loop that is being stepped."""
+    """Uses by purpose. `step` and `habits` are those of the loop that is being stepped."""
 
     def __init__(self) -> None:
         self.total: defaultdict[str, StoreUse] = defaultdict(StoreUse)
         self.step: defaultdict[str, StoreUse] = defaultdict(StoreUse)
         self.purpose = ""
-        self.habit: Habit = {}
+        self.habits = Habits()
 
     def use(self, purpose: str) -> StoreUse:
         """Where the present step counts for that purpose; "": its own."""
         return self.step[purpose or self.purpose]
 
-    def begin(self, purpose: str, habit: Habit) -> None:
+    def begin(self, purpose: str, habits: Habits) -> None:
         """A loop is stepped."""
-        self.purpose, self.habit = purpose, habit
+        self.purpose, self.habits = purpose, habits
         self.step = defaultdict(StoreUse)
 
     def end(self, purpose: str = "") -> None:
@@ -185,15 +183,17 @@ class UseTally:
 
 
 class CountedSnapshot(MemorySnapshot):
-    """A view whose reads are counted."""
+    """A view whose reads are counted, and the round trips that they are to a server."""
 
-    def __init__(self, store: MemoryStore, sequence: int, use: StoreUse, habit: Habit) -> None:
+    def __init__(self, store: MemoryStore, sequence: int, use: StoreUse, habits: Habits) -> None:
         super().__init__(store, sequence)
         self._use = use
-        self._habit = habit
-        self._asked: list[bytes] = []
+        self._habits = habits
+        self._asked: dict[Question, int] = {}
         self._ahead: set[bytes] = set()
         self._known: set[bytes] = set()
+        self._spans_ahead: dict[Question, int] = {}
+        self._spans_known: dict[Question, int] = {}
         use.snapshots += 1
 
     def ahead(self, keys: Sequence[bytes]) -> None:
@@ -202,14 +202,24 @@ class CountedSnapshot(MemorySnapshot):
     def _round(self) -> None:
         self._use.rounds += 1
         self._known |= self._ahead
+        self._spans_known |= self._spans_ahead
         self._ahead.clear()
+        self._spans_ahead.clear()
+
+    def _expect(self, question: Question) -> None:
+        if len(self._asked) >= Habits.LONGEST:
+            return
+        if not self._asked:
+            for other, (rows, _) in self._habits.after(question).items():
+                if len(other) == 2:
+                    self._spans_ahead[other] = max(FIRST_PAGE, 2 * rows)
+                else:
+                    self._ahead.add(other[0])
+        self._asked.setdefault(question, 0)
 
     def get(self, key: bytes) -> bytes | None:
         self._use.keys += 1
-        if len(self._asked) <= MOST_HABIT:
-            if not self._asked:
-                self.ahead(self._habit.get(key, ()))
-            self._asked.append(key)
+        self._expect((key,))
         if key not in self._known:
             self._round()
             if len(self._known) < MOST_KNOWN:
@@ -217,14 +227,22 @@ class CountedSnapshot(MemorySnapshot):
         return super().get(key)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        if keys:
-            self._use.keys += len(keys)
+        self._use.keys += len(keys)
+        for key in keys:
+            self._expect((key,))
+        if not self._known.issuperset(keys):
             self._round()
+            self._known.update(keys)
         return super().get_many(keys)
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        left, size = 0, FIRST_PAGE
+        left, size, question = 0, FIRST_PAGE, (span.start, span.end)
+        if not reverse:
+            self._expect(question)
+            left = self._spans_known.get(question, 0)
         for pair in super().scan(span, reverse):
+            if question in self._asked:
+                self._asked[question] += 1
             if not left:
                 self._round()
                 left, size = size, min(2 * size, MOST_PAGE)
@@ -236,9 +254,7 @@ class CountedSnapshot(MemorySnapshot):
 
     def close(self) -> None:
         if self.is_open and len(self._asked) > 1:
-            if len(self._habit) >= MOST_HABITS:
-                self._habit.clear()
-            self._habit[self._asked[0]] = list(dict.fromkeys(self._asked[1:]))
+            self._habits.keep(self._asked)
         super().close()
 
 
@@ -260,7 +276,7 @@ class CountedStore(NodeStore):
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> CountedSnapshot:
         view = self._memory.snapshot(use)
         own = self._tally.use(self._purpose)
-        return CountedSnapshot(self._memory, view.sequence, own, self._tally.habit)
+        return CountedSnapshot(self._memory, view.sequence, own, self._tally.habits)
 
     def held(self, name: str) -> bool:
         self._tally.use(self._purpose).rounds += 1
@@ -381,7 +397,7 @@ class ScheduledLoop:
         self.longest_s = longest_s if loop.channel else math.inf
         self.purpose = PURPOSES.get(type(loop).__name__, OTHERS)
         self.wakes: list[float] = []
-        self.habit: Habit = {}
+        self.habits = Habits()
 
 
 class SimulatedFront(NamedTuple):
@@ -435,7 +451,7 @@ class GrowingCluster:
         self._nodes = nodes
         self._round_s = round_s
         self._tally = UseTally()
-        self._tally.begin(OTHERS, {})
+        self._tally.begin(OTHERS, Habits())
         self._due: list[tuple[float, int, ScheduledLoop]] = []
         self._numbers = count()
         self._waiting: defaultdict[str, dict[int, ScheduledLoop]] = defaultdict(dict)
@@ -554,7 +570,7 @@ class GrowingCluster:
         while loop.wakes and loop.wakes[0] <= began:
             heapq.heappop(loop.wakes)
         tally = self._tally
-        tally.begin(loop.purpose, loop.habit)
+        tally.begin(loop.purpose, loop.habits)
         try:
             pause_s = loop.loop.step(began)
         except Conflict:
