@@ -267,7 +267,7 @@ class Front:
         session.enter_as(login.account)
         if login.capabilities & INTERACTIVE:
             session.settings.put("wait_timeout", session.variable("interactive_timeout"))
-        if session.variable("require_secure_transport") == "ON" and not login.secure:
+        if session.settings.at_start("require_secure_transport") == "ON" and not login.secure:
             raise ErrSecureTransportRequired()
         if login.database:
             session.execute(f"USE {quoted(login.database)}")

@@ -470,7 +470,7 @@ class Session:
         if account is None or accounts is None:
             return
         roles = accounts.book.roles
-        everyone = self.settings.get("activate_all_roles_on_login") == "ON"
+        everyone = self.settings.at_start("activate_all_roles_on_login") == "ON"
         choose = roles.granted if everyone else roles.defaults_of
         self.active_roles = choose(account[:2])
 

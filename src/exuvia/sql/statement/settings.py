@@ -35,7 +35,7 @@ class SessionSettings:
             self._texts = variables.all_globals(txn)
         self._flavours: dict[str, str] = {}
         self.autocommit = True
-        self.metadata_lock = True
+        self.metadata_lock = self.at_start("tidb_enable_metadata_lock") == "ON"
         self.pessimistic = True
         self.lock_wait_s = 50.0
         self.isolation = ""
@@ -48,7 +48,6 @@ class SessionSettings:
 
     def _refresh(self) -> None:
         self.autocommit = self.get("autocommit") == "ON"
-        self.metadata_lock = self.get("tidb_enable_metadata_lock") == "ON"
         self.pessimistic = self.get("tidb_txn_mode") == "pessimistic"
         self.isolation = self.get(ISOLATION)
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
@@ -69,6 +68,11 @@ class SessionSettings:
             return self.read_global(found.name)
         text = self._texts.get(found.name)
         return found.default if text is None else text
+
+    def at_start(self, name: str) -> str:
+        """The global value when the session began, without another look at the store."""
+        text = self._texts.get(name)
+        return variables.VARIABLES[name].default if text is None else text
 
     def flavour(self, database: str) -> str:
         """What plans depend on besides their shape, as one text."""
