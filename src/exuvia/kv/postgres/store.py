@@ -322,10 +322,12 @@ class PostgresStore(TransactionalStore):
     def _let_go(self, presence: HeldPresence) -> None:
         with self._mutex:
             self._presences.discard(presence)
+        self._held_at.pop(presence.name, None)
 
     def held(self, name: str) -> bool:
-        """Whether a living process has the presence. Where connections have just been lost, others'
-        may have been too, and are being made again: then nobody is said to have ended."""
+        """Whether a living process has the presence; another's end is seen HELD_S late. Where
+        connections have just been lost, others' may have been too, and are being made again: then
+        nobody is said to have ended."""
         self._require_open()
         now = time.monotonic()
         if now - max(pool.lost_s for pool in self._pools()) < RESTORED_S:
