@@ -315,13 +315,31 @@ def test_an_old_primary_that_comes_back_serves_nobody() -> None:
 def test_a_password_in_the_url_is_refused_and_never_shown() -> None:
     for url in (
         "postgresql://me:planted@127.0.0.1:1/db",
+        "postgres://me:planted@127.0.0.1:1/db",
         "postgresql://me@127.0.0.1:1/db?password=planted",
+        "postgresql://me:a/planted?@127.0.0.1:1,127.0.0.1:2/db",  # not encoded, as it should be
+        "postgresql://me:1@planted@127.0.0.1:1/db",
+        "postgresql://me@127.0.0.1:1/db?pass%77ord=planted",
     ):
         with pytest.raises(Unavailable) as told:
             open_store(url)
         assert "planted" not in str(told.value)
         assert "planted" not in shown(url)
         assert "password file" in str(told.value)
+    for url in ("pg://me:planted@h/db", "host=h password=planted", "mysql://me:planted@h"):
+        with pytest.raises(Unavailable, match="no store at") as told:
+            open_store(url)
+        assert "planted" not in str(told.value)
+    for url in ("postgresql://a:1,b:2/db?options=a@b", "postgresql://me@a:1/db", "postgresql:///d"):
+        assert shown(url) == url
+
+
+def test_what_the_url_leaves_out_is_libpqs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", str(shared_server().port))
+    monkeypatch.setenv("PGUSER", "postgres")
+    with closing(open_store("postgresql:///postgres?schema=left_out")) as store:
+        put(store, b"m", b"")
 
 
 def test_what_is_wrong_is_said(url: str) -> None:

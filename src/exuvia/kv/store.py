@@ -287,15 +287,22 @@ def open_store(url: str, clock: Clock | None = None, stall_s: float | None = Non
             ) from error
         return PostgresStore(url, clock or SystemClock())
     raise Unavailable(
-        f"no store at {url!r}: give lmdb:///path, postgresql://user@host/database or memory:"
+        f"no store at {_quoted(url)}: give lmdb:///path, postgresql://user@host/database or memory:"
     )
+
+
+def _quoted(url: str) -> str:
+    """Of an unknown scheme, a mistyped postgresql:// among them."""
+    from exuvia.kv.postgres.settings import shown
+
+    return repr(shown(url))
 
 
 def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
     """Folder and settings of an embedded store. Raises Unavailable for another URL."""
     parts = urlsplit(url)
     if parts.scheme != "lmdb" or parts.netloc or not parts.path.strip("/"):
-        raise Unavailable(f"no embedded store at {url!r}: give lmdb:///path")
+        raise Unavailable(f"no embedded store at {_quoted(url)}: give lmdb:///path")
     from exuvia.kv.lmdb.environment import from_query
 
     return unquote(parts.path), from_query(parts.query)

@@ -7,12 +7,15 @@ every host the password file is libpq's own place for it.
 
 import re
 from dataclasses import dataclass, fields
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from exuvia.base.errors import Unavailable
 
 SCHEMES = ("postgresql", "postgres")
 _SECRET = ("password", "sslpassword", "oauth_client_secret")
+_PASSWORD = re.compile(r"(?<=://)([^/:@?]*):(?!\d*[,/?]).*@")
+"""Between user and host, with whatever in it should have been encoded; no port of a host."""
+_NAMED = re.compile(rf"\b({'|'.join(_SECRET)})=[^&\s]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -34,26 +37,28 @@ class PostgresSettings:
 
 
 def shown(url: str) -> str:
-    """The URL as it may be shown to anybody."""
+    """What was given as a URL, as it may be shown to anybody."""
+    url = _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1@", url))
     parts = urlsplit(url)
-    if "@" in parts.netloc:
-        user, at, host = parts.netloc.rpartition("@")
-        parts = parts._replace(netloc=user.split(":")[0] + at + host)
     query = [
         (name, "***" if name in _SECRET else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     if any(value == "***" for _, value in query):
         parts = parts._replace(query=urlencode(query, quote_via=quote, safe="*/"))
-    return urlunsplit(parts)
+    return _joined(parts) if "://" in url else url
+
+
+def _joined(parts: SplitResult) -> str:
+    """urlunsplit leaves an empty host's slashes out, and libpq takes no URL without them."""
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if parts.query else ''}{parts.query}"
 
 
 def parse(url: str) -> tuple[str, PostgresSettings]:
     """The URL as libpq is given it, and the settings. Raises Unavailable for one that is wrong."""
     parts = urlsplit(url)
-    user = parts.netloc.rpartition("@")[0]
     query = parse_qsl(parts.query, keep_blank_values=True)
-    if ":" in user or any(name in _SECRET for name, _ in query):
+    if _PASSWORD.search(url) or any(name in _SECRET for name, _ in query):
         raise Unavailable(
             f"the URL {shown(url)} has a password: put it into libpq's password file (.pgpass) or "
             "service file on each host"
@@ -76,7 +81,7 @@ def parse(url: str) -> tuple[str, PostgresSettings]:
         raise Unavailable(f"no name of a schema: {settings.schema!r}")
     if settings.connections < LEAST_CONNECTIONS:
         raise Unavailable(f"a process needs {LEAST_CONNECTIONS} connections at least")
-    return urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote, safe="/,"))), settings
+    return _joined(parts._replace(query=urlencode(rest, quote_via=quote, safe="/,"))), settings
 
 
 LEAST_CONNECTIONS = 8
