@@ -11,9 +11,10 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.kv.memory import MemoryStore
-from exuvia.stats import cache, meta, priority
+from exuvia.stats import cache, meta, priority, records
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta, Deltas, Meta
+from exuvia.stats.records import Statistics
 from support.stats_owners import Place
 from support.tables import bootstrapped
 
@@ -213,3 +214,16 @@ def test_law_2_a_fenced_front_adds_nothing():
         deltas.step(0.0)
     txn = store.begin()
     assert meta.get(txn, 71) is None
+
+
+def test_statistics_are_written_on_a_store_whose_numbers_are_large() -> None:
+    """As after it came to another server: each such move adds 2 ** 48. The rows of before stay."""
+    store = filled()
+    for version in (7, 8, 1 << 48, 3 << 48):
+        txn = store.begin()
+        found = [Statistics(version, False, 1, 5, top=((b"x", version),))]
+        records.write(txn, found, version)
+        txn.commit()
+    txn = store.begin()
+    for version in (7, 8, 1 << 48, 3 << 48):
+        assert [each.top for each in records.read(txn, version)] == [((b"x", version),)]

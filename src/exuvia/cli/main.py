@@ -4,6 +4,7 @@
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
     exuvia demo     the whole story in two minutes    exuvia sim        clusters by seed, by size
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
+    exuvia backup | verify-backup | restore           a store on LMDB as of one commit
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -179,6 +180,45 @@ def store_compact(
     from exuvia.cli.store import compact
 
     compact(store, to, swap, yes)
+
+
+@app.command()
+def backup(
+    store: StoreOption,
+    to: Annotated[str, typer.Option("--to", help="A folder that is empty, or not there yet.")],
+    physical: Annotated[bool, typer.Option("--physical", help="Copy the store's file.")] = False,
+) -> None:
+    """Copy all that is committed now, beside running nodes (LMDB)."""
+    from exuvia.cli.backup import backup
+
+    backup(store, to, physical)
+
+
+@app.command("verify-backup")
+def verify_backup(
+    folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
+    scratch: Annotated[
+        str, typer.Option(help="A folder with room for a copy; beside the backup without.")
+    ] = "",
+) -> None:
+    """Read a backup, make a store of it for a while, and compare each table with its indexes."""
+    from exuvia.cli.backup import verify
+
+    verify(folder, scratch)
+
+
+@app.command()
+def restore(
+    folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
+    store: StoreOption,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare tables with their indexes.")
+    ] = True,
+) -> None:
+    """Make a new store of a backup. Jobs that were under way go on when a node serves it."""
+    from exuvia.cli.backup import restore
+
+    restore(folder, store, check)
 
 
 @app.command()

@@ -26,7 +26,7 @@
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
     m/analyze/{n}           an analysis asked of the owner of statistics; cluster/questions.py
     m/analyzequeue/{n}      the auto-analyze queue likewise
-    m/freshstats            last version of statistics of values; stats/records.py
+    m/freshstats[/handle]   last version (handle) of statistics of values; stats/records.py
     m/indexstats/{table}{index}   a fill made its statistics; stats/ddl_handler.py
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/ddl_handler.py
     m/handler/{id}          why a handler of the notifier stands still

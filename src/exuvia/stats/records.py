@@ -4,7 +4,8 @@
                                      partitioned table as a whole
     version                          of stats_meta, when it was written: who keeps a copy compares
 
-Their rows have hidden handles: the version that the writing transaction drew, and a number in it.
+Their rows have hidden handles, counted: a version times what a transaction may write is too large a
+number where the store has come to another server (REPLACED of kv/postgres/server.py).
 `cm_sketch` holds what merges partitions: some of the hashes of different values
 (pipeline/kernels/summary.py).
 
@@ -32,9 +33,9 @@ from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
 HISTOGRAMS, BUCKETS, TOP_N = "stats_histograms", "stats_buckets", "stats_top_n"
-_MOST_ROWS = 20  # bits: rows of one transaction
 _STATS_VERSION = 2
 _LAST = keys.meta("freshstats")
+_LAST_HANDLE = keys.meta("freshstats", "handle")
 
 
 class StoredBucket(NamedTuple):
@@ -65,20 +66,30 @@ class Statistics(NamedTuple):
 
 
 class Handles:
-    """Handles for the rows one transaction writes."""
+    """Handles for the rows one transaction writes; `keep` says how many were taken."""
 
-    def __init__(self, version: int) -> None:
-        self._next = version << _MOST_ROWS
+    def __init__(self, txn: Transaction, version: int) -> None:
+        self._txn = txn
+        last = txn.get(_LAST_HANDLE)
+        self._last = _after_versions(version) if last is None else keys.read_number(last)
 
     def take(self) -> bytes:
-        self._next += 1
-        return keys.i64(self._next)
+        self._last += 1
+        return keys.i64(self._last)
+
+    def keep(self) -> None:
+        self._txn.put(_LAST_HANDLE, keys.number(self._last))
+
+
+def _after_versions(version: int) -> int:
+    """Above all handles of before the counter: a version, and 20 bits for a number in it."""
+    return min(version << 20, 1 << 62)
 
 
 def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
     """Put statistics, in place of what stands there. `version`: drawn by `txn`."""
     txn.put(_LAST, keys.number(version))
-    handles = Handles(version)
+    handles = Handles(txn, version)
     histograms, buckets, top_n = (planned(txn, name) for name in (HISTOGRAMS, BUCKETS, TOP_N))
     for each in found:
         place = each.table_id, int(each.is_index), each.hist_id
@@ -104,6 +115,7 @@ def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
             writer.announce(txn, table, rows)
             for line, handle in rows:
                 writer.insert(txn, table, line, handle)
+    handles.keep()
 
 
 def last_version(txn: Transaction) -> int:

@@ -51,7 +51,7 @@ def copy(opened: lmdb.Environment, folder: str) -> int:
         raise Unavailable(f"{folder} is not empty: a copy needs a folder of its own")
     path = os.path.join(folder, "data.mdb")
     _write_copy(opened, path)
-    _sync_folder(folder)
+    sync_folder(folder)
     return os.path.getsize(path)
 
 
@@ -64,7 +64,7 @@ def _write_copy(opened: lmdb.Environment, path: str) -> None:
         os.close(file)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
@@ -179,7 +179,7 @@ class Swap:
             self._at("all have closed")
             os.replace(self._draft, environment.data_path)
             self._at("renamed")
-            _sync_folder(environment.path)
+            sync_folder(environment.path)
         finally:
             environment.swap.end()
         self._at("over")

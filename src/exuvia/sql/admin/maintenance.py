@@ -27,6 +27,7 @@ from exuvia.cluster import member, owner
 from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg
 from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
 from exuvia.pipeline.reorg import TableRule
 from exuvia.sql.nodes import (
     AdminCheckIndex,
@@ -97,14 +98,22 @@ def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result
     """ADMIN CHECK TABLE: every public index of each, then every foreign key it has. Raises 8223,
     1452, 1146."""
     for name in node.tables:
-        table = existing_table(session, name)
-        for index in table.info.indexes:
-            if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
-                _check(session, table, index)
-        for key in table.info.foreign_keys:
-            if key.state == SchemaState.PUBLIC and key.version:
-                _check_key(session, table, key)
+        check_whole_table(session.services.store, existing_table(session, name), _is_fast(session))
     return Result()
+
+
+def check_whole_table(store: Store, table: Table, fast: bool = True) -> int:
+    """How many indexes and foreign keys were looked at. Raises 8223, 1452."""
+    checked = 0
+    for index in table.info.indexes:
+        if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
+            _check(store, table, index, fast)
+            checked += 1
+    for key in table.info.foreign_keys:
+        if key.state == SchemaState.PUBLIC and key.version:
+            _check_key(store, table, key)
+            checked += 1
+    return checked
 
 
 def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str) -> Result:
@@ -116,7 +125,7 @@ def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str)
     if index is None or index.state != SchemaState.PUBLIC:
         raise ErrKeyDoesNotExist(node.index, table.info.name.O)
     if not index.exuvia_clustered:
-        _check(session, table, index)
+        _check(session.services.store, table, index, _is_fast(session))
     return Result()
 
 
@@ -130,7 +139,7 @@ def existing_table(session: SessionApi, name: TableName) -> Table:
         return session.services.schemas.table(txn, database, name.name)
 
 
-def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
+def _check_key(store: Store, table: Table, key: FkInfo) -> None:
     """Raises 1452. A key that is gone by now promises nothing."""
     from exuvia.pipeline.verify.compare import (
         check_rule,  # brings pyarrow: only for who asks for it
@@ -139,24 +148,27 @@ def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
 
     plan = TableRule("foreign key", key.exuvia_link)
     named = f"{judge.__module__}:{judge.__name__}"
-    error = check_rule(session.services.store, table, plan, named)
-    if error is not None and _still_holds(session, table, key):
+    error = check_rule(store, table, plan, named)
+    if error is not None and _still_holds(store, table, key):
         raise error
 
 
-def _still_holds(session: SessionApi, table: Table, key: FkInfo) -> bool:
-    with session.services.store.read() as txn:
+def _still_holds(store: Store, table: Table, key: FkInfo) -> bool:
+    with store.read() as txn:
         info = meta.get_table(txn, table.info.id)
         return info is not None and key_linked(info, key.exuvia_link) is not None
 
 
-def _check(session: SessionApi, table: Table, index: IndexInfo) -> None:
+def _is_fast(session: SessionApi) -> bool:
+    return session.variable("tidb_enable_fast_table_check") == "ON"
+
+
+def _check(store: Store, table: Table, index: IndexInfo, fast: bool) -> None:
     from exuvia.pipeline.verify.compare import (
         check_index,  # brings pyarrow: only for who asks for it
     )
 
-    fast = session.variable("tidb_enable_fast_table_check") == "ON"
-    report = check_index(session.services.store, table, index, "fast" if fast else "slow")
+    report = check_index(store, table, index, "fast" if fast else "slow")
     if report.faults:
         raise report.faults[0].refusal(table.info.name.O)
 

@@ -1,0 +1,126 @@
+"""A backup of a store on LMDB: its file as of one commit, and a record that says so.
+
+    FOLDER/data.mdb      a copy without free pages, made while the store is used (see compact.copy)
+    FOLDER/backup.json   written last: a folder without it holds no backup
+
+The copy is one snapshot of everything: rows, entries, schema, jobs with their checkpoints. So it
+has one schema version whatever changes meanwhile, and the store that is made of it goes on with the
+jobs that were under way. Its members' processes are not there any more: whoever opens it sees that
+they have ended. While the copy is written the file keeps what commits replace (see pages).
+"""
+
+import hashlib
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import lmdb
+import msgspec
+
+from exuvia.base.errors import Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb import compact
+from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
+from exuvia.kv.packet import STAMP_BYTES
+
+FORMAT = 1
+RECORD, DATA, DRAFT = "backup.json", "data.mdb", "data.mdb.restored"
+PIECE_BYTES = 4 << 20
+
+
+class BackupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """`digest`: BLAKE2b-256 of data.mdb, hexadecimal. `made_at`: UTC, ISO 8601."""
+
+    format: int
+    program: str
+    made_at: str
+    schema_version: int
+    sequence: int
+    entries: int
+    bytes: int
+    digest: str
+
+
+def make(environment: Environment, folder: str, program: str) -> BackupRecord:
+    """Into an empty folder, or one that is not there. Raises Unavailable; OSError where the disk is
+    full, and then the folder is empty again."""
+    path = os.path.join(folder, DATA)
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        size = compact.copy(environment.lmdb, folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+    except lmdb.Error as error:
+        with suppress(OSError):
+            os.unlink(path)
+        raise Unavailable(f"the copy was not made: {error}") from error
+    with lmdb.open(path, subdir=False, readonly=True, lock=False) as copied, copied.begin() as txn:
+        sequence = int.from_bytes(txn.get(SEQUENCE_KEY) or b"", "little")
+        version = k.read_number((txn.get(k.VERSION) or b"")[STAMP_BYTES:] or None)
+        entries = txn.stat()["entries"]
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, _hash).hexdigest()
+    record = BackupRecord(FORMAT, program, began, version, sequence, entries, size, digest)
+    with open(os.path.join(folder, RECORD), "xb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    compact.sync_folder(folder)
+    return record
+
+
+def read(folder: str) -> BackupRecord:
+    """What the folder says it holds. Raises Unavailable."""
+    try:
+        with open(os.path.join(folder, RECORD), "rb") as file:
+            record = msgspec.json.decode(file.read(), type=BackupRecord)
+    except FileNotFoundError:
+        raise Unavailable(
+            f"{folder} holds no backup: {RECORD}, which is written last, is not there"
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"{folder}/{RECORD} cannot be read: {error}") from error
+    if record.format > FORMAT:
+        raise Unavailable(
+            f"{folder} was made by {record.program}, in a form (format {record.format}) that this "
+            "program does not know"
+        )
+    return record
+
+
+def restore(folder: str, path: str) -> BackupRecord:
+    """A store at `path`, an empty folder or none. Raises Unavailable where the backup is not what
+    was made, and then no store is there."""
+    record = read(folder)
+    os.makedirs(path, exist_ok=True)
+    if os.listdir(path):
+        raise Unavailable(f"{path} is not empty: a store is restored into a folder of its own")
+    draft = os.path.join(path, DRAFT)
+    digest = _hash()
+    try:
+        with open(os.path.join(folder, DATA), "rb") as source, open(draft, "xb") as target:
+            while piece := source.read(PIECE_BYTES):
+                digest.update(piece)
+                target.write(piece)
+            target.flush()
+            os.fsync(target.fileno())
+        size = os.path.getsize(draft)
+        if size != record.bytes or digest.hexdigest() != record.digest:
+            raise Unavailable(
+                f"{folder}/{DATA} is damaged: {size:,} bytes, {digest.hexdigest()[:16]}...; "
+                f"written were {record.bytes:,}, {record.digest[:16]}..."
+            )
+        os.rename(draft, os.path.join(path, DATA))
+    except FileNotFoundError:
+        raise Unavailable(f"{folder}/{DATA} is not there") from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+    compact.sync_folder(path)
+    return record
+
+
+def _hash() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=32)
