@@ -10,9 +10,16 @@
     fetchsize       rows of one Arrow batch                     10,000
     feed      "ddl": schema changes instead of a table          batch or stream
     startingPosition   where the feed begins                    0: as far as it goes back
+    moment    what `one_moment` gives
 
 Every partition reads a snapshot of its own, taken when its task begins: a table that is written
-meanwhile is read at slightly different moments. A table whose definition changes meanwhile ends
+meanwhile is read at slightly different moments. Where that matters, or several tables have to fit:
+
+    from pyspark_exuvia.moment import one_moment
+    with one_moment(URL) as moment:
+        spark.read.format("exuvia").options(**moment).option("dbtable", "shop.orders").load()...
+
+A table whose definition changes meanwhile ends
 the read with an error. This module is imported whenever Spark looks for a source: it must be light.
 """
 

@@ -7,11 +7,13 @@ BINARY, BLOB         binary                                     TIME            
 DATE                 date, NULL for a zero date                 DATETIME         timestamp_ntz,
 TIMESTAMP            timestamp                                                   likewise NULL
 
-A process opens the store of a URL once, and never uses one that was opened before a fork.
+A process opens the store of a URL once, and never uses one that was opened before a fork. Of a
+moment (moment.py) rows and definitions are what the exporter's snapshot or the copy has.
 """
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from exuvia.base.errors import Unavailable
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
@@ -29,9 +32,11 @@ from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import Span
-from exuvia.kv.store import Store, open_store
+from exuvia.kv.packet import Snapshot, Span
+from exuvia.kv.store import Store, lmdb_place, open_store
+from exuvia.kv.transaction import ManagedTransaction
 from exuvia.node.assemble import EVALUATOR
+from pyspark_exuvia.moment import COPY
 
 _stores: dict[tuple[str, int], Store] = {}
 
@@ -43,8 +48,43 @@ def store_of(options: Mapping[str, str]) -> Store:
         raise ValueError('.option("url", "lmdb:///folder") is missing')
     key = (url, os.getpid())
     if key not in _stores:
+        if url.startswith("lmdb:"):
+            _require_there(url, "there is no store at")
         _stores[key] = open_store(url)
     return _stores[key]
+
+
+def _require_there(url: str, why: str) -> None:
+    """Or an empty one would be made. Raises Unavailable."""
+    path, _ = lmdb_place(url)
+    if not os.path.exists(os.path.join(path, "data.mdb")):
+        raise Unavailable(f"{why} {path}")
+
+
+@contextmanager
+def opened(options: Mapping[str, str]) -> Iterator[Store]:
+    """The store that the options name: this process's own, or one of a copy that goes again."""
+    if options.get("moment") != COPY:
+        yield store_of(options)
+        return
+    _require_there(options["url"], "the moment has ended: its copy is gone from")
+    store = open_store(options["url"])
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def view_of(store: Store, options: Mapping[str, str]) -> Snapshot:
+    """Of now, or of the moment that the options name. Raises Unavailable when that has ended."""
+    moment = options.get("moment", COPY)
+    if moment == COPY:
+        return store.snapshot()
+    from exuvia.kv.postgres.store import PostgresStore
+
+    if not isinstance(store, PostgresStore):
+        raise ValueError(f'.option("moment", "{moment}") is for a store on PostgreSQL')
+    return store.at_moment(moment)
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -139,7 +179,9 @@ class Choice(NamedTuple):
 def schema(options: Mapping[str, str]) -> StructType:
     """The table's columns as Spark types. Raises what `chosen` raises."""
     found = StructType()
-    for column in chosen(store_of(options), options).columns:
+    with opened(options) as store:
+        columns = chosen(store, options).columns
+    for column in columns:
         found.add(column.name.O, spark_type(column.type), not column.not_null)
     return found
 
@@ -151,7 +193,7 @@ def chosen(store: Store, options: Mapping[str, str]) -> Choice:
     database, _, name = options.get("dbtable", "").partition(".")
     if not name:
         raise ValueError('.option("dbtable", "database.table") is missing')
-    with store.read() as txn:
+    with ManagedTransaction(store, view_of(store, options)) as txn:
         table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
     wanted = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
     names = wanted or [column.name.O for column in table.columns]
@@ -170,7 +212,10 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Spans of about equal size; those of every partition of a partitioned table."""
-        store = store_of(self._options)
+        with opened(self._options) as store:
+            return self._cut(store)
+
+    def _cut(self, store: Store) -> list[InputPartition]:
         table = chosen(store, self._options).table
         partition = table.info.partition
         cut = [] if partition is None else [table.part(each.id) for each in partition.definitions]
@@ -183,19 +228,25 @@ class TableReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one span, in a snapshot of its own."""
-        store = store_of(self._options)
-        choice = chosen(store, self._options)
+        """The rows of one span, in a snapshot of its own, or of the moment."""
         rows = int(self._options.get("fetchsize", FETCH_ROWS))
-        view = store.snapshot()
-        try:
-            for keys, raws in view.chunks(Span(*partition.value), rows):
-                decoded = row_batch.decode(choice.table, keys, raws, view.skip, choice.positions)
-                arrays = [spark_array(decoded.column(each)) for each in choice.positions]
-                fields = [
-                    pa.field(column.name.O, array.type, not column.not_null)
-                    for column, array in zip(choice.columns, arrays, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        finally:
-            view.close()
+        with opened(self._options) as store:
+            choice = chosen(store, self._options)
+            view = view_of(store, self._options)
+            try:
+                for keys, raws in view.chunks(Span(*partition.value), rows):
+                    yield _batch(
+                        choice,
+                        row_batch.decode(choice.table, keys, raws, view.skip, choice.positions),
+                    )
+            finally:
+                view.close()
+
+
+def _batch(choice: Choice, decoded: row_batch.Columns) -> pa.RecordBatch:
+    arrays = [spark_array(decoded.column(each)) for each in choice.positions]
+    fields = [
+        pa.field(column.name.O, array.type, not column.not_null)
+        for column, array in zip(choice.columns, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -85,6 +85,12 @@ def test_what_is_not_there_is_said(spark_store, session):
             load(spark_store, **options).collect()
 
 
+def test_a_store_that_is_not_there_is_not_made(spark_store, tmp_path):
+    with pytest.raises(Exception, match="there is no store at"):
+        load(spark_store, url=f"lmdb://{tmp_path}/typo", dbtable="shop.big")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_feed_once_and_as_a_stream_that_goes_on_where_it_stopped(
     spark_store, session, tmp_path
 ):

@@ -9,6 +9,7 @@ Each question is a round trip, so what is sure to be asked comes with what is as
 were announced (`ahead`), and what the same thread asked for after the same first question before
 (habits.py): a loop looks at the same keys and spans again and again."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,7 @@ PAGE_ROWS, MOST_PAGE_ROWS, PAGE_BYTES = 1024, 10_000, 4 << 20
 CLOSED = "the snapshot is closed"
 
 BEGIN = Query(b"begin_read", b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+EXPORT = Query(b"export", b"SELECT pg_export_snapshot()")
 SEEN = Query(b"seen", b"SELECT pg_current_snapshot()::text::bytea")
 GET = Query(b"get", b"SELECT v FROM kv WHERE k = $1", (BYTEA,))
 GET_MANY = Query(b"get_many", b"SELECT k, v FROM kv WHERE k = ANY ($1)", (BYTEAS,))
@@ -106,9 +108,22 @@ def pairs_of(result: PGresult) -> list[Pair]:
     return [(value(n, 0) or b"", value(n, 1) or b"") for n in range(result.ntuples)]
 
 
+_MOMENT = re.compile(r"[0-9A-F]+-[0-9A-F]+-[0-9]+")
+
+
+def moment_calls(name: str) -> list[Call]:
+    """What makes a transaction that has just begun see what the exporter sees. The server takes no
+    parameter there. Raises Unavailable for what is no name."""
+    if not name:
+        return []
+    if not _MOMENT.fullmatch(name):
+        raise Unavailable(f"no name of a moment: {name!r}")
+    return [(Query(b"moment " + name.encode(), f"SET TRANSACTION SNAPSHOT '{name}'".encode()), ())]
+
+
 class PostgresSnapshot(StampedValues):
     """See kv/packet.py's Snapshot. `next_order` gives the number of one that sees more than all
-    before; `habits` None: it is read as no other."""
+    before; `habits` None: it is read as no other; `moment`: what another has exported."""
 
     MOST_KNOWN = 256
 
@@ -131,6 +146,7 @@ class PostgresSnapshot(StampedValues):
         "_pages_known",
         "_pool",
         "_seen",
+        "_start",
         "_used_s",
         "_why",
     )
@@ -143,8 +159,10 @@ class PostgresSnapshot(StampedValues):
         forget: Callable[["PostgresSnapshot"], None],
         answer_s: float,
         habits: Habits | None = None,
+        moment: str = "",
     ) -> None:
         self._pool = pool
+        self._start: tuple[Call, ...] = ((BEGIN, ()), *moment_calls(moment))
         self._habits = habits
         self._asked: dict[Question, int] = {}
         self._base = base
@@ -190,6 +208,12 @@ class PostgresSnapshot(StampedValues):
         """Begin it now, if it has not."""
         with self._lock:
             self._ask(())
+
+    def export(self) -> str:
+        """The name under which others see the same (`moment`), as long as this one is open; it is
+        in use until then."""
+        self.in_use(True)
+        return (self._run(EXPORT).get_value(0, 0) or b"").decode()
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -243,7 +267,7 @@ class PostgresSnapshot(StampedValues):
         while True:
             connection = self._pool.take()
             try:
-                found = connection.run(((BEGIN, ()), (SEEN, ()), *calls), self._answer_s)
+                found = connection.run((*self._start, (SEEN, ()), *calls), self._answer_s)
                 break
             except BaseException as error:
                 attempt += 1

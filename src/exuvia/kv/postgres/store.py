@@ -23,6 +23,7 @@ from exuvia.kv.postgres.connection import (
     BYTEA,
     BYTEAS,
     INT8,
+    Declined,
     Lost,
     PgPool,
     Query,
@@ -170,6 +171,29 @@ class PostgresStore(TransactionalStore):
             self._views.add(view)
         if use not in (SnapshotUse.CLIENT, SnapshotUse.LOOK):
             view.begin()
+        return view
+
+    def at_moment(self, name: str) -> PostgresSnapshot:
+        """What a snapshot sees that some process has exported (PostgresSnapshot.export) and holds
+        open. Raises Unavailable where nobody does any more."""
+        self._require_open()
+        view = PostgresSnapshot(
+            self._spans,
+            self._base,
+            self._next_order,
+            self._forget,
+            self._server.settings.answer_s,
+            moment=name,
+        )
+        try:
+            view.begin()
+        except Declined as error:
+            raise Unavailable(
+                f"the moment {name} has ended: who held it has ended, or held it for as long as it "
+                f"may ({error})"
+            ) from error
+        with self._mutex:
+            self._views.add(view)
         return view
 
     def _next_order(self) -> int:
