@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from urllib.parse import quote
 
 from exuvia.base.errors import Unavailable
 from exuvia.kv.store import lmdb_place, open_store
@@ -27,7 +28,7 @@ def one_moment(url: str, max_s: float = MOST_S, folder: str = "") -> Iterator[Ma
     beside it. Raises Unavailable."""
     if url.startswith("lmdb:"):
         with _copied(url, folder) as copy:
-            yield {"url": f"lmdb://{copy}?sync=0", "moment": COPY}
+            yield {"url": f"lmdb://{quote(copy)}?sync=0", "moment": COPY}
         return
     from exuvia.kv.postgres.store import PostgresStore
 

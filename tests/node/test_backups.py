@@ -82,7 +82,7 @@ def filled(node: NodeProcess) -> None:
 
 
 def test_a_backup_beside_writers_and_changes_is_one_moment_and_goes_on(tmp_path: Path) -> None:
-    made, new = str(tmp_path / "backup"), f"lmdb://{tmp_path}/new"
+    made, new = str(tmp_path / "what? 100%" / "backup"), f"lmdb://{tmp_path}/new"
     with running_nodes(tmp_path) as (node,):
         filled(node)
         with transfers(node) as acknowledged:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import typer
 
@@ -74,7 +75,7 @@ def verify(folder: str, scratch: str) -> None:
         with tempfile.TemporaryDirectory(prefix="exuvia-verify-", dir=beside) as place:
             path = os.path.join(place, "store")
             lmdb_backup.restore(folder, path)
-            tables, checks = _checked(f"lmdb://{path}?sync=0")
+            tables, checks = _checked(f"lmdb://{quote(path)}?sync=0")
     typer.echo(
         f"{folder} is whole and right: as of {record.made_at}, schema version "
         f"{record.schema_version}, {tables} tables, {checks} indexes and foreign keys compared"
