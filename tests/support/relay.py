@@ -4,6 +4,7 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -19,12 +20,14 @@ class Relay:
         """Bytes that still pass to the server, then the link is cut; -1: no bound."""
         self.swallow_answers = False
         """The server's next answer ends the link instead."""
-        self._open: list[socket.socket] = []
+        self._open: set[tuple[socket.socket, socket.socket]] = set()
         self._start(self._accept)
 
     @staticmethod
-    def _start(work: object, *arguments: object) -> None:
-        threading.Thread(target=work, args=arguments, daemon=True).start()  # type: ignore[arg-type]
+    def _start(work: Callable[..., None], *arguments: object) -> threading.Thread:
+        started = threading.Thread(target=work, args=arguments, daemon=True)
+        started.start()
+        return started
 
     def _accept(self) -> None:
         while True:
@@ -35,9 +38,17 @@ class Relay:
             far = socket.create_connection(("127.0.0.1", self._to))
             for each in (near, far):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open += [near, far]
-            self._start(self._requests, near, far)
-            self._start(self._answers, near, far)
+            self._open.add((near, far))
+            self._start(self._serve, near, far)
+
+    def _serve(self, near: socket.socket, far: socket.socket) -> None:
+        """One link, to its end: what it leaves open a long run of tests would run out of."""
+        requests = self._start(self._requests, near, far)
+        self._answers(near, far)
+        requests.join()
+        for each in (near, far):
+            each.close()
+        self._open.discard((near, far))
 
     def _requests(self, near: socket.socket, far: socket.socket) -> None:
         later = self._sender(far)
@@ -52,6 +63,7 @@ class Relay:
                 else:
                     later.put((time.monotonic() + self.delay_s, data))
         self._cut(near, far)
+        later.put((0.0, b""))
 
     def _answers(self, near: socket.socket, far: socket.socket) -> None:
         later = self._sender(near)
@@ -62,15 +74,18 @@ class Relay:
                     break
                 later.put((time.monotonic() + self.delay_s, data))
         self._cut(near, far)
+        later.put((0.0, b""))
 
     def _sender(self, to: socket.socket) -> "queue.SimpleQueue[tuple[float, bytes]]":
-        """What is put there is sent when it is due."""
+        """What is put there is sent when it is due; nothing ends it."""
         due: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
 
         def send() -> None:
             with suppress(OSError):
                 while True:
                     at, data = due.get()
+                    if not data:
+                        return
                     if (left := at - time.monotonic()) > 0:
                         time.sleep(left)
                     to.sendall(data)
@@ -91,4 +106,5 @@ class Relay:
     def close(self) -> None:
         """Cut everything."""
         self._listening.close()
-        self._cut(*self._open)
+        for each in list(self._open):
+            self._cut(*each)
