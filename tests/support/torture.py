@@ -43,7 +43,9 @@ Answer = TypeVar("Answer")
 
 MARK = "EXUVIA_TEST_MARK"
 PATIENCE_S = 90.0
-SILENT = (8027,)  # a member that slept too long, until it has joined again
+SILENT = (8027, 1053)
+"""What says that it does not serve: a member that slept too long, until it has joined again; a
+keeper whose front was killed before it was ready, to who connects until the next one is."""
 
 
 class Process(NamedTuple):
