@@ -14,6 +14,7 @@ import itertools
 import threading
 import time
 from typing import NamedTuple
+from unittest.mock import patch
 
 import psycopg
 
@@ -90,13 +91,10 @@ def turn(store: Store, server: psycopg.Connection, seconds: float) -> Run:
 
 def opened(url: str, gated: bool) -> Store:
     """A store whose server has advisory locks, or is taken for one without."""
-    known = Server.has_gates
-    if not gated:
-        Server.has_gates = lambda self: False  # type: ignore[method-assign]
-    try:
+    if gated:
         return open_store(url)
-    finally:
-        Server.has_gates = known  # type: ignore[method-assign]
+    with patch.object(Server, "has_gates", return_value=False):
+        return open_store(url)
 
 
 def main() -> None:

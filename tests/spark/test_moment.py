@@ -11,6 +11,7 @@ import pymysql
 import pytest
 
 from exuvia.base.errors import Unavailable
+from exuvia.kv.postgres.store import PostgresStore
 from exuvia.kv.store import open_store
 from pyspark_exuvia.moment import one_moment
 from support.node_processes import NodeProcess, end_all, until
@@ -89,12 +90,13 @@ def test_two_tables_are_read_at_one_moment(
 def test_a_moment_that_was_held_too_long_ends_and_says_so() -> None:
     url = shared_server().new_url()
     with one_moment(url, max_s=0.5) as moment, closing(open_store(url)) as other:
-        other.at_moment(moment["moment"]).close()  # type: ignore[attr-defined]
+        assert isinstance(other, PostgresStore)
+        other.at_moment(moment["moment"]).close()
         began = time.monotonic()
 
         def has_ended() -> bool:
             try:
-                other.at_moment(moment["moment"]).close()  # type: ignore[attr-defined]
+                other.at_moment(moment["moment"]).close()
             except Unavailable as error:
                 return "has ended" in str(error)
             return False
@@ -102,4 +104,4 @@ def test_a_moment_that_was_held_too_long_ends_and_says_so() -> None:
         until(has_ended)
         assert time.monotonic() - began < 10
         with pytest.raises(Unavailable, match="no name of a moment"):
-            other.at_moment("'; DROP TABLE kv; --")  # type: ignore[attr-defined]
+            other.at_moment("'; DROP TABLE kv; --")

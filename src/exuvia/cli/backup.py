@@ -14,14 +14,14 @@ from urllib.parse import quote
 import typer
 
 from exuvia import __version__
-from exuvia.base.clock import SystemClock
 from exuvia.base.errors import ExuviaError, Refused, Unavailable
 from exuvia.catalog.infoschema import Schemas
+from exuvia.cli.store import open_environment
 from exuvia.kv.lmdb import backup as lmdb_backup
 from exuvia.kv.lmdb.backup import BackupRecord
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import pages_of
-from exuvia.kv.store import Store, lmdb_place, open_store
+from exuvia.kv.store import lmdb_place, open_store
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sql.admin.maintenance import check_whole_table
 
@@ -41,10 +41,7 @@ def backup(store: str, to: str, physical: bool) -> None:
                 "a store on PostgreSQL is backed up by its server's own means: pg_basebackup, or "
                 "pg_dump --schema=NAME, which is one snapshot too"
             )
-        path, settings = lmdb_place(store)
-        if not os.path.exists(os.path.join(path, lmdb_backup.DATA)):
-            raise Unavailable(f"there is no store at {path}")
-        environment = Environment(path, settings, SystemClock())
+        environment = open_environment(store)
         try:
             record = _made(environment, to)
         finally:
@@ -97,12 +94,13 @@ def restore(folder: str, store: str, check: bool) -> None:
 def _checked(url: str) -> tuple[int, int]:
     """(tables, indexes and foreign keys) that were compared. Raises Refused, with the name."""
     store = open_store(url)
+    schemas = Schemas(store, evaluator=EVALUATOR)
     tables = checks = 0
     told_s = time.monotonic()
     try:
-        for name, table_id in list(_tables(store)):
+        for name, table_id in list(_tables(schemas)):
             with store.read() as txn:
-                table = Schemas(store, evaluator=EVALUATOR).table_by_id(txn, table_id)
+                table = schemas.table_by_id(txn, table_id)
             assert table is not None, name  # nobody else has this store
             try:
                 checks += check_whole_table(store, table)
@@ -117,9 +115,8 @@ def _checked(url: str) -> tuple[int, int]:
     return tables, checks
 
 
-def _tables(store: Store) -> Iterator[tuple[str, int]]:
-    schemas = Schemas(store, evaluator=EVALUATOR)
-    with store.read() as txn:
+def _tables(schemas: Schemas) -> Iterator[tuple[str, int]]:
+    with schemas.store.read() as txn:
         for database in schemas.databases(txn):
             for info in schemas.tables(txn, database.db_name.L):
                 yield f"{database.db_name.O}.{info.name.O}", info.id

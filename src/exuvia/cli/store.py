@@ -19,7 +19,7 @@ STALE_S = 60.0
 
 def stat(store: str, as_json: bool) -> None:
     """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
-    environment = _open(store)
+    environment = open_environment(store)
     try:
         found = _facts(environment)
         rows = _readers(environment)
@@ -77,7 +77,7 @@ def compact(store: str, to: str, swap: bool, yes: bool) -> None:
     if swap == bool(to):
         typer.echo("exuvia: give either a folder for the copy, or --swap", err=True)
         raise typer.Exit(2)
-    environment = _open(store)
+    environment = open_environment(store)
     try:
         if swap:
             _swap(environment, yes)
@@ -114,7 +114,7 @@ def _swap(environment: Environment, yes: bool) -> None:
     typer.echo(f"{before:,} -> {after:,} bytes; writers waited for {took_s:.1f} s")
 
 
-def _open(url: str) -> Environment:
+def open_environment(url: str) -> Environment:
     """As a member. Exits with 1 where there is no such store."""
     try:
         path, settings = lmdb_place(url)
