@@ -39,6 +39,7 @@ VERSIONS = {
     "shard row ID": 1,
     "alter table cache": 1,
     "exuvia schema locked": 1,
+    "exuvia change log": 2,
     "alter table nocache": 1,
     "create view": 1,
     "create view, or replace": 1,

@@ -17,11 +17,13 @@ import pytest
 
 from exuvia.base.errors import Conflict, Duplicate, Unavailable
 from exuvia.cli.doctor import examine
+from exuvia.kv import change_log
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.postgres.server import Server
 from exuvia.kv.postgres.settings import shown
 from exuvia.kv.store import Store, open_store
+from exuvia.kv.transaction import Transaction
 from support.node_processes import until
 from support.postgres import PostgresServer, own_server, shared_server
 from support.relay import Relay
@@ -421,3 +423,45 @@ def test_the_doctor_says_what_lets_the_table_grow() -> None:
         assert "warning autovacuum is off" in said()
         assert "warning prepared transaction left behind keeps what was replaced for" in said()
         assert "session" not in said(), "none is older than five minutes"
+
+
+# -- the change log --------------------------------------------------------------------------------
+
+
+def test_changes_of_a_row_are_in_order_where_numbers_of_transactions_are_not(
+    url: str, store: Store
+) -> None:
+    """A commit that took its number first waits for a lock; a row comes and goes meanwhile."""
+    rows, log = k.row_prefix(7), k.log_prefix(7, 1)
+    held, between = rows + k.i64(1), rows + k.i64(2)
+
+    def write(txn: Transaction, key: bytes, value: bytes | None) -> None:
+        txn.log(log, key)
+        if value is None:
+            txn.delete(key)
+        else:
+            txn.put(key, value)
+
+    def late(txn: Transaction) -> None:
+        write(txn, held, b"late")
+        write(txn, between, b"late")
+
+    store.transact(lambda txn: write(txn, held, b"old"))
+    with by_hand(url) as hand, ThreadPoolExecutor(1) as pool:
+        hand.execute(b"SELECT 1 FROM kv WHERE k = %s FOR UPDATE", [held])
+        waiting = pool.submit(store.transact, late, 1)
+        blocked = b"SELECT count(*) FROM pg_locks WHERE NOT granted"
+        until(lambda: hand.execute(blocked).fetchone() != (0,))
+        store.transact(lambda txn: write(txn, between, b"early"))
+        store.transact(lambda txn: write(txn, between, None))
+        hand.rollback()
+        waiting.result()
+    with store.read() as txn:
+        found = change_log.in_order(txn.snapshot, log, rows, None)
+    assert [(c.before, after) for c, after in found if c.handle == k.i64(2)] == [
+        (None, b"early"),
+        (b"early", None),
+        (None, b"late"),
+    ]
+    stamps = [c.stamp for c, _ in found]
+    assert stamps != sorted(stamps)  # else this shows nothing

@@ -28,7 +28,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 OLDEST_FORMAT = 1
 CREATE_SCHEMA = 1  # action code the first version's diff bears
 

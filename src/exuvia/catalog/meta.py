@@ -47,6 +47,7 @@ from exuvia.catalog.model import (
     FkInfo,
     Referred,
     SchemaDiff,
+    SchemaState,
     TableInfo,
     evolve,
     to_json,
@@ -289,7 +290,25 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
         least = 0 if info.exuvia_ids_forced else keys.read_number(held)
         txn.put(key, keys.number(max(least, info.auto_inc_id - 1)))
     info = put(txn, before, info)
+    _mark_change_log(txn, before, info)
     txn.put(keys.meta("table", info.id), to_json(info))
+
+
+def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
+    """The stamp of what this puts is where the log begins to be complete."""
+    was = before is not None and before.exuvia_change_log == SchemaState.PUBLIC
+    if (info.exuvia_change_log == SchemaState.PUBLIC) is was:
+        return
+    if was:
+        forget_change_log(txn, info.id)
+    else:
+        txn.put(keys.meta("changelog", info.id), b"")
+
+
+def forget_change_log(txn: Transaction, table_id: int) -> None:
+    """Nobody reads it any more."""
+    for kind in ("changelog", "changelogfloor"):
+        txn.delete(keys.meta(kind, table_id))
 
 
 def carry_counters(txn: Transaction, pairs: Iterable[tuple[int, int]]) -> None:
@@ -325,6 +344,8 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
     orphan(txn, info)
     txn.delete(keys.meta("table", info.id))
     txn.delete(keys.revision(info.id))
+    if info.exuvia_change_log == SchemaState.PUBLIC:
+        forget_change_log(txn, info.id)
 
 
 def forget_counters(txn: Transaction, table_id: int) -> None:

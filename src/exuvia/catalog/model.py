@@ -483,6 +483,9 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_exchange: ExchangeInfo | None = None
     exuvia_physical: int = 0  # the id its rows lie under, where that is not its own
     exuvia_referred: tuple[Referred, ...] = ()
+    exuvia_change_log: SchemaState = SchemaState.ABSENT
+    """WRITE_ONLY: who knows it writes it; PUBLIC: everybody who writes does (kv/change_log.py)."""
+    exuvia_change_log_id: int = 0  # which of the logs it has had
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:

@@ -280,6 +280,12 @@ class Table:
 
     # -- where things are --------------------------------------------------------------------------
 
+    @cached_property
+    def log_prefix(self) -> bytes:
+        """Prefix of its change log; empty where writers owe it none."""
+        logged = DUTIES[self.info.exuvia_change_log].adds
+        return keys.log_prefix(self.physical_id, self.info.exuvia_change_log_id) if logged else b""
+
     def row_span(self) -> Span:
         return keys.span_of(self.row_prefix)
 

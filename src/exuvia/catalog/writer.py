@@ -71,7 +71,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
         txn, table, [(f, *f.key(row, handle)) for f in table.forms if f.duty.adds], row, handle
     )
     _clear_former_life(txn, table, row, handle)
-    txn.write(WriteKind.PUT, key, table.encoder.encode(row))
+    _write_row(txn, table, WriteKind.PUT, key, table.encoder.encode(row))
     return handle
 
 
@@ -124,7 +124,7 @@ def insert_new(
     for form in table.forms:
         encoded = form.keys.encode_many([columns[position] for position in form.positions])
         places += map(b"".join, zip(repeat(form.prefix), encoded, handles, strict=False))
-    return txn.put_new(rows, table.encoder.encode_many(columns), places)
+    return txn.put_new(rows, table.encoder.encode_many(columns), places, table.log_prefix)
 
 
 def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row: Row) -> bytes:
@@ -156,11 +156,12 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
         _clear_former_life(txn, table, new_row, moved, old_row)
     else:
         _refuse_taken(txn, table, added, new_row, {moved, handle})
-        txn.write(WriteKind.DELETE, table.row_prefix + handle, b"")
+        _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
         _remove_entries(txn, removed, handle)
         _add_entries(txn, table, added, new_row, moved)
         _clear_former_life(txn, table, new_row, moved)
-    txn.write(WriteKind.PUT, table.row_prefix + moved, table.encoder.encode(new_row))
+    payload = table.encoder.encode(new_row)
+    _write_row(txn, table, WriteKind.PUT, table.row_prefix + moved, payload)
     return moved
 
 
@@ -168,8 +169,14 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     """Remove a row as it was read."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
-    txn.write(WriteKind.DELETE, table.row_prefix + handle, b"")
+    _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
     _remove_entries(txn, [(form, *form.key(old_row, handle)) for form in table.forms], handle)
+
+
+def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: bytes) -> None:
+    if table.log_prefix:
+        txn.log(table.log_prefix, key)
+    txn.write(kind, key, payload)
 
 
 Entry = tuple[IndexForm, bytes, bool]

@@ -115,6 +115,7 @@ class ActionCode(IntEnum):
     PARTITION_BY = 71
     REMOVE_PARTITIONING = 72
     EXUVIA_SCHEMA_LOCKED = 1001  # from 1001 on: ours, beyond TiDB's
+    EXUVIA_CHANGE_LOG = 1002
 
 
 ACTION_TEXT = {
@@ -165,6 +166,7 @@ ACTION_TEXT = {
     ActionCode.PARTITION_BY: "alter table partition by",
     ActionCode.REMOVE_PARTITIONING: "alter table remove partitioning",
     ActionCode.EXUVIA_SCHEMA_LOCKED: "exuvia schema locked",
+    ActionCode.EXUVIA_CHANGE_LOG: "exuvia change log",
 }
 
 

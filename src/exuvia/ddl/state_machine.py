@@ -42,6 +42,7 @@ from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.catalog.model import evolve
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
+from exuvia.ddl.actions.change_log import log_would_miss
 from exuvia.ddl.actions.options import schema_is_locked
 from exuvia.ddl.decision import (
     CatalogSnapshot,
@@ -146,7 +147,7 @@ def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
-        for refusal in (schema_is_locked, *action.refuses):
+        for refusal in (schema_is_locked, log_would_miss, *action.refuses):
             error = refusal(sub, snapshot)
             if error is not None:
                 return error

@@ -41,10 +41,14 @@
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
+    m/changelog/{table}     the change log of that table is complete from the commit that put this
+    m/changelogfloor/{table}      records of commits up to this horizon have been removed
+    m/moment/{us}           position of a moment, by wall time; events/change_log.py
     m/lockfloor             no lock mark of a commit up to this one need be there any more
     t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry
+    t{table}c{log}{stamp}{order}{n}   what a commit changed; kv/change_log.py
     t{table}l               written with each lock mark of that (physical) table; ddl/gc_worker.py
     t{table}lx{key}         mark of a key locked FOR UPDATE; {key}: what follows t{table} in it
     t{table}ls{key}         mark of a key locked FOR SHARE
@@ -156,6 +160,11 @@ def mark_prefix(table: int, link: int) -> bytes:
 def entries_prefix(table: int) -> bytes:
     """Prefix of all entries of all indexes of a (physical) table."""
     return b"t" + _U64.pack(table) + b"i"
+
+
+def log_prefix(table: int, log: int) -> bytes:
+    """Prefix of a change log of a (physical) table."""
+    return b"t" + _U64.pack(table) + b"c" + _U32.pack(log)
 
 
 def table_span(table: int) -> Span:

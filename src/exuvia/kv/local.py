@@ -126,7 +126,7 @@ class LocalStore(ForwardingStore):
         sequence = 0
         if theirs or packet.channels:
             needed = [r for r in packet.requirements if not is_local(r.key)]
-            sequence = self.shared.commit(Packet(theirs, needed, packet.channels, packet.free))
+            sequence = self.shared.commit(packet._replace(writes=theirs, requirements=needed))
         if mine:
             self.memory.commit(local)
             self._bytes = sizes

@@ -14,6 +14,7 @@ from itertools import pairwise
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
+from exuvia.kv.change_log import placed
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
 from exuvia.kv.packet import (
     STAMP_BYTES,
@@ -157,6 +158,7 @@ class MemoryStore(TransactionalStore):
     def commit(self, packet: Packet) -> int:
         with self._lock:
             after = settle(packet, self._now)
+            after.update(placed(packet.log, self._sequence + 1))
             return self._apply(after, packet.channels)
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:

@@ -212,6 +212,9 @@ class Packet(NamedTuple):
     channels: Sequence[str]
     free: Sequence[bytes] = ()
     """Keys that no other transaction may have locked, where a server keeps locks: RowLocked."""
+    log: Sequence[tuple[bytes, bytes]] = ()
+    """(prefix, record) of each row of a table with a change log that it changes:
+    kv/change_log.py."""
 
 
 class Bulk(NamedTuple):

@@ -61,6 +61,7 @@ from numpy.typing import NDArray
 
 from exuvia.base.errors import Broken, Conflict, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
+from exuvia.kv.change_log import record
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.packet import (
@@ -278,6 +279,7 @@ class Transaction:
         """Of whoever looks something up once for each commit that is read: at which `order`."""
         self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
+        self._logged: dict[bytes, tuple[bytes, bytes | None]] = {}  # prefix, what stood there
         self._spans: list[tuple[int, Snapshot]] = [(0, snapshot)]  # position in _writes
         self.free: Sequence[bytes] = ()
         """Keys that nobody else may have locked when it commits; see Packet."""
@@ -462,13 +464,32 @@ class Transaction:
         self._writes.append(_new_write((kind, key, payload)))
         self.size += size
 
+    def log(self, prefix: bytes, key: bytes) -> None:
+        """The row is written next: if the commit changes it, it leaves a record of what stood there
+        (kv/change_log.py). Raises Conflict where that is no longer what it has read."""
+        if key in self._logged:
+            return
+        snapshot, last, raw = self._read
+        if last != key or snapshot is not self.snapshot:
+            raw = self.snapshot.get(key)
+            self._read = self.snapshot, key, raw
+        expected = self._requirements.get((Unchanged, key))
+        stamp = 0 if raw is None else stamp_of(raw)
+        if isinstance(expected, Unchanged) and expected.stamp != stamp:
+            raise Conflict("lost update", key)
+        self._logged[key] = prefix, raw and raw[STAMP_BYTES:]
+
     def put_new(
-        self, rows: Sequence[bytes], payloads: Sequence[bytes], places: list[bytes]
+        self,
+        rows: Sequence[bytes],
+        payloads: Sequence[bytes],
+        places: list[bytes],
+        log: bytes = b"",
     ) -> bool:
         """PUT of each row and PLACE of each (live) entry, all at once, where nothing stands at the
         rows' keys and this transaction has neither written nor required one of the keys. False,
         and nothing is written, where that is not so or a limit might say something: then they are
-        to be written one by one. All keys are distinct."""
+        to be written one by one. All keys are distinct. `log`: as the prefix of `log`."""
         if self._overlay and not self._overlay.keys().isdisjoint(chain(rows, places)):
             return False
         required = list(zip(repeat(Unchanged), rows))
@@ -497,6 +518,8 @@ class Transaction:
         self._unsorted += rows
         self._overlay.update(dict.fromkeys(places, LIVE))
         self._overlay.update(zip(rows, payloads, strict=True))
+        if log:
+            self._logged.update(dict.fromkeys(rows, (log, None)))
         self.size += size
         return True
 
@@ -696,6 +719,7 @@ class Transaction:
             self._sharing.discard(key)
             self._later.pop(key, None)
             self._locked.pop(key, None)
+            self._logged.pop(key, None)
 
     def back_to(self, mark: int, keep_locks: bool = False) -> None:
         """Forget the writes made after the mark.
@@ -736,9 +760,15 @@ class Transaction:
     def packet(self) -> Packet:
         """The transaction as data."""
         requirements = [*self._requirements.values(), *self._unlocked()]
-        if not self._locked:
-            return Packet(self._writes, requirements, self._channels, self.free)
-        return Packet([*self._writes, *self._traces()], requirements, self._channels, self.free)
+        writes = [*self._writes, *self._traces()] if self._locked else self._writes
+        log = list(self._records()) if self._logged else ()
+        return Packet(writes, requirements, self._channels, self.free, log)
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        overlay = self._overlay
+        for key, (prefix, before) in self._logged.items():
+            if key in overlay and overlay[key] != before:
+                yield prefix, record(key, before)
 
     def _held(self, mark: int = 0) -> Iterator[tuple[View, Write]]:
         """Rows written and unique entries claimed since the mark, and by which snapshot."""

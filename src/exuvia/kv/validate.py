@@ -150,11 +150,13 @@ class Arranged(NamedTuple):
     released: Mapping[bytes, bytes]
     judged: list[tuple[bytes, list[Write]]]
     channels: Sequence[str]
+    log: Sequence[tuple[bytes, bytes]]
 
     @property
     def size(self) -> int:
         """Keys that it may write."""
-        return len(self.puts) + len(self.gone) + len(self.releases) + len(self.judged)
+        written = len(self.puts) + len(self.gone) + len(self.releases) + len(self.judged)
+        return written + len(self.log)
 
     def runs(self) -> Iterator[Sequence[bytes]]:
         """Every key that its commit looks at or writes, run by run, each in key order."""
@@ -219,6 +221,7 @@ def arrange(packet: Packet) -> Arranged:
         released,
         sorted(judged.items()),
         packet.channels,
+        packet.log,
     )
 
 

@@ -2,6 +2,7 @@
 
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import (
+    change_log,
     check,
     column,
     database,
@@ -24,6 +25,7 @@ from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import ActionCode, Job
 
 _FILES = (
+    change_log,
     check,
     column,
     database,

@@ -45,6 +45,7 @@ from exuvia.base.aside import waiting
 from exuvia.base.errors import ExuviaError, OutcomeUnknown, StorageFailed, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
+from exuvia.kv.change_log import placed
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
 from exuvia.kv.lmdb.native import Cursor, Reading, Writing
 from exuvia.kv.packet import (
@@ -112,6 +113,7 @@ def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
         for key, payload in after.items():
             if payload is None:
                 transaction.delete(key)
+    puts += [(key, stamp + payload) for key, payload in placed(packet.log, sequence)]
     puts.append((SEQUENCE_KEY, stamp))
     with transaction.cursor() as cursor:
         cursor.putmulti(puts)
@@ -154,12 +156,14 @@ def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> in
             values = map(stamp.__add__, arranged.payloads)
             _put(cursor, zip(arranged.puts, values, strict=True), moved)
             _put(cursor, ((key, stamp + payload) for key, payload in judged), moved)
+            records = placed(arranged.log, sequence)
+            _put(cursor, ((key, stamp + payload) for key, payload in records), moved)
         return sequence
 
 
 def is_small(packet: Packet) -> bool:
     """Whether it is settled key by key."""
-    return len(packet.writes) + len(packet.requirements) < SMALL
+    return len(packet.writes) + len(packet.requirements) + len(packet.log) < SMALL
 
 
 def apply_either(transaction: Writing, packet: Packet, moved: Moved) -> int:

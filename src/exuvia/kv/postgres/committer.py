@@ -13,6 +13,7 @@ itself: what it has seen survives whatever its own answer survives.
     DELETE, REMOVE                                gone
     CLAIM, RELEASE of a key written once          claim, release
     other judged writes                           judged
+    records of a change log                       log
     write of a fence (kv/keys.py)                 gate alone, too
 
 Where the server has no advisory locks that can be relied on, the rows of fences are locked instead.
@@ -138,6 +139,9 @@ _FIELDS: tuple[tuple[str, int], ...] = (
     ("judged_keys", BYTEAS),
     ("judged_kinds", INT4S),
     ("judged_values", BYTEAS),
+    ("log_heads", BYTEAS),
+    ("log_values", BYTEAS),
+    ("log_first", INT8),
     ("channels", BYTEAS),
     ("free_locks", INT8S),
 )
@@ -374,6 +378,13 @@ class PacketCommitter:
             calls.add(gone_keys=byteas(arranged.gone[at : at + LARGE]))
         calls.pairs("release", released)
         calls.pairs("any", rest)
+        for at in range(0, len(packet.log), LARGE):
+            records = packet.log[at : at + LARGE]
+            calls.add(
+                log_heads=byteas([prefix for prefix, _ in records]),
+                log_values=byteas([payload for _, payload in records]),
+                log_first=int8(at),
+            )
         if once:
             calls.add(once_keys=byteas(once))
         if packet.channels:

@@ -38,7 +38,8 @@ from exuvia.kv.postgres.connection import (
 )
 from exuvia.kv.postgres.settings import PostgresSettings, parse, shown
 
-LAYOUT = 1
+LAYOUT = 2
+OLDEST_LAYOUT = 2  # of a release
 LEAST_VERSION = 140000
 REPLACED = 1 << 48
 """Added to the stamps' base when the rows have come to another server, whose transactions are
@@ -280,6 +281,11 @@ class Server:
             raise Unavailable(
                 f"{self.url} was written by a newer version: its layout is {layout}, this version "
                 f"knows {LAYOUT}"
+            )
+        if layout < OLDEST_LAYOUT:
+            raise Unavailable(
+                f"{self.url} was written by a version that was never released: its layout is "
+                f"{layout}, this version knows {OLDEST_LAYOUT} to {LAYOUT}"
             )
         identifier = _simple(pq, "SELECT system_identifier FROM pg_control_system()")
         if int(identifier.get_value(0, 0) or 0) != server:

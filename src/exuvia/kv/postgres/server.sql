@@ -1,6 +1,7 @@
 -- What the engine keeps in its schema of the database; made by whoever opens an empty one.
 --
 --   kv       the store: a key, and the stamp of its commit (8 bytes, little-endian) with the payload
+--   log_order  the order of commits that write a change log
 --   slot     how far a connection that commits has come: n of its last commit, which is final
 --   about    the layout of all this, the server's identifier, and what is added to a transaction's
 --            number to be its stamp: a copy of the database on another server counts from anew
@@ -41,6 +42,10 @@ CREATE TABLE slot (
   closed boolean NOT NULL DEFAULT false,
   made timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 20);
+
+-- Drawn when all locks of a commit are held, so of two commits that write one row the later one's
+-- is greater; the numbers of transactions are not in that order.
+CREATE SEQUENCE log_order;
 
 CREATE FUNCTION le(n bigint) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
   SELECT set_byte(set_byte(set_byte(set_byte(set_byte(set_byte(set_byte(set_byte(
@@ -151,6 +156,7 @@ CREATE FUNCTION commit_packet(
   gone_keys bytea[], release_keys bytea[], release_values bytea[],
   any_keys bytea[], any_values bytea[], once_keys bytea[],
   judged_keys bytea[], judged_kinds int[], judged_values bytea[],
+  log_heads bytea[], log_values bytea[], log_first bigint,
   channels bytea[], free_locks bigint[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -216,6 +222,11 @@ BEGIN
   IF once_keys IS NOT NULL THEN
     INSERT INTO kv SELECT u.k, head FROM unnest(once_keys) u(k) ORDER BY 1
       ON CONFLICT (k) DO NOTHING;
+  END IF;
+  IF log_heads IS NOT NULL THEN  -- keys as kv/change_log.py has them
+    other := int8send(stamp_) || int8send(nextval('log_order'));
+    INSERT INTO kv SELECT u.h || other || int4send((log_first + u.n - 1)::int), head || u.p
+      FROM unnest(log_heads, log_values) WITH ORDINALITY u(h, p, n);
   END IF;
   IF hold_keys IS NOT NULL THEN
     DELETE FROM kv WHERE k = ANY (hold_keys) AND v = '';

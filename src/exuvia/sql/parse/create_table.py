@@ -344,6 +344,7 @@ _OPTION_WORDS = {
     "SEQUENCE": "sequence",
     "TTL": "ttl",
     "EXUVIA_SCHEMA_LOCKED": "exuvia_schema_locked",
+    "EXUVIA_CHANGE_LOG": "exuvia_change_log",
 }
 
 

@@ -3,6 +3,7 @@
     COMMENT, AUTO_INCREMENT, AUTO_RANDOM_BASE, ...              one job each
     CHARSET, COLLATE                                            one job for both
     CACHE, NOCACHE                                              one job, rows are read as before
+    EXUVIA_SCHEMA_LOCKED, EXUVIA_CHANGE_LOG                     ALTER TABLE only, one job each
     ENGINE, ROW_FORMAT, PLACEMENT POLICY DEFAULT                accepted, nothing to do
     any other                                                   8200, as in TiDB
 
@@ -31,13 +32,15 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownStorageEngine,
     ErrUnsupportedDDLOperation,
+    ErrWrongObject,
     ErrWrongValueForVar,
 )
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.decimals import whole
-from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
+from exuvia.cluster.member import live
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.job import ActionCode, Job
@@ -218,10 +221,8 @@ def check_supported(options: dict[str, str]) -> None:
         raise ErrTableOptionUnionUnsupported()
     if "insert_method" in options:
         raise ErrTableOptionInsertMethodUnsupported()
-    if "exuvia_schema_locked" in options:
-        raise ErrUnsupportedDDLOperation(
-            "EXUVIA_SCHEMA_LOCKED in CREATE TABLE: ALTER TABLE sets it"
-        )
+    for option in OURS & options.keys():
+        raise ErrUnsupportedDDLOperation(f"{option.upper()} in CREATE TABLE: ALTER TABLE sets it")
 
 
 # -- ALTER TABLE -----------------------------------------------------------------------------------
@@ -323,14 +324,34 @@ def _cache(at: AlterContext, value: str) -> Job | None:
     return _change(at, ActionCode.CACHE_TABLE if cached else ActionCode.NO_CACHE_TABLE)
 
 
-def _schema_locked(at: AlterContext, value: str) -> Job:
-    """EXUVIA_SCHEMA_LOCKED = ON | OFF. Raises 1231."""
+def _is_on(option: str, value: str) -> bool:
+    """ON | OFF. Raises 1231."""
     if value.lower() not in ("on", "off", "1", "0"):
-        raise ErrWrongValueForVar("exuvia_schema_locked", value)
-    return _change(at, ActionCode.EXUVIA_SCHEMA_LOCKED, value.lower() in ("on", "1"))
+        raise ErrWrongValueForVar(option, value)
+    return value.lower() in ("on", "1")
 
 
+def _schema_locked(at: AlterContext, value: str) -> Job:
+    return _change(at, ActionCode.EXUVIA_SCHEMA_LOCKED, _is_on("exuvia_schema_locked", value))
+
+
+def _change_log(at: AlterContext, value: str) -> Job | None:
+    """None where it stands so. Raises 8200 while a node serves that would not write it."""
+    on = _is_on("exuvia_change_log", value)
+    if at.table.exuvia_change_log == (SchemaState.PUBLIC if on else SchemaState.ABSENT):
+        return None
+    if not at.table.is_stored or at.table.is_temporary:
+        raise ErrWrongObject(at.database.db_name.O, at.table.name.O, "BASE TABLE")
+    older = [each.title for each in live(at.txn) if not each.release] if on else []
+    if older:  # 0.2.0 and before: none of them can join any more, the store's format is too new
+        said = f"EXUVIA_CHANGE_LOG while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
+    return _change(at, ActionCode.EXUVIA_CHANGE_LOG, on)
+
+
+OURS = frozenset({"exuvia_schema_locked", "exuvia_change_log"})
 _BUILDERS = {
+    "exuvia_change_log": _change_log,
     "exuvia_schema_locked": _schema_locked,
     "cache": _cache,
     "comment": _comment,

@@ -64,6 +64,8 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
         text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
     text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
     text += " /* EXUVIA_SCHEMA_LOCKED=ON */" if table.Lock == SCHEMA_LOCK else ""
+    logged = table.exuvia_change_log == SchemaState.PUBLIC
+    text += " /* EXUVIA_CHANGE_LOG=ON */" if logged else ""
     text += " /* CACHED ON */" if table.cache_table_status else ""
     return text + partition_text(table)
 
