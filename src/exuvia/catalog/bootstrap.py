@@ -30,6 +30,11 @@ from exuvia.kv.transaction import Transaction
 
 FORMAT_VERSION = 4
 OLDEST_FORMAT = 1
+RESTORING = (1 << 64) - 1  # a format that no program has: exuvia/backup/definitions.py
+NOT_WHOLE = (
+    "the store is not whole: a backup is being restored into it, or that was interrupted; if "
+    "nobody does it now, remove the store and restore it again"
+)
 CREATE_SCHEMA = 1  # action code the first version's diff bears
 
 
@@ -69,6 +74,8 @@ def _is_filled(txn: Transaction) -> bool:
     if payload is None:
         return False
     found = keys.read_number(payload)
+    if found == RESTORING:
+        raise Unavailable(NOT_WHOLE)
     if found > FORMAT_VERSION:
         newer = (txn.get(keys.RELEASE) or b"a newer version").decode()
         raise Unavailable(
