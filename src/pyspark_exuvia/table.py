@@ -8,7 +8,8 @@ DATE                 date, NULL for a zero date                 DATETIME        
 TIMESTAMP            timestamp                                                   likewise NULL
 
 A process opens the store of a URL once, and never uses one that was opened before a fork. Of a
-moment (moment.py) rows and definitions are what the exporter's snapshot or the copy has.
+moment (exuvia/pipeline/moment.py) rows and definitions are what the exporter's snapshot, or the
+copy, has.
 """
 
 import os
@@ -23,7 +24,6 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from exuvia.base.errors import Unavailable
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
@@ -32,11 +32,12 @@ from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import Snapshot, Span
-from exuvia.kv.store import Store, lmdb_place, open_store
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import ManagedTransaction
 from exuvia.node.assemble import EVALUATOR
-from pyspark_exuvia.moment import COPY
+from exuvia.pipeline import moment
+from exuvia.pipeline.moment import view_of
 
 _stores: dict[tuple[str, int], Store] = {}
 
@@ -49,42 +50,19 @@ def store_of(options: Mapping[str, str]) -> Store:
     key = (url, os.getpid())
     if key not in _stores:
         if url.startswith("lmdb:"):
-            _require_there(url, "there is no store at")
+            moment.require_there(url, "there is no store at")
         _stores[key] = open_store(url)
     return _stores[key]
-
-
-def _require_there(url: str, why: str) -> None:
-    """Or an empty one would be made. Raises Unavailable."""
-    path, _ = lmdb_place(url)
-    if not os.path.exists(os.path.join(path, "data.mdb")):
-        raise Unavailable(f"{why} {path}")
 
 
 @contextmanager
 def opened(options: Mapping[str, str]) -> Iterator[Store]:
     """The store that the options name: this process's own, or one of a copy that goes again."""
-    if options.get("moment") != COPY:
+    if options.get("moment") != moment.COPY:
         yield store_of(options)
         return
-    _require_there(options["url"], "the moment has ended: its copy is gone from")
-    store = open_store(options["url"])
-    try:
+    with moment.opened(options) as store:
         yield store
-    finally:
-        store.close()
-
-
-def view_of(store: Store, options: Mapping[str, str]) -> Snapshot:
-    """Of now, or of the moment that the options name. Raises Unavailable when that has ended."""
-    moment = options.get("moment", COPY)
-    if moment == COPY:
-        return store.snapshot()
-    from exuvia.kv.postgres.store import PostgresStore
-
-    if not isinstance(store, PostgresStore):
-        raise ValueError(f'.option("moment", "{moment}") is for a store on PostgreSQL')
-    return store.at_moment(moment)
 
 
 # -- columns ---------------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ from exuvia.kv.transaction import Transaction, require_here
 FORMAT_VERSION = 4
 OLDEST_FORMAT = 1
 MOVING = (1 << 64) - 2  # a format that no program has: node/move.py fills the store
+RESTORING = (1 << 64) - 1  # a format that no program has: exuvia/backup/definitions.py
+NOT_WHOLE = (
+    "the store is not whole: a backup is being restored into it, or that was interrupted; if "
+    "nobody does it now, remove the store and restore it again"
+)
 CREATE_SCHEMA = 1  # action code the first version's diff bears
 
 
@@ -76,6 +81,8 @@ def _is_filled(txn: Transaction) -> bool:
             raise Unavailable("a move into this store was given up: empty it, and move again")
         raise StoreFilling("a move fills this store, and it serves once that has ended")
     require_here(txn)
+    if found == RESTORING:
+        raise Unavailable(NOT_WHOLE)
     if found > FORMAT_VERSION:
         newer = (txn.get(keys.RELEASE) or b"a newer version").decode()
         raise Unavailable(

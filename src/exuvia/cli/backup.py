@@ -1,4 +1,8 @@
-"""`exuvia backup | verify-backup | restore`: a store on LMDB as of one commit, in a folder.
+"""`exuvia backup | verify-backup | restore`: a store as of one moment, in a folder.
+
+    rows         Parquet files and definitions, of a store on either engine and for either one
+                 (exuvia/backup)
+    --physical   a copy of the file of a store on LMDB (kv/lmdb/backup.py)
 
 None of them needs a node. A backup is made beside running nodes; progress goes to standard error.
 """
@@ -14,6 +18,7 @@ from urllib.parse import quote
 import typer
 
 from exuvia import __version__
+from exuvia.backup.folder import kind_of
 from exuvia.base.errors import ExuviaError, Refused, Unavailable
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cli.store import open_environment
@@ -21,6 +26,7 @@ from exuvia.kv.lmdb import backup as lmdb_backup
 from exuvia.kv.lmdb.backup import BackupRecord
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import pages_of
+from exuvia.kv.postgres.settings import shown
 from exuvia.kv.store import lmdb_place, open_store
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sql.admin.maintenance import check_whole_table
@@ -28,18 +34,32 @@ from exuvia.sql.admin.maintenance import check_whole_table
 TOLD_EVERY_S = 1.0
 
 
-def backup(store: str, to: str, physical: bool) -> None:
-    """One copy of what is committed now."""
-    if not physical:
-        typer.echo(
-            "exuvia: give --physical, a copy of the store's file; there is no other", err=True
-        )
-        raise typer.Exit(2)
+def backup(store: str, to: str, physical: bool, master: str = "") -> None:
+    """What is committed now."""
+    if physical:
+        _copy(store, to)
+        return
+    from exuvia.backup.make import make
+
+    with _or_exit():
+        record = make(store, to, master, _say)
+    tables = sum(1 for each in record.tables if each.files)
+    typer.echo(
+        f"{to} holds the store as of {record.made_at}: {record.rows:,} rows of {tables} tables, "
+        f"schema version {record.schema_version}"
+    )
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _copy(store: str, to: str) -> None:
     with _or_exit():
         if store.startswith(("postgresql:", "postgres:")):
             raise Unavailable(
-                "a store on PostgreSQL is backed up by its server's own means: pg_basebackup, or "
-                "pg_dump --schema=NAME, which is one snapshot too"
+                "a store on PostgreSQL has no file to copy: leave --physical out, or use its "
+                "server's own means, pg_basebackup or pg_dump --schema=NAME"
             )
         environment = open_environment(store)
         try:
@@ -64,9 +84,13 @@ def _made(environment: Environment, folder: str) -> BackupRecord:
         return copying.result()
 
 
-def verify(folder: str, scratch: str) -> None:
-    """Whether it is what was made, and right: a store is made of it and each table is checked."""
+def verify(folder: str, scratch: str, master: str = "") -> None:
+    """Whether it is what was made, and right: of a copy, and with `scratch` of rows too, a store is
+    made for a while and each table is checked."""
     with _or_exit():
+        if kind_of(folder) == "rows":
+            _verify_rows(folder, scratch, master)
+            return
         record = lmdb_backup.read(folder)
         beside = scratch or os.path.dirname(os.path.abspath(folder))
         with tempfile.TemporaryDirectory(prefix="exuvia-verify-", dir=beside) as place:
@@ -79,9 +103,29 @@ def verify(folder: str, scratch: str) -> None:
     )
 
 
-def restore(folder: str, store: str, check: bool) -> None:
+def _verify_rows(folder: str, scratch: str, master: str) -> None:
+    from exuvia.backup.restore import restore, verify
+
+    record = verify(folder, master, _say)
+    held = f"schema version {record.schema_version}, {record.rows:,} rows"
+    if not scratch:
+        typer.echo(f"{folder} is whole: as of {record.made_at}, {held}")
+        return
+    with tempfile.TemporaryDirectory(prefix="exuvia-verify-", dir=scratch) as place:
+        url = f"lmdb://{quote(place)}/store?sync=0"
+        _, (tables, checks) = restore(folder, url, master, True, _say)
+    typer.echo(
+        f"{folder} is whole and right: as of {record.made_at}, {held}, {tables} tables, {checks} "
+        "indexes and foreign keys compared"
+    )
+
+
+def restore(folder: str, store: str, check: bool, master: str = "") -> None:
     """A new store of it."""
     with _or_exit():
+        if kind_of(folder) == "rows":
+            _restore_rows(folder, store, check, master)
+            return
         path, _ = lmdb_place(store)
         record = lmdb_backup.restore(folder, path)
         typer.echo(f"{store} is the store as of {record.made_at}, {record.bytes:,} bytes", err=True)
@@ -89,6 +133,18 @@ def restore(folder: str, store: str, check: bool) -> None:
             tables, checks = _checked(store)
             typer.echo(f"{tables} tables, {checks} indexes and foreign keys compared", err=True)
     typer.echo(f"serve it: exuvia serve --store {store}")
+
+
+def _restore_rows(folder: str, store: str, check: bool, master: str) -> None:
+    from exuvia.backup.restore import restore
+
+    record, (tables, checks) = restore(folder, store, master, check, _say)
+    typer.echo(
+        f"{shown(store)} is the store as of {record.made_at}, {record.rows:,} rows", err=True
+    )
+    if check:
+        typer.echo(f"{tables} tables, {checks} indexes and foreign keys compared", err=True)
+    typer.echo(f"serve it: exuvia serve --store {shown(store)}")
 
 
 def _checked(url: str) -> tuple[int, int]:

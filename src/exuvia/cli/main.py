@@ -4,8 +4,8 @@
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
     exuvia demo     the whole story in two minutes    exuvia sim        clusters by seed, by size
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
-    exuvia backup | verify-backup | restore           a store on LMDB as of one commit
     exuvia move     all of a store into another one, while nodes serve it
+    exuvia backup | verify-backup | restore           a store as of one moment
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -163,6 +163,9 @@ def serve_front(
 
 
 StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
+MasterOption = Annotated[
+    str, typer.Option("--spark-master", envvar="EXUVIA_SPARK_MASTER", help="Where rows are moved.")
+]
 
 
 @store_app.command("stat")
@@ -195,41 +198,52 @@ def store_compact(
 
 @app.command()
 def backup(
-    store: StoreOption,
+    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     to: Annotated[str, typer.Option("--to", help="A folder that is empty, or not there yet.")],
-    physical: Annotated[bool, typer.Option("--physical", help="Copy the store's file.")] = False,
+    physical: Annotated[
+        bool, typer.Option("--physical", help="Copy the store's file instead (LMDB).")
+    ] = False,
+    spark_master: MasterOption = "",
 ) -> None:
-    """Copy all that is committed now, beside running nodes (LMDB)."""
+    """Rows as Parquet and all definitions, of one moment, beside running nodes."""
     from exuvia.cli.backup import backup
 
-    backup(store, to, physical)
+    backup(store, to, physical, spark_master)
 
 
 @app.command("verify-backup")
 def verify_backup(
     folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
     scratch: Annotated[
-        str, typer.Option(help="A folder with room for a copy; beside the backup without.")
+        str,
+        typer.Option(
+            help="A folder with room for a store of it. Without: beside a physical backup, and "
+            "none is made of rows."
+        ),
     ] = "",
+    spark_master: MasterOption = "",
 ) -> None:
-    """Read a backup, make a store of it for a while, and compare each table with its indexes."""
+    """Read a backup; make a store of it for a while, and compare each table with its indexes."""
     from exuvia.cli.backup import verify
 
-    verify(folder, scratch)
+    verify(folder, scratch, spark_master)
 
 
 @app.command()
 def restore(
     folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
-    store: StoreOption,
+    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Compare tables with their indexes.")
     ] = True,
+    spark_master: MasterOption = "",
 ) -> None:
-    """Make a new store of a backup. Jobs that were under way go on when a node serves it."""
+    """Make a new store of a backup: of rows on either engine, of a copy on LMDB.
+
+    A copy's jobs that were under way go on when a node serves it."""
     from exuvia.cli.backup import restore
 
-    restore(folder, store, check)
+    restore(folder, store, check, spark_master)
 
 
 @app.command()

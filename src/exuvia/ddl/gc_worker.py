@@ -43,6 +43,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.decision import DeleteRange
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
+from exuvia.events.change_log import ChangeLogs
 from exuvia.kv import keys
 from exuvia.kv.packet import TOMBSTONE, Snapshot, Span
 from exuvia.kv.store import Store
@@ -341,6 +342,8 @@ class GcWorker:
         self._clock = clock
         self.pace = BatchSize(batch_keys, FIRST_KEYS)
         self.marks = LockMarks()
+        self.logs = ChangeLogs(store, clock)
+        self._logs_turn = True
         self._others = OtherCommits(store, clock.monotonic)
         self._drivers = Heard()
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
@@ -364,11 +367,17 @@ class GcWorker:
         if self.marks.is_due(now):
             self._campaign.guard(txn)
             return self.marks.step(txn, now)
+        if self.logs.note(txn, now):
+            self._campaign.guard(txn)
+            return lambda: 0.0
+        began, rows = self._clock.monotonic(), self.pace.rows
         left = self._next(txn, notices)
+        if (left is None or self._logs_turn) and self.logs.remove(txn, now, rows):
+            self._campaign.guard(txn)
+            return self._paced(txn, rows, began, now, logs_turn=False)
         if left is None:
             return lambda: IDLE_S
         self._campaign.guard(txn)
-        began, rows = self._clock.monotonic(), self.pace.rows
         if left.holds_names:
             start = expand_names(txn, left, BATCH_TABLES)
         elif left.tombstones_only:
@@ -379,10 +388,18 @@ class GcWorker:
             range_done(txn, left)
         else:
             range_reached(txn, left, start)
-        return partial(self._taken, rows, began, bool(self._drivers.lately(drivers_in(txn), now)))
+        return self._paced(txn, rows, began, now, logs_turn=True)
 
-    def _taken(self, rows: int, began: float, reorg_goes_on: bool) -> float:
+    def _paced(
+        self, txn: Transaction, rows: int, began: float, now: float, logs_turn: bool
+    ) -> Then:
+        """What follows a batch: a rest. Ranges and change logs take turns."""
+        reorg_goes_on = bool(self._drivers.lately(drivers_in(txn), now))
+        return partial(self._taken, rows, began, reorg_goes_on, logs_turn)
+
+    def _taken(self, rows: int, began: float, reorg_goes_on: bool, logs_turn: bool) -> float:
         self._others.ours += 1
+        self._logs_turn = logs_turn
         spent_s = self._clock.monotonic() - began
         busy = self._others.are_many()
         self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)

@@ -27,7 +27,7 @@ _LENGTH = Struct(">H")
 _ROW = b"\x01"
 
 
-class Change(NamedTuple):
+class ChangeRecord(NamedTuple):
     """A record. `before`: the row's payload before the commit, None where there was no row."""
 
     stamp: int
@@ -55,32 +55,42 @@ def up_to(prefix: bytes, stamp: int) -> Span:
     return Span(prefix, prefix + _PLACE.pack(stamp + 1, 0, 0))
 
 
-def read(key: bytes, payload: bytes, prefix: bytes) -> Change:
+def above(prefix: bytes, stamp: int) -> Span:
+    """The records of commits with greater stamps."""
+    return Span(prefix + _PLACE.pack(stamp + 1, 0, 0), after(prefix))
+
+
+def read(key: bytes, payload: bytes, prefix: bytes) -> ChangeRecord:
     """Inverse of what a commit wrote."""
     stamp, order, n = _PLACE.unpack_from(key, len(prefix))
     (length,) = _LENGTH.unpack_from(payload)
     ends = _LENGTH.size + length
     before = payload[ends + 1 :] if len(payload) > ends else None
-    return Change(stamp, order, n, payload[_LENGTH.size : ends], before)
+    return ChangeRecord(stamp, order, n, payload[_LENGTH.size : ends], before)
 
 
-def since(snapshot: Snapshot, prefix: bytes, known: View | None) -> Iterator[Change]:
+def since(snapshot: Snapshot, prefix: bytes, known: View | None) -> Iterator[ChangeRecord]:
     """What the snapshot sees and the view (None: before all) did not, in the order of the stamps.
     The changes of one row are in the order in which they were made once sorted by `order_of`."""
-    start = prefix if known is None else prefix + _PLACE.pack(known.horizon + 1, 0, 0)
-    for keys, raws in snapshot.chunks(Span(start, after(prefix))):
+    for keys, raws in snapshot.chunks(above(prefix, -1 if known is None else known.horizon)):
         for key, raw in zip(keys, raws, strict=True):
             change = read(key, raw[STAMP_BYTES:], prefix)
             if known is None or not known.saw(change.stamp):
                 yield change
 
 
-def order_of(change: Change) -> tuple[int, int, int]:
+def is_any_since(snapshot: Snapshot, prefix: bytes, known: View) -> bool:
+    """Whether the snapshot sees a record that the view did not."""
+    found = snapshot.scan(above(prefix, known.horizon))
+    return any(not known.saw(_PLACE.unpack_from(key, len(prefix))[0]) for key, _ in found)
+
+
+def order_of(change: ChangeRecord) -> tuple[int, int, int]:
     """In which order changes were made."""
     return change.order or change.stamp, change.order, change.n
 
 
-class RowChange(NamedTuple):
+class ChangedRow(NamedTuple):
     """What became of a row: payloads, None where there is none."""
 
     handle: bytes
@@ -90,10 +100,10 @@ class RowChange(NamedTuple):
 
 def rows_changed(
     snapshot: Snapshot, log: bytes, rows: bytes, known: View | None
-) -> list[RowChange]:
+) -> list[ChangedRow]:
     """What is different in the snapshot from what the view saw, one for each row, by handle.
     `log`, `rows`: the prefixes of the table's records and rows."""
-    first: dict[bytes, Change] = {}
+    first: dict[bytes, ChangeRecord] = {}
     for change in since(snapshot, log, known):
         held = first.get(change.handle)
         if held is None or order_of(change) < order_of(held):
@@ -101,13 +111,13 @@ def rows_changed(
     handles = sorted(first)
     found = snapshot.get_many([rows + handle for handle in handles])
     pairs = ((first[h], found.get(rows + h)) for h in handles)
-    changed = (RowChange(c.handle, c.before, raw and raw[STAMP_BYTES:]) for c, raw in pairs)
+    changed = (ChangedRow(c.handle, c.before, raw and raw[STAMP_BYTES:]) for c, raw in pairs)
     return [each for each in changed if each.before != each.after]
 
 
 def in_order(
     snapshot: Snapshot, log: bytes, rows: bytes, known: View | None
-) -> list[tuple[Change, bytes | None]]:
+) -> list[tuple[ChangeRecord, bytes | None]]:
     """Every change that the snapshot sees and the view did not, in the order in which they were
     made, with the row's payload after it."""
     changes = sorted(since(snapshot, log, known), key=order_of)

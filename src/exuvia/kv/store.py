@@ -52,7 +52,16 @@ from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, SnapshotUse, Span
+from exuvia.kv.packet import (
+    Bulk,
+    BulkResult,
+    Packet,
+    Requirement,
+    Snapshot,
+    SnapshotUse,
+    Span,
+    View,
+)
 from exuvia.kv.transaction import (
     ATTEMPTS,
     Answer,
@@ -158,6 +167,9 @@ class Store(Protocol):
         """What stands in the span and was written by commits that the position does not see, each
         commit once; a key that was removed is not told. `after` "": everything that stands."""
 
+    def view_at(self, position: str) -> View | None:
+        """The view that the position is the text of; None: before all commits."""
+
     def hold(self, name: str) -> Presence:
         """Take the named presence; Unavailable if a living process has it."""
 
@@ -235,6 +247,9 @@ class ForwardingStore(TransactionalStore):
 
     def changes(self, span: Span, after: str = "") -> Changes:
         return self.shared.changes(span, after)
+
+    def view_at(self, position: str) -> View | None:
+        return self.shared.view_at(position)
 
     def hold(self, name: str) -> Presence:
         return self.shared.hold(name)

@@ -314,7 +314,7 @@ class StoreMove:
         self._check()
         return rows
 
-    def _apply(self, table: Table, changes: list[change_log.RowChange]) -> None:
+    def _apply(self, table: Table, changes: list[change_log.ChangedRow]) -> None:
         """All of a table at once: what one row lets go another may have taken."""
         gone: set[bytes] = set()
         puts: dict[bytes, bytes] = {}

@@ -25,6 +25,7 @@ from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.table import Table
 from exuvia.catalog.writer import explain_duplicate
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import InlineTasks
@@ -59,8 +60,23 @@ def load(
         _write(store, order, handles, values, judged)
         rows += len(values)
     if not job_id:
-        _index(store, order, monotonic)
+        _index(store, order, order.table.row_span(), monotonic)
     return rows
+
+
+def load_run(
+    store: Store, table: Table, values: Sequence[bytes], row_ids: Array | None = None
+) -> None:
+    """Rows of a table that nobody writes, over whatever stands. `values`: their payloads, `row_ids`
+    (int64) the hidden ids of tables that have them. `index_run` makes their index entries."""
+    handles = _handles(table, list(values)) if row_ids is None else _handles_of_ids(row_ids)
+    _write(store, order_for(table, ()), handles, values, False)
+
+
+def index_run(store: Store, table: Table, span: Span) -> None:
+    """All index entries of the rows in a span. Raises Duplicate, Unavailable, Refused."""
+    order = order_for(table, tuple(form.info.id for form in table.forms))
+    _index(store, order, span, time.monotonic)
 
 
 def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[bytes]]:
@@ -93,8 +109,12 @@ def _handles(table: Table, values: list[bytes]) -> Keys:
 
 
 def _row_ids(first: int, rows: int) -> Array:
-    ids = np.arange(first, first + rows, dtype=np.int64).astype(np.uint64) + np.uint64(1 << 63)
-    return ids.astype(">u8").view("V8")
+    return _handles_of_ids(np.arange(first, first + rows, dtype=np.int64))
+
+
+def _handles_of_ids(ids: Array) -> Array:
+    words: Array = ids.astype(np.uint64) + np.uint64(1 << 63)
+    return words.astype(">u8").view("V8")
 
 
 def _write(
@@ -118,11 +138,11 @@ def _write(
             raise explain_duplicate(table, error, table.decode(answer.present[0][1]))
 
 
-def _index(store: Store, order: TaskOrder, monotonic: Callable[[], float]) -> None:
+def _index(store: Store, order: TaskOrder, whole: Span, monotonic: Callable[[], float]) -> None:
     """Entries of all indexes that writers would keep, span by span."""
     if not order.index_ids:
         return
-    spans = cut(store, [order.table.row_span()], SPAN_ROWS // len(order.index_ids))
+    spans = cut(store, [whole], SPAN_ROWS // len(order.index_ids))
     tasks = [Task(kind="fill", order=order, span=s, ordinal=n) for n, s in enumerate(spans)]
     dial = Fixed(PipelineSettings(batch_rows=_COMMIT_ROWS))
     for outcome in InlineTasks(store, tasks, dial, monotonic).run():

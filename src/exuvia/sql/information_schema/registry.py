@@ -5,11 +5,12 @@
     keys                STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS CHECK_CONSTRAINTS ...
     server              ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
                         USER_PRIVILEGES ... APPLICABLE_ROLES, AUTO_ANALYZE_QUEUE ANALYZE_STATUS
+                        EXUVIA_CHANGE_LOGS
     mysql_only          what MySQL 8 has and TiDB has not
     mysql_database      tables of `mysql`        performance_schema
 
 A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
-bigint, `name%` a double, `name@` a datetime.
+bigint, `name%` a double, `name@` a datetime, `name!` one with microseconds.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 from exuvia.base.types import FieldType
-from exuvia.catalog.model import ColumnInfo, name
+from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.information_schema import mysql_tables, server, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, VirtualTable
@@ -38,6 +39,8 @@ def _type_of(mark: str) -> FieldType:
         return BIGINT
     if mark.endswith("@"):
         return DATETIME
+    if mark.endswith("!"):
+        return evolve(DATETIME, Flen=26, Decimal=6)
     if mark.endswith("%"):
         return DOUBLE
     return text_type(int(mark.partition(":")[2] or 64))
@@ -48,7 +51,7 @@ def _columns(line: str) -> tuple[ColumnInfo, ...]:
     return tuple(
         ColumnInfo(
             id=n + 1,
-            name=name(mark.partition(":")[0].rstrip("#@%")),
+            name=name(mark.partition(":")[0].rstrip("#@!%")),
             offset=n,
             type=_type_of(mark),
         )
@@ -67,6 +70,7 @@ def definitions() -> dict[str, Definition]:
         *mysql_tables.TABLES,
         *server.PRIVILEGES,
         *server.ANALYSES,
+        *server.CHANGE_LOGS,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
 

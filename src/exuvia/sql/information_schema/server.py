@@ -12,14 +12,19 @@ Analyses ran (ANALYZE_STATUS) or wait (AUTO_ANALYZE_QUEUE):
 The queue lives on the stats owner; it is asked for (cluster/questions.py), so a query waits for its
 answer, a few milliseconds; an owner that does not answer is a warning, and no rows. A job that is
 to be retried has no score until it is queued again.
+
+Change logs (EXUVIA_CHANGE_LOGS): moments from OLDEST_MOMENT on can be read AS OF TIMESTAMP, and
+changes read on from; RECORDS and BYTES are estimates.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.temporal import shift_zone
@@ -28,6 +33,10 @@ from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import Job, sub_rows
+from exuvia.events import change_log as logs_kept
+from exuvia.events.change_log import Log, Moment
+from exuvia.kv import keys
+from exuvia.kv.store import Store
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
@@ -495,3 +504,45 @@ def seconds_between(earlier: int, later: int) -> float:
 _ANALYSES = (("ANALYZE_STATUS", ANALYZE_STATUS_COLUMNS.upper(), analyze_status),)
 
 ANALYSES = (("AUTO_ANALYZE_QUEUE", _QUEUE_COLUMNS, analyze_queue), *_ANALYSES)
+
+
+# -- change logs -----------------------------------------------------------------------------------
+
+_CHANGE_LOG_COLUMNS = (
+    "TABLE_SCHEMA TABLE_NAME STATE OLDEST_MOMENT! NEWEST_MOMENT! RECORDS# BYTES# REMOVED_UP_TO#"
+)
+
+
+def change_logs(context: Context) -> Iterable[Row]:
+    """Logs of tables: what AS OF TIMESTAMP can read, and about how large each is."""
+    store, txn = context.session.services.store, context.txn
+    txn.open()
+    newest = logs_kept.newest_moment(txn)
+    for database, table in all_tables(context):
+        if table.exuvia_change_log == SchemaState.ABSENT:
+            continue
+        line: Row = [database.db_name.O, table.name.O, table.exuvia_change_log.name.lower()]
+        log = logs_kept.log_of(txn, table)
+        if log is None:
+            yield [*line, *[None] * 5]
+            continue
+        oldest = logs_kept.first_moment(txn, partial(_is_readable, store, log))
+        shown = [
+            None if oldest is None else _shown_moment(context, each) for each in (oldest, newest)
+        ]
+        size = logs_kept.size_of(store, txn, list(map(keys.span_of, log.prefixes)))
+        yield [*line, *shown, size.records, size.bytes, log.floor or None]
+
+
+def _is_readable(store: Store, log: Log, moment: Moment) -> bool:
+    view = store.view_at(moment.position)
+    return view is not None and log.has(view)
+
+
+def _shown_moment(context: Context, moment: Moment | None) -> int | None:
+    if moment is None:
+        return None
+    return shift_zone(packed_moment(moment.wall_us * 1_000), None, context.zone)
+
+
+CHANGE_LOGS = (("EXUVIA_CHANGE_LOGS", _CHANGE_LOG_COLUMNS, change_logs),)

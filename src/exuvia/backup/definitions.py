@@ -1,0 +1,257 @@
+"""What the catalog says at one moment, as if no schema change were under way; and the same in a new
+store.
+
+    of a running change                        in the backup
+    index, column, CHECK, key not public       is not there
+    what is being dropped, hidden already      is not there
+    a column whose type is changing            its old type until the swap, then the new one
+    partitions being made, moved, dropped      the set that is read
+    a table or database not public             is not there
+
+Ids stay what they were, so whatever names a table, column, index or link by its id (statistics,
+foreign keys, handles of rows) is right in the new store too. Jobs are not carried, nor what is left
+to be emptied, nor members: a new store has none.
+
+A new store bears a format that every program refuses (catalog/bootstrap.py) and databases without
+names until its last transaction: nothing serves half of it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from exuvia import __version__
+from exuvia.base.errors import Unavailable
+from exuvia.catalog import meta
+from exuvia.catalog.bootstrap import FORMAT_VERSION, NOT_WHOLE, RESTORING
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    IndexInfo,
+    PartitionInfo,
+    PartitionType,
+    Referred,
+    SchemaState,
+    TableInfo,
+    evolve,
+    to_json,
+)
+from exuvia.catalog.system_tables import MYSQL_ID
+from exuvia.catalog.table import Table, with_layout
+from exuvia.ddl.actions.options import CACHED
+from exuvia.ddl.elements import reflag, renumber
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+PUBLIC = SchemaState.PUBLIC
+Entry = tuple[bytes, bytes]
+NOT_CARRIED = frozenset(
+    {
+        "tidb_ddl_job",
+        "tidb_ddl_reorg",
+        "tidb_mdl_info",
+        "gc_delete_range",
+        "gc_delete_range_done",
+    }
+)
+"""Tables of the database mysql that come back empty: what is under way."""
+_BY_TABLE = ("auto", "rowid", "seq")
+_WHOLE = ("var", "statsversion", "freshstats", "indexstats")
+_ALONE = (b"m/feedposition",)
+_BATCH = 500
+
+
+class Definition(NamedTuple):
+    """A table as its rows are read at the source, and as the backup has it."""
+
+    source: Table
+    info: TableInfo
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether its rows are."""
+        return not (self.info.exuvia_db == MYSQL_ID and self.info.name.L in NOT_CARRIED)
+
+
+class Catalog(NamedTuple):
+    """All of it. `entries`: settings and counters, as the store has them."""
+
+    version: int
+    format: int
+    last_id: int
+    databases: Sequence[DatabaseInfo]
+    tables: Sequence[Definition]
+    entries: Sequence[Entry]
+
+
+def read(txn: Transaction, schemas: Schemas) -> Catalog:
+    """The catalog of the transaction's snapshot. Raises Unavailable where there is none."""
+    store_format = keys.read_number(txn.get(keys.FORMAT))
+    if not store_format:
+        raise Unavailable("the store is empty")
+    if store_format == RESTORING:
+        raise Unavailable(NOT_WHOLE)
+    if store_format > FORMAT_VERSION:
+        raise Unavailable(f"the store has format {store_format}, which this program cannot read")
+    databases = schemas.databases(txn)
+    sources: list[Table] = []
+    for database in databases:
+        for _, table_id in meta.table_names(txn, database.id):
+            table = schemas.table_by_id(txn, table_id)
+            if table is not None and table.info.state == PUBLIC:
+                sources.append(table)
+    infos = _joined([public(source.info) for source in sources])
+    ids = {each for info in infos for each in (info.id, *info.physical_ids)}
+    tables = [Definition(*pair) for pair in zip(sources, infos, strict=True)]
+    last_id = keys.read_number(txn.get(keys.LAST_ID))
+    entries = list(_entries(txn, ids))
+    return Catalog(meta.version(txn), store_format, last_id, databases, tables, entries)
+
+
+def _entries(txn: Transaction, ids: set[int]) -> Iterator[Entry]:
+    for kind in _BY_TABLE:
+        prefix = keys.meta(kind)
+        for key, payload in txn.scan(keys.span_of(prefix)):
+            if int.from_bytes(key[len(prefix) :], "big") in ids:
+                yield key, payload
+    for kind in _WHOLE:
+        yield from txn.scan(keys.span_of(keys.meta(kind)))
+    for key in _ALONE:
+        held = txn.get(key)
+        if held is not None:
+            yield key, held
+
+
+# -- one version -----------------------------------------------------------------------------------
+
+
+def public(info: TableInfo) -> TableInfo:
+    """The table without what a running change has made or left of it."""
+    indexes = [index for index in info.indexes if index.state == PUBLIC]
+    shown = {column.id for column in info.cols if column.state == PUBLIC}
+    indexes = [index for index in indexes if {p.exuvia_column for p in index.idx_cols} <= shown]
+    used = {part.exuvia_column for index in indexes for part in index.idx_cols}
+    columns = tuple(
+        evolve(column, exuvia_changing_type=None, change_state_info=None)
+        if column.exuvia_changing_type is not None
+        else column
+        for column in info.cols
+        if column.id in shown and (column.id in used or not column.hidden)
+    )
+    found = evolve(
+        meta.opened(info) if meta.is_closing(info) else info,
+        cols=columns,
+        index_info=tuple(map(_settled, indexes)) or None,
+        constraint_info=tuple(c for c in info.checks if c.state == PUBLIC) or None,
+        fk_info=tuple(key for key in info.foreign_keys if key.state == PUBLIC) or None,
+        cache_table_status=CACHED if info.cache_table_status == CACHED else 0,
+        exuvia_exchange=None,
+        exuvia_change_log=PUBLIC if info.exuvia_change_log == PUBLIC else SchemaState.ABSENT,
+        exuvia_layouts=(),
+    )
+    if info.partition is not None:
+        found = _at_rest(found, info.partition)
+    return with_layout(reflag(renumber(found))) if info.is_stored else found
+
+
+def _settled(index: IndexInfo) -> IndexInfo:
+    parts = tuple(evolve(part, exuvia_using_changing_type=False) for part in index.idx_cols)
+    return evolve(index, idx_cols=parts)
+
+
+def _at_rest(info: TableInfo, partition: PartitionInfo) -> TableInfo:
+    """The set of partitions that is read; a table that is, or was, one whole has none."""
+    kept = tuple(each for each in partition.definitions if each.id not in partition.unused)
+    if partition.type == PartitionType.NONE:
+        whole = kept[0].id
+        return evolve(info, partition=None, exuvia_physical=0 if whole == info.id else whole)
+    settled = PartitionInfo(
+        type=partition.type,
+        expr=partition.expr,
+        columns=partition.columns,
+        enable=partition.enable,
+        is_empty_columns=partition.is_empty_columns,
+        definitions=kept,
+        num=len(kept),
+    )
+    return evolve(info, partition=settled)
+
+
+def _joined(infos: Sequence[TableInfo]) -> list[TableInfo]:
+    """Foreign keys whose both sides are there, or that wait for their parent."""
+    links = {key.exuvia_link for info in infos for key in info.foreign_keys}
+    led = {each.link for info in infos for each in info.exuvia_referred}
+    return [
+        evolve(
+            info,
+            fk_info=tuple(
+                evolve(key, exuvia_orphan=bool(key.version) and key.exuvia_link not in led)
+                for key in info.foreign_keys
+            )
+            or None,
+            exuvia_referred=tuple(
+                Referred(each.link, PUBLIC, each.columns, each.names)
+                for each in info.exuvia_referred
+                if each.link in links
+            ),
+        )
+        for info in infos
+    ]
+
+
+# -- a new store -----------------------------------------------------------------------------------
+
+
+def begin(store: Store, version: int, last_id: int, databases: Iterable[DatabaseInfo]) -> None:
+    """Take an empty store. Raises Unavailable for one that is not."""
+
+    def work(txn: Transaction) -> None:
+        if txn.get(keys.FORMAT) is not None or next(txn.scan(Span(b"m", b"u")), None) is not None:
+            raise Unavailable("the store is not empty: a backup is restored into a new one")
+        txn.insert(keys.FORMAT, keys.number(RESTORING))
+        txn.put(keys.RELEASE, __version__.encode())
+        txn.put(keys.VERSION, keys.number(version))
+        txn.put(keys.LAST_ID, keys.number(last_id))
+        for info in databases:
+            txn.put(keys.meta("db", info.id), to_json(info))
+            txn.put(keys.database_revision(info.id), keys.number(2 * version))
+
+    store.transact(work)
+
+
+def place(store: Store, infos: Sequence[TableInfo], entries: Sequence[Entry]) -> None:
+    """Tables, and what else the catalog has; some at a time."""
+    for start in range(0, len(infos), _BATCH):
+        batch = infos[start : start + _BATCH]
+
+        def put_tables(txn: Transaction, batch: Sequence[TableInfo] = batch) -> None:
+            for info in batch:
+                meta.put_table(txn, info)
+            meta.publish_silently(txn, {info.id: meta.STEP for info in batch})
+
+        store.transact(put_tables)
+    for start in range(0, len(entries), _BATCH):
+        some = entries[start : start + _BATCH]
+
+        def put_entries(txn: Transaction, some: Sequence[Entry] = some) -> None:
+            for key, payload in some:
+                txn.put(key, payload)
+
+        store.transact(put_entries)
+
+
+def table_of(info: TableInfo, database: DatabaseInfo, version: int, evaluator: str) -> Table:
+    """A table as `begin` and `place` put it."""
+    return Table(info, 2 * version, database, 2 * version, evaluator)
+
+
+def finish(store: Store, store_format: int, databases: Iterable[DatabaseInfo]) -> None:
+    """Its databases get their names and the store its format: it is whole."""
+
+    def work(txn: Transaction) -> None:
+        for info in databases:
+            meta.put_database(txn, info)
+        txn.put(keys.FORMAT, keys.number(store_format))
+
+    store.transact(work)

@@ -1,0 +1,186 @@
+"""The folder of a backup of rows.
+
+    backup.json                     written last: a folder without it holds no backup
+    schema.sql                      the same definitions for people; nothing reads it
+    rows/DATABASE.TABLE/*.parquet   a file for each span of a table's rows, or of a partition's
+
+    backup.json    {"kind": "rows", "digest": BLAKE2b-256 of what follows, "record": {...}}
+
+A file has two sums. `digest` is of its bytes. `checksum` is of the values of its rows, as they were
+read from the store: so a store that is made of it is held to what the first one had.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from exuvia.base.errors import Unavailable
+from exuvia.catalog.bootstrap import FORMAT_VERSION
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.kv.packet import Span
+
+FORMAT = 1
+RECORD, SCHEMA, ROWS = "backup.json", "schema.sql", "rows"
+PIECE_BYTES = 4 << 20
+_LONGEST_NAME = 200
+
+Kind = TypeVar("Kind")
+
+
+class RowsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of one span of keys, in their order. `name`: from the folder on."""
+
+    name: str
+    physical_id: int
+    span: Span
+    rows: int = 0
+    bytes: int = 0
+    digest: str = ""
+    checksum: str = ""
+
+
+class BackedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table, view or sequence."""
+
+    database: str
+    info: TableInfo
+    rows: int = 0
+    files: tuple[RowsFile, ...] = ()
+
+
+class RowsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup. `made_at`: of the moment, UTC, ISO 8601; `entries`: settings and counters, as the
+    store has them."""
+
+    format: int
+    program: str
+    made_at: str
+    schema_version: int
+    store_format: int
+    last_id: int
+    rows: int
+    databases: tuple[DatabaseInfo, ...]
+    tables: tuple[BackedTable, ...]
+    entries: tuple[tuple[bytes, bytes], ...]
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    kind: Literal["rows"]
+    digest: str
+    record: msgspec.Raw
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = "physical"
+
+
+def kind_of(folder: str) -> str:
+    """Of what it is: "rows", or "physical" (kv/lmdb/backup.py). Raises Unavailable."""
+    return _decoded(folder, _Kind).kind
+
+
+def begin(folder: str) -> None:
+    """Into an empty folder, or one that is not there. Raises Unavailable."""
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
+        raise Unavailable(f"{folder} is not empty: a backup has a folder of its own")
+    os.mkdir(os.path.join(folder, ROWS))
+
+
+def folder_of(database: str, table: TableInfo) -> str:
+    """Of a table's files, from the backup's folder on."""
+    named = f"{quote(database, safe=' ')}.{quote(table.name.O, safe=' ')}"
+    return f"{ROWS}/{named if len(named) <= _LONGEST_NAME else table.id}"
+
+
+def write(folder: str, record: RowsRecord, schema: str) -> None:
+    """What is written last."""
+    with open(os.path.join(folder, SCHEMA), "x", encoding="utf-8") as text:
+        text.write(schema)
+        text.flush()
+        os.fsync(text.fileno())
+    raw = msgspec.json.format(msgspec.json.encode(record))
+    sealed = _Sealed("rows", hasher(raw).hexdigest(), msgspec.Raw(raw))
+    for place, _, _ in os.walk(folder):
+        _sync(place)
+    with open(os.path.join(folder, RECORD), "xb") as file:
+        file.write(msgspec.json.encode(sealed) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _sync(folder)
+
+
+def _sync(folder: str) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+def read(folder: str) -> RowsRecord:
+    """What the folder says it holds. Raises Unavailable."""
+    sealed = _decoded(folder, _Sealed)
+    if hasher(sealed.record).hexdigest() != sealed.digest:
+        raise Unavailable(f"{folder}/{RECORD} was changed after it was written")
+    record = _decoded_from(folder, bytes(sealed.record), RowsRecord)
+    if record.format > FORMAT or record.store_format > FORMAT_VERSION:
+        raise Unavailable(
+            f"{folder} was made by {record.program}, in a form (format {record.format}, of the "
+            f"store {record.store_format}) that this program does not know"
+        )
+    for table in record.tables:
+        held = sum(each.rows for each in table.files)
+        if held != table.rows:
+            raise Unavailable(
+                f"{folder}/{RECORD} says {table.rows:,} rows of {table.database}."
+                f"{table.info.name.O}, and {held:,} in its files"
+            )
+    return record
+
+
+def _decoded(folder: str, kind: type[Kind]) -> Kind:
+    try:
+        with open(os.path.join(folder, RECORD), "rb") as file:
+            return _decoded_from(folder, file.read(), kind)
+    except FileNotFoundError:
+        raise Unavailable(
+            f"{folder} holds no backup: {RECORD}, which is written last, is not there"
+        ) from None
+
+
+def _decoded_from(folder: str, raw: bytes, kind: type[Kind]) -> Kind:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"{folder}/{RECORD} cannot be read: {error}") from error
+
+
+def require_whole(folder: str, file: RowsFile) -> None:
+    """That its bytes are those that were written. Raises Unavailable."""
+    path = os.path.join(folder, file.name)
+    try:
+        with open(path, "rb") as opened:
+            size = os.fstat(opened.fileno()).st_size
+            digest = hashlib.file_digest(opened, hasher).hexdigest()
+    except FileNotFoundError:
+        raise Unavailable(f"{path} is not there") from None
+    if (size, digest) != (file.bytes, file.digest):
+        raise Unavailable(
+            f"{path} is damaged: {size:,} bytes, {digest[:16]}...; written were {file.bytes:,}, "
+            f"{file.digest[:16]}..."
+        )
+
+
+def hasher(data: "bytes | msgspec.Raw" = b"") -> hashlib.blake2b:
+    """BLAKE2b-256."""
+    return hashlib.blake2b(bytes(data), digest_size=32)
+
+
+def names_of(tables: Sequence[BackedTable]) -> dict[int, str]:
+    """`database.table` by the table's id."""
+    return {each.info.id: f"{each.database}.{each.info.name.O}" for each in tables}

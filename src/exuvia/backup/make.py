@@ -1,0 +1,199 @@
+"""Making a backup of rows, beside running nodes.
+
+the moment        a snapshot that tasks take part in; on LMDB a copy of the file
+the catalog       at that moment, as if no schema change were under way (definitions.py)
+a task a file     spans of a table or partition, sized by what the store holds now
+backup.json       last
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+
+from exuvia import __version__
+from exuvia.backup import definitions, folder
+from exuvia.backup.definitions import Catalog, Definition
+from exuvia.backup.folder import BackedTable, RowsFile, RowsRecord
+from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsTask, all_done
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import SchemaState, TableInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import ManagedTransaction
+from exuvia.node.assemble import EVALUATOR
+from exuvia.pipeline import checkpoint, moment
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import order_for
+from exuvia.sql.show.create import (
+    create_database_text,
+    create_table_text,
+    sequence_statement,
+    view_statement,
+)
+from exuvia.sql.write.foreign_keys import clause, names_of
+
+MOST_S = 24 * 3600.0
+Say = Callable[[str], None]
+_SYSTEM = ("mysql", "information_schema")
+
+
+def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
+    """A backup of the store in an empty folder. `say` is given lines of progress. Raises
+    Unavailable, Refused, OSError; then there is no backup.json."""
+    folder.begin(place)
+    spark = Spark(url, master or None)
+    try:
+        with _moment(url, place, say) as options:
+            made_at = datetime.now(UTC).isoformat(timespec="seconds")
+            with moment.opened(options) as store:
+                catalog = _catalog(store, options)
+                tasks, rows = _planned(store, catalog, place, options)
+            files = _written(tasks, rows, spark, say)
+    finally:
+        spark.stop()
+    record = _record(catalog, files, made_at)
+    folder.write(place, record, schema_text(catalog))
+    return record
+
+
+@contextmanager
+def _moment(url: str, place: str, say: Say) -> Iterator[Mapping[str, str]]:
+    """It may take as long as a copy of the file does."""
+    with ExitStack() as stack:
+        with ThreadPoolExecutor(1) as opener:
+            opening = opener.submit(stack.enter_context, moment.one_moment(url, MOST_S))
+            seconds = 0.0
+            while wait([opening], TOLD_EVERY_S).not_done:
+                seconds += TOLD_EVERY_S
+                say(f"taking one moment of the store, {seconds:.0f} s")
+            options = opening.result()
+        yield options
+
+
+def _catalog(store: Store, options: Mapping[str, str]) -> Catalog:
+    with ManagedTransaction(store, moment.view_of(store, options)) as txn:
+        return definitions.read(txn, Schemas(store, evaluator=EVALUATOR))
+
+
+def _planned(
+    store: Store, catalog: Catalog, place: str, options: Mapping[str, str]
+) -> tuple[list[RowsTask], int]:
+    """Tasks, the largest tables' first, and about how many rows they have."""
+    tasks: list[tuple[int, RowsTask]] = []
+    for each in catalog.tables:
+        if each.info.is_stored and each.is_carried:
+            tasks += _tasks_of(store, each, place, options)
+    tasks.sort(key=lambda pair: -pair[0])
+    return [task for _, task in tasks], sum(rows for rows, _ in tasks)
+
+
+def _tasks_of(
+    store: Store, each: Definition, place: str, options: Mapping[str, str]
+) -> Iterator[tuple[int, RowsTask]]:
+    where = folder.folder_of(each.source.database.db_name.O, each.info)
+    for name, physical_id in _physical(each.info):
+        span = keys.span_of(keys.row_prefix(physical_id))
+        rows = store.count(span)
+        spans = checkpoint.cut(store, [span], FILE_ROWS, rows)
+        for number, part in enumerate(spans):
+            file = RowsFile(
+                name=f"{where}/{name}{number:05}.parquet", physical_id=physical_id, span=part
+            )
+            yield (
+                rows // len(spans),
+                RowsTask(
+                    kind="write",
+                    folder=place,
+                    file=file,
+                    order=order_for(each.source.part(physical_id), ()),
+                    info=each.info,
+                    store=options,
+                ),
+            )
+
+
+def _physical(info: TableInfo) -> list[tuple[str, int]]:
+    """Beginnings of file names, and ids that rows lie under."""
+    if info.partition is None:
+        return [("", info.physical_ids[0])]
+    return [
+        (f"{re.sub('[^0-9A-Za-z]', '-', each.name.O)}-{each.id}-", each.id)
+        for each in info.partition.definitions
+    ]
+
+
+def _written(tasks: Sequence[RowsTask], rows: int, spark: Spark, say: Say) -> dict[str, RowsFile]:
+    tables = len({task.info.id for task in tasks})
+
+    def told(done: int, seconds: float) -> str:
+        rate = f"{done / seconds:,.0f} rows/s"
+        return f"{done:,} of about {rows:,} rows of {tables} tables, {rate}"
+
+    return all_done(tasks, rows, spark, say, told)
+
+
+def _record(catalog: Catalog, files: Mapping[str, RowsFile], made_at: str) -> RowsRecord:
+    by_table: dict[int, list[RowsFile]] = {}
+    owner = {n: each.info.id for each in catalog.tables for n in each.info.physical_ids}
+    for _, file in sorted(files.items()):
+        by_table.setdefault(owner[file.physical_id], []).append(file)
+    tables = []
+    for each in catalog.tables:
+        held = tuple(by_table.get(each.info.id, ()))
+        rows = sum(file.rows for file in held)
+        name = each.source.database.db_name.O
+        tables.append(BackedTable(database=name, info=each.info, rows=rows, files=held))
+    return RowsRecord(
+        format=folder.FORMAT,
+        program=f"exuvia {__version__}",
+        made_at=made_at,
+        schema_version=catalog.version,
+        store_format=catalog.format,
+        last_id=catalog.last_id,
+        rows=sum(each.rows for each in tables),
+        databases=tuple(catalog.databases),
+        tables=tuple(tables),
+        entries=tuple(catalog.entries),
+    )
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def schema_text(catalog: Catalog) -> str:
+    """The definitions as statements: views behind tables; parents may follow their children."""
+    counters = dict(catalog.entries)
+    settled = [Table(each.info, 0, each.source.database, 0, EVALUATOR) for each in catalog.tables]
+    parents = {link.link: table for table in settled for link in table.info.exuvia_referred}
+    lines = ["SET foreign_key_checks = OFF;"]
+    for database in catalog.databases:
+        name = database.db_name
+        if name.L in _SYSTEM:
+            continue
+        lines += ["", f"{create_database_text(database, if_not_exists=True)};"]
+        lines.append(f"USE `{name.O.replace('`', '``')}`;")
+        own = [table for table in settled if table.info.exuvia_db == database.id]
+        for table in sorted(own, key=lambda table: table.info.view is not None):
+            lines.append(f"{_statement(table, parents, counters)};")
+    return "\n".join(lines) + "\n"
+
+
+def _statement(table: Table, parents: Mapping[int, Table], counters: Mapping[bytes, bytes]) -> str:
+    info = table.info
+    if info.view is not None:
+        return view_statement(info, info.view)
+    if info.sequence is not None:
+        return sequence_statement(info, info.sequence)
+    home = table.database.db_name.O
+    shown = [names_of(key, table, parents.get(key.exuvia_link)) for key in info.foreign_keys]
+    constraints = [f"  {clause(key, home, ',')}" for key in shown]
+    for check in info.checks:
+        if check.state == SchemaState.PUBLIC:
+            name = check.constraint_name.O.replace("`", "``")
+            relaxed = "" if check.enforced else " /*!80016 NOT ENFORCED */"
+            constraints.append(f"  CONSTRAINT `{name}` CHECK ({check.expr_string}){relaxed}")
+    following = keys.read_number(counters.get(keys.meta("auto", info.id))) + 1
+    return create_table_text(info, following, constraints)
