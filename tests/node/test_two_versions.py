@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from exuvia import __version__
+from exuvia.catalog.bootstrap import FORMAT_VERSION
 from support.node_processes import ROOT, NodeProcess, until
 
 OLD_LINE = '"processing int -- 1 once a worker took it",'
@@ -24,7 +25,8 @@ def newer(tmp_path: Path) -> Path:
     source = tmp_path / "newer"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     change(source / "exuvia/catalog/system_tables.py", OLD_LINE, NEW_LINE)
-    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 3", "FORMAT_VERSION = 4")
+    now, then = (f"FORMAT_VERSION = {n}" for n in (FORMAT_VERSION, FORMAT_VERSION + 1))
+    change(source / "exuvia/catalog/bootstrap.py", now, then)
     change(source / "exuvia/__init__.py", __version__, "9.9.0")
     return source
 
