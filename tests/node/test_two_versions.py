@@ -25,8 +25,7 @@ def newer(tmp_path: Path) -> Path:
     source = tmp_path / "newer"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     change(source / "exuvia/catalog/system_tables.py", OLD_LINE, NEW_LINE)
-    now, then = (f"FORMAT_VERSION = {n}" for n in (FORMAT_VERSION, FORMAT_VERSION + 1))
-    change(source / "exuvia/catalog/bootstrap.py", now, then)
+    change_format(source, FORMAT_VERSION + 1)
     change(source / "exuvia/__init__.py", __version__, "9.9.0")
     return source
 
@@ -35,6 +34,11 @@ def change(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))
+
+
+def change_format(source: Path, version: int) -> None:
+    now, then = (f"FORMAT_VERSION = {each}" for each in (FORMAT_VERSION, version))
+    change(source / "exuvia/catalog/bootstrap.py", now, then)
 
 
 def ask(node: NodeProcess, text: str) -> list[tuple[Any, ...]]:
@@ -80,7 +84,7 @@ def test_a_column_of_the_job_table_comes_by_the_old_owner_while_both_serve(
         refused = NodeProcess(store, tmp_path / "late.log")
         with pytest.raises(
             AssertionError,
-            match=r"the store has format 4, which Exuvia 9\.9\.0 wrote; this is Exuvia",
+            match=rf"the store has format {FORMAT_VERSION + 1}, which Exuvia 9\.9\.0 wrote; this is Exuvia",
         ):
             refused.wait_ready()
     finally:
@@ -93,7 +97,7 @@ def older(tmp_path: Path) -> Path:
     """Where the source of a version is that keeps jobs in lists."""
     source = tmp_path / "older"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 3", "FORMAT_VERSION = 1")
+    change_format(source, 1)
     return source
 
 
