@@ -84,7 +84,7 @@ def test_a_column_of_the_job_table_comes_by_the_old_owner_while_both_serve(
         refused = NodeProcess(store, tmp_path / "late.log")
         with pytest.raises(
             AssertionError,
-            match=rf"the store has format {FORMAT_VERSION + 1}, which Exuvia 9\.9\.0 wrote; this is Exuvia",
+            match=rf"has format {FORMAT_VERSION + 1}, which Exuvia 9\.9\.0 wrote; this is Exuvia",
         ):
             refused.wait_ready()
     finally:
