@@ -23,6 +23,7 @@ WALKS = {
     "create table": (1, "public"),
     "drop table": (3, "write only, delete only, none"),
     **dict.fromkeys(OF_TABLES, (1, "public")),
+    "exuvia change log": (2, "write only, public"),
     **WALKS_OF_CHANGES,
     "rename index": (1, "public"),
     "rename index, expression": (1, "public"),
