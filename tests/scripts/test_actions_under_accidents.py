@@ -69,3 +69,24 @@ def test_an_action_is_paused_and_resumed(script):
     if script.label != "exchange partition" or script.at != edge_of(script.label) - 1:
         assert play.paused == (1 if turns else 0)  # that step only waits, and here for nobody
     check(play, job)
+
+
+# -- holds -----------------------------------------------------------------------------------------
+
+HELD = [Script(label, "hold", at) for label in ASKED for at in range(steps_of(label))]
+LONG = [Script(label, "hold long", 0) for label in ASKED if is_undoable(label)]
+
+
+@pytest.mark.parametrize("script", [*HELD, *LONG], ids=str)
+def test_an_action_is_held_and_completed(script):
+    """Before what it changes is public, for longer than its verification counts, too."""
+    play = Play(script, 0)
+    job = play.run()
+    if script.label in (*UNIQUE, "add index, expression") and job.err is not None:
+        assert job.err.code == 1062  # writes made a duplicate before anybody judged it
+    else:
+        assert job.state == JobState.SYNCED, job.describe()
+    turns = script.at == 0 or (is_undoable(script.label) and script.at < edge_of(script.label))
+    if job.state == JobState.SYNCED and script.at != edge_of(script.label) - 1:
+        assert play.held == (1 if turns else 0)
+    check(play, job)

@@ -14,7 +14,7 @@ from support.scripts import Play, Script, check
 CASES = [
     Script(label, accident, at)
     for label, several in SEVERAL.items()
-    for accident in ("run", "undo", "crash", "depose", "pause")
+    for accident in ("run", "undo", "crash", "depose", "pause", "hold")
     for at in range(several.steps + 1 if accident != "run" else 1)
 ]
 
@@ -69,7 +69,7 @@ def test_several_changes_under_an_accident(script, seed):
 
 
 def test_every_step_is_there():
-    assert len(CASES) == sum(1 + 4 * (several.steps + 1) for several in SEVERAL.values()) > 140
+    assert len(CASES) == sum(1 + 5 * (several.steps + 1) for several in SEVERAL.values()) > 140
     for label, several in SEVERAL.items():
         play = Watched(Script(label, "run", 0), 0)
         if play.run().state == JobState.SYNCED:

@@ -27,10 +27,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused
-from exuvia.catalog import reader, writer
+from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import IndexInfo, SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo
+from exuvia.catalog.system_tables import LAST_SYSTEM_ID
 from exuvia.catalog.table import Table
 from exuvia.ddl import admin, gc_worker, queue
 from exuvia.ddl.job import Job, JobState, evolve
@@ -238,6 +239,8 @@ def scripts() -> list[Script]:
     return found
 
 
+VERIFIED_FOR_S = 86_400
+"""The default of exuvia_ddl_verify_max_age_s."""
 AnyReorg = PlainReorg | PhaseRunner
 
 
@@ -265,7 +268,7 @@ class Play:
         self.job_id = self.cluster.submit(request(self.cluster))
         self.taken = 0
         self.struck = False
-        self.paused = 0
+        self.paused = self.held = 0
 
     def traffic_of(self, store: Store, name: str, chance: random.Random) -> Traffic:
         """Who writes meanwhile."""
@@ -326,6 +329,8 @@ class Play:
             self._depose()
         elif self.script.accident == "pause":
             self._pause_and_resume()
+        elif self.script.accident in ("hold", "hold long"):
+            self._hold_and_complete()
 
     def _pause_and_resume(self) -> None:
         """Where it may be paused it is, within a few rounds; then it goes on."""
@@ -342,6 +347,45 @@ class Play:
         self.paused += 1
         answers = admin.command_now(self.cluster.store, "resume", [self.job_id])
         assert answers == [(self.job_id, None)]
+
+    def _hold_and_complete(self) -> None:
+        """Where it may be held it is, whoever owns it; clients see nothing new, and no more worker
+        or late task does; once it is completed it goes on."""
+        (answer,) = admin.command_now(self.cluster.store, "hold", [self.job_id])
+        if answer[1] is not None:
+            assert answer[1].code in (1105, 8224), answer[1].message
+            return
+        for _ in range(400):
+            self._round()
+            job = self.cluster.job(self.job_id)
+            if job.exuvia_held or job.in_history:
+                break
+        if job.in_history:
+            return  # refused, or turned back: writes made a duplicate
+        assert job.exuvia_held, job.describe()
+        self.held += 1
+        before = self._tables()
+        self.cluster.crash_owner()
+        for _ in range(20):
+            self._round()
+        assert self.cluster.job(self.job_id).exuvia_held
+        assert self._tables() == before
+        if self.script.accident == "hold long":
+            self.cluster.clock.advance(2 * VERIFIED_FOR_S)
+        answers = admin.command_now(self.cluster.store, "complete", [self.job_id])
+        assert answers == [(self.job_id, None)]
+
+    def _tables(self) -> list[TableInfo]:
+        def all_of(txn: Transaction) -> list[TableInfo]:
+            places = [each.id for each in meta.list_databases(txn) if each.id > LAST_SYSTEM_ID]
+            return [info for each in places for info in meta.list_tables(txn, each)]
+
+        return self.cluster.read(all_of)
+
+    def _round(self) -> None:
+        self.traffic.step()
+        self._wake_late_fills()
+        self.cluster.step()
 
     def _cancel(self) -> None:
         """What ADMIN CANCEL writes."""

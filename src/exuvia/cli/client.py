@@ -296,6 +296,30 @@ def resume(
     command("RESUME", NodeClient(host, port, user), job_ids, output)
 
 
+@ddl_app.command("hold")
+def hold(
+    job_ids: JobIds,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Have jobs wait before what they change is public."""
+    command("HOLD", NodeClient(host, port, user), job_ids, output)
+
+
+@ddl_app.command("complete")
+def complete(
+    job_ids: JobIds,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Let held jobs go on."""
+    command("COMPLETE", NodeClient(host, port, user), job_ids, output)
+
+
 @ddl_app.command("alter")
 def alter(
     job_id: Annotated[int, typer.Argument(help="The job's number.")],

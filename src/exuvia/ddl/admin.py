@@ -3,6 +3,8 @@
     cancel   queueing, running, paused -> cancelling      8225 finished, 8226 not revertible, 8224
     pause    queueing, running -> pausing                 8262 twice, 8260 not revertible
     resume   paused -> queueing                           8261 by another operator, or not paused
+    hold     it is to wait before it is public            1105 too late for that
+    complete held -> queueing, or it is not to be held    1105 nobody holds it
     alter    a reorg's threads, rows and bytes, from its next batch on
 
 All jobs of one statement are changed by one transaction; each has an answer of its own. `m/admin`
@@ -26,7 +28,7 @@ from exuvia.catalog.model import STATE_TEXT, evolve
 from exuvia.cluster.owner import OwnerWatch
 from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg, kind_of
-from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState
+from exuvia.ddl.job import BEFORE_PUBLIC, JOB_STATE_TEXT, Job, JobState
 from exuvia.ddl.state_machine import is_revertible
 from exuvia.kv import keys
 from exuvia.kv.store import Store
@@ -46,7 +48,7 @@ def cancelled(job: Job, by: int) -> Job | Refused:
         return job
     if not is_revertible(job):
         return ErrCannotCancelDDLJob(job.id)
-    return evolve(job, state=JobState.CANCELLING, admin_operator=by)
+    return evolve(job, state=JobState.CANCELLING, admin_operator=by, exuvia_held=False)
 
 
 def paused(job: Job, by: int) -> Job | Refused:
@@ -61,6 +63,8 @@ def paused(job: Job, by: int) -> Job | Refused:
 
 def resumed(job: Job, by: int) -> Job | Refused:
     """The job as a resume leaves it."""
+    if job.exuvia_held:
+        return ErrCannotResumeDDLJob(job.id, "it is held: ADMIN COMPLETE DDL JOBS completes it")
     if job.state != JobState.PAUSED:
         state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
         said = f"job has not been paused, job state:{state}, schema state:{schema}"
@@ -70,6 +74,24 @@ def resumed(job: Job, by: int) -> Job | Refused:
         said = f"job has been paused by [{paused_by}], should not resumed by [{resumed_by}]"
         return ErrCannotResumeDDLJob(job.id, said)
     return evolve(job, state=JobState.QUEUEING, admin_operator=NOBODY, exuvia_wait="")
+
+
+def held(job: Job, by: int) -> Job | Refused:
+    """The job as a hold leaves it."""
+    may = job.state in (*_WAITING, JobState.RUNNING, JobState.PAUSING, JobState.PAUSED)
+    if not may or not is_revertible(job):
+        return ErrUnknown(f"ddl job {job.id} cannot be held: it is too far")
+    return job if job.exuvia_hold else evolve(job, exuvia_hold=BEFORE_PUBLIC)
+
+
+def completed(job: Job, by: int) -> Job | Refused:
+    """The job as ADMIN COMPLETE leaves it."""
+    if not job.exuvia_hold:
+        return ErrUnknown(f"ddl job {job.id} is not held")
+    job = evolve(job, exuvia_hold="")
+    if job.exuvia_held:
+        job = evolve(job, state=JobState.QUEUEING, exuvia_held=False, exuvia_wait="")
+    return job
 
 
 # -- looking ---------------------------------------------------------------------------------------
@@ -87,13 +109,21 @@ def unfinished(txn: Transaction, watch: OwnerWatch | None, now: float) -> list[J
 
 # -- acting ----------------------------------------------------------------------------------------
 
-_COMMANDS = {"cancel": cancelled, "pause": paused, "resume": resumed}
+_COMMANDS = {
+    "cancel": cancelled,
+    "pause": paused,
+    "resume": resumed,
+    "hold": held,
+    "complete": completed,
+}
 
 
 def command(
     txn: Transaction, kind: str, ids: Iterable[int], by: int = END_USER
 ) -> list[tuple[int, Refused | None]]:
-    """Cancel, pause or resume jobs in the caller's transaction; (id, why it was not done)."""
+    """Change jobs in the caller's transaction; (id, why it was not done). No id: every job that is
+    to be held."""
+    ids = tuple(ids) or [job.id for job in queue.unfinished(txn) if job.exuvia_hold]
     return [(job_id, _one(txn, kind, job_id, by)) for job_id in ids]
 
 

@@ -16,6 +16,7 @@ import msgspec
 from exuvia.base.errors import Broken
 from exuvia.catalog import meta
 from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import gc_worker, multi_schema_change, queue
@@ -23,7 +24,7 @@ from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
 from exuvia.ddl.follow import left_behind
-from exuvia.ddl.job import FINISHED, Job
+from exuvia.ddl.job import FINISHED, Job, timestamp
 from exuvia.ddl.runs import assent_to
 from exuvia.ddl.state_machine import walking
 from exuvia.events import notifier, schema_change
@@ -64,7 +65,12 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         name_is_taken=_name_is_taken(txn, job, read_set),
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
+        verified_for=_verified_for(txn) if job.exuvia_verified else 0,
     )
+
+
+def _verified_for(txn: Transaction) -> int:
+    return timestamp(variables.read_int(txn, "exuvia_ddl_verify_max_age_s") * 1_000_000_000)
 
 
 def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
@@ -126,6 +132,8 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Put the decision into the transaction; the job as it will stand once that commits."""
     job = decision.job
     _move_epoch(txn, job.id, decision.reorg)
+    if decision.anew:
+        checkpoint.forget(txn, job.id)
     if decision.reorg == ReorgOrder.START:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:

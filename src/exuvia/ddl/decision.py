@@ -67,6 +67,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # what it says of itself
     now: int = 0  # a job's timestamp
     place: int = 0  # the job's number in history, should it end now
+    verified_for: int = 0  # how old a verification may be, as a difference of timestamps; 0: any
 
     def other(self, table_id: int) -> TableInfo | None:
         """Another table the action looks at, by id."""
@@ -131,6 +132,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         tuple[int, JobEvent], ...
     ] = ()  # of several, by the number of the sub-job
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
+    anew: bool = False  # what the job's reorg has finished is forgotten: all of it runs again
     restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
     to_run: Reorg | None = None

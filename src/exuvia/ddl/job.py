@@ -200,6 +200,10 @@ _DIALS = (
 )
 
 
+BEFORE_START, BEFORE_PUBLIC = "start", "public"
+"""Where a job may be asked to wait for ADMIN COMPLETE DDL JOBS."""
+
+
 class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
     """The error a job ended with or met last: MySQL's code, SQLSTATE, text, and what else."""
 
@@ -294,6 +298,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_wait: str = ""
     exuvia_note: str = ""
     exuvia_by: str = ""  # user@host of who asked
+    exuvia_hold: str = ""  # where it waits until it is completed
+    exuvia_held: bool = False  # it waits there
+    exuvia_filled: bool = False  # of a plain job that is held: as a SubJob's
+    exuvia_verified: int = 0  # when what it has filled was verified, if it is held since
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property
@@ -352,7 +360,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             packed_time(self.start_ts),
             packed_time(self.real_start_ts),
             packed_time(self.binlog.FinishedTS) if self.in_history else None,
-            JOB_STATE_TEXT[self.state],
+            "held" if self.exuvia_held else JOB_STATE_TEXT[self.state],
             ", ".join(part for part in (*self._own(), self.exuvia_note, self.exuvia_wait) if part),
             self.exuvia_by,
         )

@@ -57,7 +57,15 @@ def sub_jobs(job: Job) -> list[Job]:
 
 def fill_is_noted(job: Job, at: int) -> bool:
     """Whether that sub-job's reorg has written and verified everything and need not run again."""
-    return is_several(job) and stored(job)[at].exuvia_filled
+    return stored(job)[at].exuvia_filled if is_several(job) else job.exuvia_filled
+
+
+def unnoted(job: Job) -> Job:
+    """The job as if no reorg of it had ended: they run again."""
+    if job.multi_schema_info is None:
+        return evolve(job, exuvia_filled=False)
+    subs = tuple(evolve(sub, exuvia_filled=False) for sub in job.multi_schema_info.sub_jobs)
+    return evolve(job, multi_schema_info=evolve(job.multi_schema_info, sub_jobs=subs))
 
 
 def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:

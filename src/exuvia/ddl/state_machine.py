@@ -9,6 +9,7 @@
                         it cannot                   -> running
     rollingback         a step back                 -> one state back; the last one: rollback done
     pausing             its reorg is fenced         -> paused
+    to be held          it has come to that point   -> paused, until an operator completes it
     done, rollback done, cancelled                  -> every node has the last version: into history
 
 Every job is walked as a job of sub-jobs; a plain job is its own only one
@@ -32,6 +33,10 @@ the others are cancelled. In the post-commit phase nothing turns back.
 Refusals are judged before anything moves, each on the table as it is, with the columns of the
 sub-jobs before it: nobody else changes the table meanwhile.
 
+A job may be held before it starts or before it is public: what it fills is verified, its reorg is
+left (no late task can write), writers keep it complete by their duties, and it takes no worker.
+Tombstones stay, so its reorg may run again: it does if its verification has become too old.
+
 Pure: same job, same snapshot, same decision. Nothing here reads a store or a clock.
 """
 
@@ -52,12 +57,13 @@ from exuvia.ddl.decision import (
     ReorgOrder,
     StepWait,
 )
-from exuvia.ddl.job import Job, JobState, failed
+from exuvia.ddl.job import BEFORE_START, Job, JobState, failed
 from exuvia.ddl.multi_schema_change import (
     fill_is_noted,
     is_several,
     sub_job,
     sub_jobs,
+    unnoted,
     with_sub_job,
 )
 
@@ -113,7 +119,10 @@ def walking(job: Job) -> Job | None:
 
 
 def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
+    asked = job
     if not job.begun:
+        if job.exuvia_hold == BEFORE_START:
+            return _hold(job, snapshot)
         error = _refusal(job, snapshot)
         if error is not None:
             return give_up(job, snapshot, error)
@@ -121,23 +130,32 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
             job = evolve(job, real_start_ts=snapshot.now)
         else:
             job = _begun(job, action_of(job), snapshot.now)
+    if _is_stale(job, snapshot):
+        fresh = evolve(unnoted(job), exuvia_verified=0, state=JobState.RUNNING)
+        return Decision(job=fresh, before=snapshot, after=snapshot, keeps=True, anew=True)
     at = _next(job)
     if at is None:
+        if job.exuvia_hold:
+            return _hold(job if asked.begun else asked, snapshot)
         return _cross(job, snapshot)
     # One sub-job takes a step, or waits for its reorg, or is found ready for the point
     sub = sub_job(job, at)
     action = action_of(sub)
     step = _step_of(sub, action)
     sub = _begun(sub, action, snapshot.now)
-    verdict = step.after(sub, snapshot) if step.after else None
+    waits = step.after is not None and not fill_is_noted(job, at)
+    verdict = step.after(sub, snapshot) if waits and step.after else None
     if isinstance(verdict, Refused):
         return give_up(job, snapshot, verdict)
     if isinstance(verdict, StepWait):
         shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
         noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
         return _wait(noted, snapshot, verdict)
-    if is_several(job) and is_revertible(job) and step is _step_across(action):
-        return _note_filled(job, snapshot, at, sub)
+    if is_revertible(job) and step is _step_across(action):
+        if is_several(job):
+            return _note_filled(job, snapshot, at, sub)
+        if job.exuvia_hold:
+            return _hold(sub, snapshot, left=waits)
     taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
     job = with_sub_job(job, at, taken.job)
     return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
@@ -209,8 +227,33 @@ def _note_filled(job: Job, snapshot: CatalogSnapshot, at: int, sub: Job) -> Deci
     note = snapshot.note if snapshot.filled else ""
     ready = evolve(sub, state=JobState.RUNNING, row_count=snapshot.rows, exuvia_note=note)
     job = evolve(with_sub_job(job, at, ready, exuvia_filled=True), state=JobState.RUNNING)
+    if job.exuvia_hold and snapshot.filled:
+        job = evolve(job, exuvia_verified=job.exuvia_verified or snapshot.now)
     job = evolve(job, exuvia_wait="", exuvia_note="")
     return Decision(job=job, before=snapshot, after=snapshot, keeps=True, reorg=ReorgOrder.LEAVE)
+
+
+def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
+    """It waits for an operator. `left`: its reorg has just ended."""
+    held = evolve(
+        job,
+        state=JobState.PAUSED,
+        exuvia_held=True,
+        exuvia_wait=f"held before {job.exuvia_hold}: ADMIN COMPLETE DDL JOBS {job.id}",
+        exuvia_filled=job.exuvia_filled or left,
+        exuvia_verified=snapshot.now if snapshot.filled else job.exuvia_verified,
+    )
+    if left and snapshot.filled:
+        held = evolve(held, row_count=snapshot.rows, exuvia_note=snapshot.note)
+    order = ReorgOrder.LEAVE if left else ReorgOrder.NONE
+    return Decision(job=held, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order)
+
+
+def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
+    """Whether it was held so long that what it has filled is to be verified again."""
+    if job.exuvia_hold or not job.exuvia_verified or not snapshot.verified_for:
+        return False
+    return is_revertible(job) and snapshot.now - job.exuvia_verified > snapshot.verified_for
 
 
 def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:

@@ -887,10 +887,18 @@ class AdminShowDdlJobQueries(Admin, frozen=True):
 
 
 class AdminJobs(Admin, frozen=True):
-    """ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids (`kind` in lower case)."""
+    """ADMIN CANCEL | PAUSE | RESUME | HOLD | COMPLETE DDL JOBS ids (`kind` in lower case). No ids:
+    ALL."""
 
     kind: str
     ids: tuple[int, ...]
+
+
+class AdminWaitJobs(Admin, frozen=True):
+    """ADMIN WAIT DDL JOBS ids [TIMEOUT n] (seconds; None: as long as it takes)."""
+
+    ids: tuple[int, ...]
+    timeout: int | None = None
 
 
 class AdminAlterJob(Admin, frozen=True):

@@ -524,6 +524,9 @@ _HABITS = (
 
 _OWN = (
     choice("exuvia_ddl_verify", "full", "full", "sample", "off", scope="G"),
+    choice("exuvia_ddl_hold", "off", "off", "start", "public"),
+    flag("exuvia_ddl_async", "OFF"),
+    count("exuvia_ddl_verify_max_age_s", 86400, 0, 31536000, "G"),
     SysVar("exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100),
     count("exuvia_ddl_p99_target_ms", 0, 0, 600_000, "G"),
     SysVar("exuvia_ddl_min_share", "0.25", "G", kind=VariableKind.REAL, least=0.01, most=1),

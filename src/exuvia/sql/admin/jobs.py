@@ -16,8 +16,8 @@ from collections.abc import Iterable
 import msgspec
 
 from exuvia.base import limits
-from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.mysql_errors import ErrDDLJobNotFound, ErrUnknown
 from exuvia.base.types import Value
 from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
@@ -32,6 +32,7 @@ from exuvia.sql.nodes import (
     AdminShowDdlJobs,
     AdminShowDdlNotifier,
     AdminSkipEvent,
+    AdminWaitJobs,
 )
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select import relational
@@ -82,13 +83,38 @@ def show_ddl_job_queries(context: Context, node: AdminShowDdlJobQueries) -> Resu
 
 
 def command(session: SessionApi, node: AdminJobs, text: str) -> Result:
-    """ADMIN CANCEL | PAUSE | RESUME DDL JOBS. What is open is committed, as for a change."""
+    """ADMIN CANCEL | PAUSE | RESUME | HOLD | COMPLETE DDL JOBS. What is open is committed, as for
+    a change."""
     session.commit()
     services = session.services
     guard = services.member.guard
     answers = admin.command_now(services.store, node.kind, node.ids, guard=guard)
     rows: list[Row] = [[str(job_id), _result(error)] for job_id, error in answers]
     return Result(columns_of("JOB_ID RESULT:128"), rows)
+
+
+def wait(session: SessionApi, node: AdminWaitJobs, text: str) -> Result:
+    """ADMIN WAIT DDL JOBS: how each has ended, or where it stands when time is up. A kill ends the
+    wait, and no job."""
+    session.commit()
+    services = session.services
+    until = None if node.timeout is None else services.clock.monotonic() + node.timeout
+    rows: list[Row] = []
+    for job_id in node.ids:
+        with services.store.read() as txn:
+            known = queue.get(txn, job_id) or queue.finished(txn, job_id)
+        if known is None:
+            rows.append([str(job_id), None, _result(ErrDDLJobNotFound(job_id))])
+            continue
+        left = None if until is None else max(0.0, until - services.clock.monotonic())
+        try:
+            job = services.submitter.wait(job_id, left, session.check_interrupt)
+        except Unavailable:  # time is up
+            with services.store.read() as txn:
+                job = queue.get(txn, job_id) or queue.finished(txn, job_id) or known
+        told = _result(job.error()) if job.in_history else job.row()[-2]
+        rows.append([str(job_id), job.row()[-3], told])
+    return Result(columns_of("JOB_ID STATE RESULT:1024"), rows)
 
 
 def _result(error: Refused | None) -> str:

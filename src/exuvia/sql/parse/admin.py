@@ -19,6 +19,7 @@ from exuvia.sql.nodes import (
     AdminShowDdlNotifier,
     AdminShowNextRowId,
     AdminSkipEvent,
+    AdminWaitJobs,
     AnalyzeTable,
     Describe,
     DropStats,
@@ -71,10 +72,15 @@ def admin(cursor: TokenCursor) -> Node:
         kind = cursor.take().text.lower()
         cursor.expect("INDEX")
         return AdminRepairIndex(kind, cursor.table(), cursor.name())
-    if cursor.at_any(("CANCEL", "PAUSE", "RESUME")):
+    if cursor.at_any(("CANCEL", "PAUSE", "RESUME", "HOLD", "COMPLETE")):
         kind = cursor.take().text.lower()
         cursor.expect("DDL", "JOBS")
+        if kind == "complete" and cursor.accept("ALL"):
+            return AdminJobs(kind, ())
         return AdminJobs(kind, cursor.listed(cursor.integer))
+    if cursor.accept("WAIT", "DDL", "JOBS"):
+        jobs = cursor.listed(cursor.integer)
+        return AdminWaitJobs(jobs, cursor.integer() if cursor.accept("TIMEOUT") else None)
     if cursor.accept("SKIP", "DDL", "EVENT"):
         job = cursor.integer()
         part = cursor.integer() if cursor.accept("PART") else None

@@ -3,6 +3,9 @@
     commit what is open -> a snapshot -> build (sql/schema) -> Change
         -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
 
+With exuvia_ddl_async = ON nothing is waited for: the answer is a row for each job, and ADMIN WAIT
+DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
+
 As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
 """
 
@@ -20,7 +23,7 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
-from exuvia.sql.result import Result
+from exuvia.sql.result import Result, Row
 from exuvia.sql.schema.change import (
     Absent,
     Build,
@@ -33,6 +36,7 @@ from exuvia.sql.schema.change import (
     SelectedRows,
 )
 from exuvia.sql.session import create_select
+from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.temporary import new_id
 from exuvia.stats.meta import Delta
@@ -50,6 +54,8 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
             return filled
     if change.rows is not None:
         return _create_filled(session, change, change.rows)
+    if session.variable("exuvia_ddl_async") == "ON":
+        return _submitted(session, change)
     absent = [each for wanted in change.jobs for each in _run(session, change, wanted)]
     notes = change.told(absent)
     if absent:
@@ -106,19 +112,39 @@ def _run(
     return []
 
 
+def _submitted(session: SessionApi, change: Change) -> Result:
+    """Ask for the jobs, and say which they are."""
+    found: list[Row] = []
+    absent: list[tuple[str, Refused | None]] = []
+    for wanted in change.jobs:
+        if isinstance(wanted, Absent):
+            absent.append((wanted.name, None))
+            continue
+        job = asked_by(session, wanted.job)
+        job_id = session.services.submitter.submit_alone(job)
+        found.append([job_id, job.action_text, job.query, job.exuvia_hold or None])
+    if change.leaves_database:
+        session.database = ""
+    columns = columns_of("JOB_ID# JOB_TYPE QUERY:1024 HELD_BEFORE")
+    return Result(columns, found, warnings=change.told(absent))
+
+
 def submit(session: SessionApi, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with."""
     job = asked_by(session, job)
     submitter = session.services.submitter
-    finished = _waited(session, submitter.submit_nowait(job))
+    ask = submitter.submit_alone if job.exuvia_hold else submitter.submit_nowait
+    finished = _waited(session, ask(job))
     if failed_with_others(job, finished):
         finished = _waited(session, submitter.submit_alone(job))
     return _ended(session, finished)
 
 
 def asked_by(session: SessionApi, job: Job) -> Job:
-    """The job with the client's name in it."""
-    return evolve(job, exuvia_by=f"{session.user}@{session.host}")
+    """The job with the client's name in it, and where the client wants it held."""
+    hold = session.variable("exuvia_ddl_hold").lower()
+    by = f"{session.user}@{session.host}"
+    return evolve(job, exuvia_by=by, exuvia_hold="" if hold == "off" else hold)
 
 
 def _waited(session: SessionApi, job_id: int) -> Job:

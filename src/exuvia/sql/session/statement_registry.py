@@ -291,6 +291,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminChecksum: StatementKind("ADMIN", _SUPER, own_txn=maintenance.checksum),
     nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
     nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
+    nodes.AdminWaitJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.wait),
     nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
     nodes.AdminResignOwner: StatementKind("ADMIN", _SUPER, own_txn=admin_nodes.resign_owner),
     nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
