@@ -54,7 +54,7 @@ class Place:
         return row_changes.read(self.store, self.schemas, self.id(), after, most)
 
     def table(self) -> Known:
-        return {id: {"id": id, "a": a, "b": b} for id, a, b in rows(self.session, "TABLE t")}
+        return {n: {"id": n, "a": a, "b": b} for n, a, b in rows(self.session, "TABLE t")}
 
 
 @pytest.fixture(params=["lmdb", "postgres"])
@@ -170,8 +170,8 @@ def test_pages_end_at_moments(place: Place) -> None:
     run(place.session, ON)
     begin = place.now()
     for n in range(4):
-        for id in range(10):
-            run(place.session, f"REPLACE INTO t VALUES ({id}, {n}, '{id}')")
+        for row in range(10):
+            run(place.session, f"REPLACE INTO t VALUES ({row}, {n}, '{row}')")
         run(place.session, "SELECT SLEEP(1.3)")
     for most in (12, 3):
         known: Known = {}
@@ -217,8 +217,8 @@ def test_changes_of_partitions_come_in_their_order(place: Place) -> None:
     run(place.session, TABLES[1])
     run(place.session, ON)
     begin = place.now()
-    for id in (5, 1, 9, 6, 2, 3):
-        run(place.session, f"INSERT INTO t VALUES ({id}, {id}, NULL)")
+    for row in (5, 1, 9, 6, 2, 3):
+        run(place.session, f"INSERT INTO t VALUES ({row}, {row}, NULL)")
     seen = [each.after["id"] for each in place.read(begin).events if each.after]
     assert seen == [5, 1, 9, 6, 2, 3]
 

@@ -57,6 +57,13 @@ class Moment(NamedTuple):
     position: str
 
 
+class ReadTime(NamedTuple):
+    """A time that somebody reads at, and the moment that stands for it; None: none is so old."""
+
+    wall_us: int
+    moment: Moment | None
+
+
 def _moment(pair: tuple[bytes, bytes]) -> Moment:
     return Moment(int.from_bytes(pair[0][len(_MOMENT) :], "big"), pair[1].decode())
 
@@ -160,6 +167,12 @@ def require_complete(txn: Transaction, table: TableInfo, view: View) -> Log:
             f"({RETENTION}, {MOST_BYTES})"
         )
     return log
+
+
+def has_other_shape(txn: Transaction, table: TableInfo, view: View) -> bool:
+    """Whether the table had another name, or other columns, for whom the view shows it."""
+    raw = txn.snapshot.get(keys.meta("changelogshape", table.id))
+    return raw is not None and not view.saw(int(txn.snapshot.stamps([raw])[0]))
 
 
 class LogSize(NamedTuple):
