@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psycopg
@@ -100,7 +101,9 @@ def measure(asked: argparse.Namespace, port: int) -> None:
                 values = ", ".join(f"({n}, {n}, 'text of row {n}')" for n in rows)
                 cursor.execute(f"INSERT INTO d.{table} VALUES {values}")
         cursor.execute("ALTER TABLE d.logged EXUVIA_CHANGE_LOG = ON")
+        cursor.execute("INSERT INTO d.logged VALUES (-1, 1, 'the log begins')")
     numbers = itertools.count(asked.rows)
+    begun = time.time() + 3
     for work in WORKS:
         rates: dict[str, list[float]] = {table: [] for table in TABLES}
         sizes = dict.fromkeys(TABLES, 0)
@@ -115,22 +118,29 @@ def measure(asked: argparse.Namespace, port: int) -> None:
                     sizes[table] += kept_bytes(asked.store) - before
                     made[table] += turn.made
         for table, name in TABLES.items():
-            shown = " ".join(f"{rate:.0f}" for rate in rates[table])
-            figure(f"{work}, log {name}: a second, each turn", shown)
+            least, middle, most = min(rates[table]), median(rates[table]), max(rates[table])
+            shown = f"{middle:.0f} ({least:.0f} to {most:.0f})"
+            figure(f"{work}, log {name}: a second, median of turns", shown)
             figure(f"{work}, log {name}: bytes each", f"{sizes[table] / max(1, made[table]):.0f}")
-        off, on = (sum(rates[table]) for table in TABLES)
-        figure(f"{work}: with the log, of the rate without", f"{on / off:.2f}")
+        shares = [on / off for off, on in zip(rates["plain"], rates["logged"], strict=True)]
+        figure(f"{work}: with the log, of the turn before without", f"{median(shares):.2f}")
     with connect(port) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT records, bytes FROM information_schema.exuvia_change_logs")
         ((records, size),) = cursor.fetchall()
         figure("a record in the log, about", f"{size / records:.0f} bytes")
+        as_of = f"AS OF TIMESTAMP FROM_UNIXTIME({begun:.3f})"
+        for what in (f"c FROM d.logged {as_of} WHERE id = 1", f"SUM(k) FROM d.logged {as_of}"):
+            began = time.monotonic()
+            cursor.execute(f"SELECT {what}")
+            took_s = time.monotonic() - began
+            figure(f"SELECT {what[:3]}... AS OF, {records:,} records since", f"{took_s:.2f} s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", help="an empty one: lmdb:///... or postgresql://...?schema=...")
-    parser.add_argument("--seconds", type=float, default=8, help="of each turn")
-    parser.add_argument("--turns", type=int, default=4, help="of each table")
+    parser.add_argument("--seconds", type=float, default=2, help="of each turn")
+    parser.add_argument("--turns", type=int, default=16, help="of each table")
     parser.add_argument("--rows", type=int, default=20_000)
     asked = parser.parse_args()
     headline(f"{CLIENTS} clients, a table with and without a change log, {asked.store[:10]}")

@@ -297,6 +297,47 @@ def test_what_cannot_be_read_is_refused(world: World, session: Session) -> None:
     run(session, "COMMIT")
 
 
+EVERYWHERE = {
+    "SELECT * FROM v @": [[1], [2]],
+    "SELECT id FROM t @ WHERE a + 1 = 3": [[2]],
+    "SELECT id FROM t @ FORCE INDEX (g) WHERE g = 4": [[2]],
+    "SELECT id FROM t @ UNION SELECT a FROM t @": [[1], [2]],
+    "SELECT * FROM (SELECT id FROM t x @ ORDER BY id DESC LIMIT 1) y": [[2]],
+    "SELECT id FROM t @ WHERE id IN (SELECT MAX(a) FROM t @)": [[2]],
+    "SELECT (SELECT COUNT(*) FROM t @)": [[2]],
+    "SELECT COUNT(*) FROM t @ LEFT JOIN (SELECT 1 AS o) k ON o = a WHERE o IS NULL": [[1]],
+    "SELECT id FROM t PARTITION (p0) AS y @ ORDER BY id": [[1], [2]],
+    "/*T! SELECT */ SELECT id FROM t @ WHERE id > 1": None,
+    "SELECT id FROM t FORCE INDEX (g) @": None,
+    "SELECT id FROM t FOR SYSTEM_TIME AS OF NOW()": None,
+    "START TRANSACTION AS OF TIMESTAMP NOW()": None,
+}
+
+
+def test_it_stands_wherever_a_table_is_read() -> None:
+    with World() as world:
+        session = world.session()
+        run(session, "SET time_zone = '+00:00'")
+        run(
+            session,
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, g INT AS (a * 2) VIRTUAL, KEY ((a + 1)), "
+            "KEY g (g)) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100))",
+        )
+        run(session, "CREATE VIEW v AS SELECT a FROM t")
+        run(session, "INSERT INTO t (id, a) VALUES (1, 1), (2, 2)")
+        switch_on(world, session, "t")
+        as_of = f"AS OF TIMESTAMP '{passed()}'"
+        run(session, "UPDATE t SET a = a + 10")
+        run(session, "DELETE FROM t WHERE id = 2")
+        run(session, "INSERT INTO t (id, a) VALUES (3, 3)")
+        for query, expected in EVERYWHERE.items():
+            text = query.replace("@", as_of)
+            if expected is None:
+                assert message(session, text)[0] == 1064, query
+            else:
+                assert rows(session, text) == expected, query
+
+
 CHANGED = (
     "ALTER TABLE t ADD COLUMN c INT DEFAULT 3",
     "ALTER TABLE t DROP COLUMN a",

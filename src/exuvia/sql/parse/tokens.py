@@ -32,7 +32,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
-    t a AS OF TIMESTAMP x    t FOR TIMESTAMP AS OF x a
+    t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
 
 What it would try in two ways, at every level again, so that 25 levels take minutes (with the
 interpreter's lock held, no KILL gets through), is decided before:
@@ -129,6 +129,7 @@ def _is_as_of(tokens: Sequence[Token], place: int) -> bool:
 
 
 _OF = frozenset(("OF", "of", "Of", "oF"))
+_VERSION = "\x02AS_OF"
 _AS_OF = ["AS", "OF", "TIMESTAMP"]
 _TIME_ENDS = {
     *_JOINS_END,
@@ -140,7 +141,7 @@ _TIME_END_WORDS = {"FORCE", "IGNORE", "LOCK", "LEFT", "RIGHT", "NATURAL"}
 
 
 def _with_versions(text: str, tokens: list[Token]) -> list[Token]:
-    """AS OF TIMESTAMP as sqlglot has it: FOR TIMESTAMP AS OF, before the alias. Raises 1064."""
+    """AS OF TIMESTAMP as sqlglot is told to read it, before the alias. Raises 1064."""
     result: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -167,8 +168,8 @@ def _with_versions(text: str, tokens: list[Token]) -> list[Token]:
             end += 1
         if end == place + 3:
             raise syntax_error(text, tokens[end].start if end < len(tokens) else len(text))
-        time = [head, tokens[place + 1], *mended(tokens[place + 3 : end])]
-        result += [_like(head, TokenType.FOR, "FOR"), tokens[place + 2], *time, *alias]
+        time = mended(tokens[place + 3 : end])
+        result += [_like(head, TokenType.VAR, _VERSION), *time, *alias]
         place = end
     return result
 
@@ -456,6 +457,8 @@ class QueryText:
 
 
 MySQLParser.FUNCTIONS.clear()
+MySQLParser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
+MySQLParser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
 for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
     del MySQLParser.FUNCTION_PARSERS[_name]
 

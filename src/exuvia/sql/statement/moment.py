@@ -25,7 +25,6 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrAsOf,
     ErrMemoryExceedForQuery,
-    ErrNotSupportedYet,
     ErrSnapshotTooOld,
     ErrUnknown,
 )
@@ -151,8 +150,6 @@ def time_asked(
             if is_named and not is_common:
                 raise ErrAsOf("can not set different time in the as of")
             continue
-        if version.this != "TIMESTAMP" or version.args.get("kind") != "AS OF":
-            raise ErrNotSupportedYet(f"FOR {version.this}")
         packed = evaluate(version.expression, context)
         if packed is None:
             raise ErrAsOf("as of timestamp cannot be NULL")
