@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from exuvia import __version__
 from exuvia.backup import definitions, folder
-from exuvia.backup.definitions import Catalog, Definition
+from exuvia.backup.definitions import CarriedTable, Catalog
 from exuvia.backup.folder import BackedTable, RowsFile, RowsRecord
 from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsCrew, RowsTask, Say
 from exuvia.catalog.infoschema import Schemas
@@ -105,7 +105,7 @@ def _planned(
 
 
 def _tasks_of(
-    store: Store, each: Definition, place: str, options: Mapping[str, str]
+    store: Store, each: CarriedTable, place: str, options: Mapping[str, str]
 ) -> Iterator[tuple[int, RowsTask]]:
     where = folder.folder_of(each.source.database.db_name.O, each.info)
     for name, physical_id in _physical(each.info):

@@ -42,7 +42,7 @@ from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, moment
 from exuvia.pipeline.kernels.entries import runs_of
-from exuvia.pipeline.spark import Spark, said_by
+from exuvia.pipeline.spark import DEFAULT_MASTER, Spark, said_by
 from exuvia.pipeline.task import TaskOrder
 
 FILE_ROWS = 250_000
@@ -197,7 +197,7 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     path = os.path.join(task.folder, task.file.name)
     try:
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            for batch in file.iter_batches(LOAD_ROWS):
+            for batch in _pieces(file):
                 values = row_batch.encode(
                     table, dict(parquet.from_batch(task.info, batch)), len(batch)
                 )
@@ -212,6 +212,12 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     if store is not None and checksum.rows:
         bulk.index_run(store, table, task.file.span)
     return task.file
+
+
+def _pieces(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Never more than a row group at once, however large its rows are."""
+    for number in range(file.num_row_groups):
+        yield from file.iter_batches(LOAD_ROWS, row_groups=[number])
 
 
 def _compared(task: RowsTask, store: Store, told: Told) -> RowsFile:
@@ -360,7 +366,7 @@ class RowsCrew:
     given lines of progress. `master`: where Spark is, if somebody said so."""
 
     def __init__(self, url: str, master: str, say: Say) -> None:
-        self._spark = Spark(url, master or None)
+        self._spark = Spark(url, master or DEFAULT_MASTER)
         self._most_here = HERE_ROWS[bool(master)]
         self.say = say
 
