@@ -9,6 +9,8 @@
     |-- Unavailable    a wait ended or a resource is missing: wait, bounded, then say so
     |   |-- OutOfSpace      the disk or the store's map is full; nothing was applied
     |   |-- StorageFailed   the disk answered with an error; nothing was applied
+    |   |-- StoreMoved      all of it is in another store now; nothing is committed here any more
+    |   |-- StoreFilling    it is being filled by a move, and serves when that has ended
     |   `-- OutcomeUnknown  an error in a commit: nobody knows whether it was applied
     |-- WouldWait      this thread must not wait: run the statement again in one that may
     `-- Broken         an invariant does not hold: stop the loop that saw it, loudly
@@ -103,6 +105,21 @@ class Deposed(ExuviaError):
 
 class Unavailable(ExuviaError):
     """Something needed is not there now. The text says what, and what to do."""
+
+
+class StoreMoved(Unavailable):
+    """All of it is in the store `to` (its URL, without a password)."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(f"the store has moved to {to}")
+        self.to = to
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.to,))
+
+
+class StoreFilling(Unavailable):
+    """A move fills it: node/move.py."""
 
 
 class OutOfSpace(Unavailable):

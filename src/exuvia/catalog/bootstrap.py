@@ -20,16 +20,17 @@ The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store 
 """
 
 from exuvia import __version__
-from exuvia.base.errors import Unavailable
+from exuvia.base.errors import StoreFilling, Unavailable
 from exuvia.catalog import meta, system_tables
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Transaction, require_here
 
 FORMAT_VERSION = 4
 OLDEST_FORMAT = 1
+MOVING = (1 << 64) - 2  # a format that no program has: node/move.py fills the store
 RESTORING = (1 << 64) - 1  # a format that no program has: exuvia/backup/definitions.py
 NOT_WHOLE = (
     "the store is not whole: a backup is being restored into it, or that was interrupted; if "
@@ -41,7 +42,8 @@ CREATE_SCHEMA = 1  # action code the first version's diff bears
 def bootstrap(store: Store) -> bool:
     """Fill an empty store; True if this call did it, False if it was filled already.
 
-    Safe to call from any number of processes at once. Raises Unavailable for another format."""
+    Safe to call from any number of processes at once. Raises Unavailable for another format, and
+    StoreFilling, StoreMoved."""
     return store.transact(_fill_or_complete)
 
 
@@ -74,6 +76,11 @@ def _is_filled(txn: Transaction) -> bool:
     if payload is None:
         return False
     found = keys.read_number(payload)
+    if found == MOVING:
+        if not txn.get(keys.FILLING):
+            raise Unavailable("a move into this store was given up: empty it, and move again")
+        raise StoreFilling("a move fills this store, and it serves once that has ended")
+    require_here(txn)
     if found == RESTORING:
         raise Unavailable(NOT_WHOLE)
     if found > FORMAT_VERSION:

@@ -4,6 +4,7 @@
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
     exuvia demo     the whole story in two minutes    exuvia sim        clusters by seed, by size
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
+    exuvia move     all of a store into another one, while nodes serve it
     exuvia backup | verify-backup | restore           a store as of one moment
     exuvia changes  row changes of a table, as they come
 
@@ -25,7 +26,7 @@ import typer
 
 from exuvia import __version__
 from exuvia.base.clock import SystemClock
-from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.errors import Refused, StoreMoved, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
@@ -137,19 +138,29 @@ def serve_front(
         status_port, store = before.split(" ", 1)
         options = options._replace(status_port=int(status_port), store=store)
 
+    said = bool(before)
+
     def announce(port: int, status_port: int) -> None:
+        nonlocal said, options
+        options = options._replace(status_port=status_port)  # should it follow a store that moves
         ready(f"{status_port} {pinned(options.store)}")
-        if not before:  # once: nobody may read a second line
+        if not said:  # once: nobody may read a second line
+            said = True
             sys.stdout.write(
                 f"exuvia ready: mysql {options.host}:{port}, "
                 f"status http://{options.host}:{status_port}, store {options.store}\n"
             )
             sys.stdout.flush()
 
-    try:
-        return serve(options, listeners, Place(counts, number), announce)
-    except (Unavailable, Refused, OSError) as error:
-        return _cannot_start(error)
+    while True:
+        try:
+            own = [each.dup() for each in listeners]  # it closes them
+            return serve(options, own, Place(counts, number), announce)
+        except StoreMoved as error:
+            _log.warning("the node follows its store", extra={"to": error.to})
+            options = options._replace(store=error.to)
+        except (Unavailable, Refused, OSError) as error:
+            return _cannot_start(error)
 
 
 StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
@@ -255,6 +266,27 @@ def changes(
     from exuvia.cli.changes import run
 
     raise typer.Exit(run(table, store, after, snapshot, follow, bookmark))
+
+
+@app.command()
+def move(
+    source: Annotated[str, typer.Option("--from", help=STORE_HELP)],
+    target: Annotated[str, typer.Option("--to", help="An empty store; likewise.")],
+    compare: Annotated[
+        bool, typer.Option("--compare/--no-compare", help="Compare both before the switch.")
+    ] = True,
+    back: Annotated[
+        bool,
+        typer.Option("--back", help="Open the source again: a move ended behind its switch."),
+    ] = False,
+    lease: Annotated[
+        float, typer.Option(help="As `exuvia serve` of the source has it.", min=0.1)
+    ] = DEFAULT_LEASE_S,
+) -> None:
+    """Bring all of a store into another one while nodes serve it; they follow."""
+    from exuvia.cli.move import move
+
+    move(source, target, compare, back, lease)
 
 
 @app.command()

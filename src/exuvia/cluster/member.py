@@ -48,7 +48,7 @@ from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.kv import keys
 from exuvia.kv.packet import Equal
 from exuvia.kv.store import Presence, Store
-from exuvia.kv.transaction import ONCE, UNBOUNDED, Transaction
+from exuvia.kv.transaction import ONCE, UNBOUNDED, Transaction, require_here
 
 Kind = Literal["front", "back"]
 BEATS_PER_LEASE = 5
@@ -97,6 +97,12 @@ def live(txn: Transaction) -> list[MemberInfo]:
     return [_decoded(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
 
 
+def without_change_logs(txn: Transaction) -> list[MemberInfo]:
+    """Members of releases that write none: 0.2.0 and before. None of them can join any more once
+    the store has this release's format."""
+    return [each for each in live(txn) if not each.release]
+
+
 def find(txn: Transaction, member_id: str) -> MemberInfo | None:
     """The member with that id, or None."""
     payload = txn.get(keys.meta("member", member_id))
@@ -120,6 +126,7 @@ def fence(txn: Transaction, member_id: str) -> None:
             txn.delete(keys.meta(kind, member_id))
     txn.notify("owner")
     txn.notify("ack")
+    txn.notify("version")  # it looks, and joins again if it lives
 
 
 class Member:
@@ -182,6 +189,7 @@ class Member:
 
     def _enter(self, now: float) -> None:
         def enter(txn: Transaction) -> tuple[bytes, MemberInfo]:
+            require_here(txn)
             last = keys.read_number(txn.get(keys.LAST_EPOCH))
             epoch = keys.number(last + 1)
             info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
@@ -222,6 +230,11 @@ class Member:
     def guard(self, txn: Transaction) -> None:
         """Have the transaction require it; to be called when it begins. Raises Deposed."""
         txn.require_this(self.guarding())
+
+    def confirm(self, txn: Transaction) -> None:
+        """Raises Deposed where the transaction sees that it was fenced."""
+        if txn.get(self._fence_key) != self._epoch:
+            raise Deposed(f"member {self.id} was fenced")
 
     def serving(self, now: float) -> bool:
         """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""

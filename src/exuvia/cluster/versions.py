@@ -456,6 +456,7 @@ class Acknowledger:
 
     def _look(self, txn: Transaction, now: float, beats: bool) -> tuple[dict[int, Place], bool]:
         """What is acknowledged in it, by job id, and whether some job is held back."""
+        self._member.confirm(txn)
         wanted = announced(txn)
         self._tidy(txn, wanted)
         fresh = {

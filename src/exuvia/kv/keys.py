@@ -45,6 +45,8 @@
     m/changelogfloor/{table}      stamp of the last commit whose records were removed
     m/changelogshape/{table}      since this was put the table has its name and columns
     m/moment/{us}           position of a moment, by wall time; events/change_log.py
+    m/moved                 where all of this store is now: nobody joins it any more; node/move.py
+    m/filling               the move that fills this store; given up where it is empty
     m/lockfloor             no lock mark of a commit up to this one need be there any more
     t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
@@ -68,6 +70,8 @@ _U32 = Struct(">I")
 
 FORMAT = b"m/format"
 RELEASE = b"m/release"
+MOVED = b"m/moved"
+FILLING = b"m/filling"
 LAST_ID = b"m/id"
 VERSION = b"m/version"
 LAST_EPOCH = b"m/epoch"

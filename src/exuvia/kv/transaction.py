@@ -59,10 +59,10 @@ from typing import NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from exuvia.base.errors import Broken, Conflict, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, Refused, StoreMoved, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.change_log import record
-from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
+from exuvia.kv.keys import MOVED, SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.packet import (
     JUDGED,
@@ -851,6 +851,13 @@ class ManagedTransaction(Transaction):
 
     def __exit__(self, *_: object) -> None:
         self.rollback()
+
+
+def require_here(txn: Transaction) -> None:
+    """Raises StoreMoved where all of the store is in another one."""
+    moved = txn.get(MOVED)
+    if moved is not None:
+        raise StoreMoved(moved.decode())
 
 
 class Changes(NamedTuple):

@@ -17,6 +17,7 @@ Conflict      again, a little later each time        Unavailable,       logged o
 Deposed       again when the member has joined anew  Broken, and any    logged with its traceback;
                                                      other              this loop ends, and `broken`
                                                                         is told: its process ends
+StoreMoved    this loop ends, and `broken` is told: its process follows to the other store
 All three touches of the store are judged alike, the counter and the wait as the step: a store that
 has no room for one more look, or fails once, must not end a loop for good.
 """
@@ -33,7 +34,15 @@ from functools import partial
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock, Loop
-from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
+from exuvia.base.errors import (
+    Conflict,
+    Deposed,
+    ExuviaError,
+    Refused,
+    StoreFilling,
+    StoreMoved,
+    Unavailable,
+)
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
@@ -43,6 +52,8 @@ from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 
 SWITCH_INTERVAL_S = 0.0005
+MOVE_CHANNEL = "move"
+FILLING_LOOK_S = 0.2
 JUDGE = "exuvia.sql.write.checks_judge:judge"  # see pipeline/verify/rules.py
 EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/table.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
@@ -76,16 +87,31 @@ class Base(NamedTuple):
 def assemble(
     options: Options, kind: Kind, address: str, clock: Clock, status_port: int = 0
 ) -> Base:
-    """Open, fill if empty, join, load. Raises Unavailable."""
+    """Open, fill if empty, join, load. Raises Unavailable, StoreMoved."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     store = open_store(options.store, stall_s=max(options.lease_s / 2, LEAST_STALL_S))
-    bootstrap(store)
+    _filled(store)
     member = Member.join(store, clock, kind, address, options.lease_s, status_port=status_port)
     schemas = Schemas(store, evaluator=EVALUATOR)
     channel = "version" if kind == "front" else ""  # a back serves no statement
     loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5), channel)
     loader.step(clock.monotonic())
     return Base(store, member, schemas, loader)
+
+
+def _filled(store: Store) -> None:
+    """Return once the store is filled: a node may be there before a move has ended."""
+    said = False
+    while True:
+        seen = store.counter(MOVE_CHANNEL)
+        try:
+            bootstrap(store)
+            return
+        except StoreFilling as error:
+            if not said:
+                _log.info("the node waits", extra={"reason": str(error)})
+            said = True
+        store.wait(MOVE_CHANNEL, seen, FILLING_LOOK_S)
 
 
 def keep_for_good() -> None:
@@ -151,6 +177,7 @@ class LoopThread:
     ) -> None:
         self.name = type(loop).__name__
         self.is_broken = False
+        self.moved: StoreMoved | None = None
         self._loop = loop
         self._store = store
         self._clock = clock
@@ -186,6 +213,8 @@ class LoopThread:
             self._stopping.wait(min(LEAST_CONFLICT_S * 2**self._conflicts, RETRY_S))
         except Deposed:
             self._stopping.wait(DEPOSED_S)
+        except StoreMoved as error:
+            self._end_of_store(error)
         except (Unavailable, Refused, OSError) as error:
             if str(error) != self._missing and not self._stopping.is_set():
                 self._missing = str(error)
@@ -203,6 +232,14 @@ class LoopThread:
             self._store.wait(channel, seen, min(pause_s, LONGEST_S))
         else:
             self._stopping.wait(pause_s)
+
+    def _end_of_store(self, error: StoreMoved) -> None:
+        """Its process ends what it does with this store, and opens the other one."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self.moved = error
+            _log.warning("the store has moved", extra={"to": error.to})
+            self._broken(self.name)
 
     def _stop_loudly(self, error: Exception) -> None:
         if self._stopping.is_set():
@@ -231,6 +268,10 @@ class Loops:
     def broken(self) -> list[str]:
         """Names of the loops that stopped by themselves."""
         return [each.name for each in self._threads if each.is_broken]
+
+    def moved(self) -> StoreMoved | None:
+        """Where the store is now, if one of them has ended for that."""
+        return next((each.moved for each in self._threads if each.moved is not None), None)
 
     def stop(self, timeout_s: float) -> bool:
         """End them all; False if one did not end in time."""

@@ -117,7 +117,7 @@ class Front:
         self.pool = Pool(options.most_connections)
 
     async def run(self) -> None:
-        """Serve until a signal comes."""
+        """Serve until a signal comes. Raises StoreMoved when all has stopped for that."""
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -134,7 +134,12 @@ class Front:
             _tls(self._options),
         )
         port: int = self._listeners[0].getsockname()[1]
-        await self._begin(f"{self._options.host}:{port}")
+        try:
+            await self._begin(f"{self._options.host}:{port}")
+        except ExuviaError:
+            if self._http is not None:
+                self._http.stop(0.0)
+            raise
         keep_for_good()
         acceptor = Acceptor(parts, self._listeners)
         acceptor.start()
@@ -145,7 +150,7 @@ class Front:
         if not self.code:
             await self._drain()
         # Stop in order, everything within STOP_S; what hangs is cut off
-        end_by_force(STOP_S, self.code)
+        may_live = end_by_force(STOP_S, self.code)
         if self._supervisor is not None:
             self._supervisor.begin_stop()
         for client in self.connections.all():
@@ -154,8 +159,12 @@ class Front:
         while self.connections.all() and self._clock.monotonic() < deadline:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(self._end_threads)
+        moved = self._loops.moved()
         told = {"threads": threading.active_count(), "exit_code": self.code}
         _log.info("the front stopped", extra=told)
+        if moved is not None:
+            may_live.set()
+            raise moved
 
     async def _drain(self) -> None:
         """What is under way may end, for as long as was said or until another signal comes."""

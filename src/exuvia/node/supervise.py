@@ -341,13 +341,17 @@ class LastStop:
             os._exit(self.code)
 
 
-def end_by_force(grace_s: float, code: int) -> None:
-    """End this process after `grace_s` even if a thread hangs in a library; returns at once."""
+def end_by_force(grace_s: float, code: int) -> threading.Event:
+    """End this process after `grace_s` even if a thread hangs in a library, unless what it gives
+    back is set; returns at once."""
+    stopped = threading.Event()
 
     def end() -> None:
-        threading.Event().wait(grace_s)
+        if stopped.wait(grace_s):
+            return
         _log.warning("stopping took too long: ended by force")
         logging.shutdown()
         os._exit(code)
 
     threading.Thread(target=end, name="last-resort", daemon=True).start()
+    return stopped

@@ -165,8 +165,8 @@ SCHEMA_LOCKED = _in_one_step(
 
 def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200, for a change of a table that is locked, or of another one that the job involves."""
-    if job.type == ActionCode.EXUVIA_SCHEMA_LOCKED:
-        return None
+    if job.type in (ActionCode.EXUVIA_SCHEMA_LOCKED, ActionCode.EXUVIA_CHANGE_LOG):
+        return None  # followers may rely on its columns still
     involved = {job.table_id, *job.exuvia_tables}
     tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
     for table in tables:

@@ -40,7 +40,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
-from exuvia.cluster.member import live
+from exuvia.cluster.member import without_change_logs
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.job import ActionCode, Job
@@ -342,8 +342,8 @@ def _change_log(at: AlterContext, value: str) -> Job | None:
         return None
     if not at.table.is_stored or at.table.is_temporary:
         raise ErrWrongObject(at.database.db_name.O, at.table.name.O, "BASE TABLE")
-    older = [each.title for each in live(at.txn) if not each.release] if on else []
-    if older:  # 0.2.0 and before: none of them can join any more, the store's format is too new
+    older = [each.title for each in without_change_logs(at.txn)] if on else []
+    if older:
         said = f"EXUVIA_CHANGE_LOG while {', '.join(older)} of an older release serves"
         raise ErrUnsupportedDDLOperation(said)
     return _change(at, ActionCode.EXUVIA_CHANGE_LOG, on)

@@ -1,0 +1,46 @@
+"""`exuvia move`: a command on its own, beside the nodes of the source (node/move.py)."""
+
+from contextlib import closing
+
+import typer
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import ExuviaError
+from exuvia.kv.postgres.settings import shown
+from exuvia.kv.store import open_store
+from exuvia.node.assemble import log_to_stderr
+from exuvia.node.move import StoreMove, give_up
+
+
+def move(source: str, target: str, compare: bool, back: bool, lease_s: float) -> None:
+    """Progress goes to standard error. Exits with 1 where it was not done, and says why."""
+    log_to_stderr("move")
+    if shown(target) != target:
+        typer.echo(
+            "exuvia: leave the password out of the URL, which nodes will read: each has its own "
+            "pass file",
+            err=True,
+        )
+        raise typer.Exit(2)
+    try:
+        with closing(open_store(source)) as here, closing(open_store(target)) as there:
+            if back:
+                give_up(here, there)
+                typer.echo(
+                    f"{shown(source)} is open again; start its nodes. {shown(target)} is not"
+                )
+                return
+            found = StoreMove(here, there, target, SystemClock(), lease_s, _tell).run(compare)
+    except (ExuviaError, OSError) as error:
+        typer.echo(f"exuvia: {error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(
+        f"{shown(target)} is the store now: {found.keys_copied:,} keys copied, "
+        f"{found.rows_followed:,} rows followed in {found.rounds} rounds, no commits for "
+        f"{found.stopped_s:.2f} s. Nodes of {shown(source)} follow; start new ones with "
+        f"--store {shown(target)}"
+    )
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)
