@@ -22,7 +22,7 @@ from typing import NamedTuple
 from exuvia import __version__
 from exuvia.base.errors import Unavailable
 from exuvia.catalog import meta
-from exuvia.catalog.bootstrap import FORMAT_VERSION, NOT_WHOLE, RESTORING
+from exuvia.catalog.bootstrap import FORMAT_VERSION, MOVING, NOT_WHOLE, RESTORING
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import (
     DatabaseInfo,
@@ -42,7 +42,7 @@ from exuvia.ddl.elements import reflag, renumber
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Transaction, require_here
 
 PUBLIC = SchemaState.PUBLIC
 Entry = tuple[bytes, bytes]
@@ -62,7 +62,7 @@ _ALONE = (b"m/feedposition",)
 _BATCH = 500
 
 
-class Definition(NamedTuple):
+class CarriedTable(NamedTuple):
     """A table as its rows are read at the source, and as the backup has it."""
 
     source: Table
@@ -81,17 +81,21 @@ class Catalog(NamedTuple):
     format: int
     last_id: int
     databases: Sequence[DatabaseInfo]
-    tables: Sequence[Definition]
+    tables: Sequence[CarriedTable]
     entries: Sequence[Entry]
 
 
 def read(txn: Transaction, schemas: Schemas) -> Catalog:
-    """The catalog of the transaction's snapshot. Raises Unavailable where there is none."""
+    """The catalog of the transaction's snapshot. Raises Unavailable where there is none, StoreMoved
+    where it was."""
+    require_here(txn)
     store_format = keys.read_number(txn.get(keys.FORMAT))
     if not store_format:
         raise Unavailable("the store is empty")
     if store_format == RESTORING:
         raise Unavailable(NOT_WHOLE)
+    if store_format == MOVING:
+        raise Unavailable("a move fills this store, or was given up: it is not whole")
     if store_format > FORMAT_VERSION:
         raise Unavailable(f"the store has format {store_format}, which this program cannot read")
     databases = schemas.databases(txn)
@@ -103,7 +107,7 @@ def read(txn: Transaction, schemas: Schemas) -> Catalog:
                 sources.append(table)
     infos = _joined([public(source.info) for source in sources])
     ids = {each for info in infos for each in (info.id, *info.physical_ids)}
-    tables = [Definition(*pair) for pair in zip(sources, infos, strict=True)]
+    tables = [CarriedTable(*pair) for pair in zip(sources, infos, strict=True)]
     last_id = keys.read_number(txn.get(keys.LAST_ID))
     entries = list(_entries(txn, ids))
     return Catalog(meta.version(txn), store_format, last_id, databases, tables, entries)

@@ -12,7 +12,9 @@ read from the store: so a store that is made of it is held to what the first one
 
 import hashlib
 import os
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, TypeVar
 from urllib.parse import quote
 
@@ -89,6 +91,13 @@ def begin(folder: str) -> None:
     if os.listdir(folder):
         raise Unavailable(f"{folder} is not empty: a backup has a folder of its own")
     os.mkdir(os.path.join(folder, ROWS))
+
+
+def clear(folder: str) -> None:
+    """Of a backup that was not made: the folder is empty again."""
+    shutil.rmtree(os.path.join(folder, ROWS), ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, SCHEMA))
 
 
 def folder_of(database: str, table: TableInfo) -> str:

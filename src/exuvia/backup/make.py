@@ -7,16 +7,16 @@ backup.json       last
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 
 from exuvia import __version__
 from exuvia.backup import definitions, folder
-from exuvia.backup.definitions import Catalog, Definition
+from exuvia.backup.definitions import CarriedTable, Catalog
 from exuvia.backup.folder import BackedTable, RowsFile, RowsRecord
-from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsTask, all_done
+from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsCrew, RowsTask, Say
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import SchemaState, TableInfo
 from exuvia.catalog.table import Table
@@ -25,7 +25,6 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import ManagedTransaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline import checkpoint, moment
-from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import order_for
 from exuvia.sql.show.create import (
     create_database_text,
@@ -36,32 +35,47 @@ from exuvia.sql.show.create import (
 from exuvia.sql.write.foreign_keys import clause, names_of
 
 MOST_S = 24 * 3600.0
-Say = Callable[[str], None]
 _SYSTEM = ("mysql", "information_schema")
 
 
 def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
     """A backup of the store in an empty folder. `say` is given lines of progress. Raises
-    Unavailable, Refused, OSError; then there is no backup.json."""
+    Unavailable, Refused, OSError; then the folder is empty again."""
     folder.begin(place)
-    spark = Spark(url, master or None)
     try:
-        with _moment(url, place, say) as options:
-            made_at = datetime.now(UTC).isoformat(timespec="seconds")
-            with moment.opened(options) as store:
-                catalog = _catalog(store, options)
-                tasks, rows = _planned(store, catalog, place, options)
-            files = _written(tasks, rows, spark, say)
-    finally:
-        spark.stop()
-    record = _record(catalog, files, made_at)
+        with (
+            closing(RowsCrew(url, master, say)) as crew,
+            _moment(url, say) as (options, made_at),
+            moment.opened(options) as store,
+        ):
+            return make_at(store, options, place, made_at, crew)
+    except BaseException:  # an interrupt too
+        folder.clear(place)
+        raise
+
+
+def make_at(
+    store: Store, options: Mapping[str, str], place: str, made_at: str, crew: RowsCrew
+) -> RowsRecord:
+    """Of a moment, or of a store that nobody writes: which one the options name. `store`: as this
+    process has it open."""
+    catalog = _catalog(store, options)
+    tasks, rows = _planned(store, catalog, place, options)
+    tables = len({task.info.id for task in tasks})
+
+    def told(done: int, seconds: float) -> str:
+        rate = f"{done / seconds:,.0f} rows/s"
+        return f"{done:,} of about {rows:,} rows of {tables} tables, {rate}"
+
+    record = _record(catalog, crew.do(tasks, rows, told, store), made_at)
     folder.write(place, record, schema_text(catalog))
     return record
 
 
 @contextmanager
-def _moment(url: str, place: str, say: Say) -> Iterator[Mapping[str, str]]:
-    """It may take as long as a copy of the file does."""
+def _moment(url: str, say: Say) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Its options, and when it was: UTC, ISO 8601. It may take as long as a copy of the file."""
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
     with ExitStack() as stack:
         with ThreadPoolExecutor(1) as opener:
             opening = opener.submit(stack.enter_context, moment.one_moment(url, MOST_S))
@@ -70,7 +84,7 @@ def _moment(url: str, place: str, say: Say) -> Iterator[Mapping[str, str]]:
                 seconds += TOLD_EVERY_S
                 say(f"taking one moment of the store, {seconds:.0f} s")
             options = opening.result()
-        yield options
+        yield options, made_at
 
 
 def _catalog(store: Store, options: Mapping[str, str]) -> Catalog:
@@ -91,7 +105,7 @@ def _planned(
 
 
 def _tasks_of(
-    store: Store, each: Definition, place: str, options: Mapping[str, str]
+    store: Store, each: CarriedTable, place: str, options: Mapping[str, str]
 ) -> Iterator[tuple[int, RowsTask]]:
     where = folder.folder_of(each.source.database.db_name.O, each.info)
     for name, physical_id in _physical(each.info):
@@ -123,16 +137,6 @@ def _physical(info: TableInfo) -> list[tuple[str, int]]:
         (f"{re.sub('[^0-9A-Za-z]', '-', each.name.O)}-{each.id}-", each.id)
         for each in info.partition.definitions
     ]
-
-
-def _written(tasks: Sequence[RowsTask], rows: int, spark: Spark, say: Say) -> dict[str, RowsFile]:
-    tables = len({task.info.id for task in tasks})
-
-    def told(done: int, seconds: float) -> str:
-        rate = f"{done / seconds:,.0f} rows/s"
-        return f"{done:,} of about {rows:,} rows of {tables} tables, {rate}"
-
-    return all_done(tasks, rows, spark, say, told)
 
 
 def _record(catalog: Catalog, files: Mapping[str, RowsFile], made_at: str) -> RowsRecord:

@@ -11,14 +11,17 @@
 Interrupted, it leaves a store that says so; it is removed and restored again.
 """
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from exuvia.backup import definitions, folder
 from exuvia.backup.folder import BackedTable, RowsRecord
-from exuvia.backup.rows import TOLD_EVERY_S, RowsTask, TaskKind, all_done
+from exuvia.backup.rows import TOLD_EVERY_S, RowsCrew, RowsTask, Say, TaskKind
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoReferencedRow2
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
@@ -26,12 +29,11 @@ from exuvia.catalog.table import Table
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR
-from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.spark import is_local
 from exuvia.pipeline.task import order_for
 from exuvia.sql.admin.maintenance import check_whole_table
 from exuvia.stats import meta as stats_meta
 
-Say = Callable[[str], None]
 _COUNTED = 500
 
 
@@ -43,14 +45,12 @@ class Compared(NamedTuple):
 
 
 def verify(place: str, master: str, say: Say) -> RowsRecord:
-    """Every file is as it was written, and its rows are those that were read. Raises Unavailable
-    with what is not."""
-    record = folder.read(place)
-    spark = Spark("memory:", master or None)
-    try:
-        _all_done("verify", place, record, "", spark, say)
-    finally:
-        spark.stop()
+    """Every file is as it was written, and its rows are those that were read. On this host: a
+    cluster's workers are tried with a store, and there is none. Raises Unavailable with what is
+    not."""
+    record = _whole(place)
+    with closing(RowsCrew("", master if is_local(master) else "", say)) as crew:
+        _do("verify", place, record, "", crew)
     return record
 
 
@@ -59,25 +59,38 @@ def restore(
 ) -> tuple[RowsRecord, Compared]:
     """A store at the URL, where none is yet, or an empty one. Raises Unavailable, Refused, OSError;
     a store that was begun says that it is not whole."""
-    record = folder.read(place)
-    spark = Spark(url, master or None)
+    record = _whole(place)
+    with closing(RowsCrew(url, master, say)) as crew, closing(open_store(url)) as store:
+        return record, restore_here(store, url, place, record, check, crew)
+
+
+def restore_here(
+    store: Store, url: str, place: str, record: RowsRecord, check: bool, crew: RowsCrew
+) -> Compared:
+    """Into an empty store that this process has open. `url`: where others find it."""
+    version, databases = record.schema_version, record.databases
+    infos = [each.info for each in record.tables]
     compared = Compared(0, 0)
-    try:
-        with closing(open_store(url)) as store:
-            version, databases = record.schema_version, record.databases
-            definitions.begin(store, version, record.last_id, databases)
-            infos = [each.info for each in record.tables]
-            definitions.place(store, [_without_log(info) for info in infos], record.entries)
-            _all_done("load", place, record, url, spark, say, store)
-            if check:
-                _all_done("compare", place, record, url, spark, say, store)
-                compared = _check(store, record, say)
-            _count_rows(store, record)
-            definitions.place(store, [info for info in infos if _without_log(info) != info], ())
-            definitions.finish(store, record.store_format, databases)
-    finally:
-        spark.stop()
-    return record, compared
+    definitions.begin(store, version, record.last_id, databases)
+    definitions.place(store, [_without_log(info) for info in infos], record.entries)
+    _do("load", place, record, url, crew, store)
+    if check:
+        _do("compare", place, record, url, crew, store)
+        compared = _check(store, record, crew.say)
+    _count_rows(store, record)
+    definitions.place(store, [info for info in infos if _without_log(info) != info], ())
+    definitions.finish(store, record.store_format, databases)
+    return compared
+
+
+def _whole(place: str) -> RowsRecord:
+    """What the folder holds; its files have the bytes that were written. Raises Unavailable."""
+    record = folder.read(place)
+    files = (file for each in record.tables for file in each.files)
+    with ThreadPoolExecutor(os.cpu_count()) as readers:  # what reads and hashes lets others run
+        for _ in readers.map(partial(folder.require_whole, place), files):
+            pass
+    return record
 
 
 def _without_log(info: TableInfo) -> TableInfo:
@@ -97,13 +110,12 @@ def _tables(record: RowsRecord) -> Iterator[tuple[BackedTable, Table]]:
 _DOING: dict[TaskKind, str] = {"verify": "verified", "load": "loaded", "compare": "compared"}
 
 
-def _all_done(
+def _do(
     kind: TaskKind,
     place: str,
     record: RowsRecord,
     url: str,
-    spark: Spark,
-    say: Say,
+    crew: RowsCrew,
     opened: Store | None = None,
 ) -> None:
     tasks: list[RowsTask] = []
@@ -124,7 +136,7 @@ def _all_done(
     def told(done: int, seconds: float) -> str:
         return f"{done:,} of {record.rows:,} rows {_DOING[kind]}, {done / seconds:,.0f} rows/s"
 
-    all_done(tasks, record.rows, spark, say, told, opened)
+    crew.do(tasks, record.rows, told, opened)
 
 
 def _count_rows(store: Store, record: RowsRecord) -> None:

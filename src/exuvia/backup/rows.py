@@ -1,7 +1,7 @@
 """Rows of a backup: from a moment of a store into files, from files into a new store.
 
     write     rows of a span, as of the moment    -> a file, its digest, the checksum of its rows
-    verify    a file                              -> as it was written; its rows have the checksum
+    verify    a file                              -> its rows have the checksum
     load      a file                              -> rows and index entries in a store
     compare   rows of a span of that store        -> they have the file's checksum
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exuvia.backup import columns as parquet
-from exuvia.backup.folder import RowsFile, hasher, require_whole
+from exuvia.backup.folder import RowsFile, hasher
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.limits import COLD_INLINE, INLINE_ROWS
 from exuvia.catalog.codec import row_batch
@@ -42,17 +42,17 @@ from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, moment
 from exuvia.pipeline.kernels.entries import runs_of
-from exuvia.pipeline.spark import Spark, said_by
+from exuvia.pipeline.spark import DEFAULT_MASTER, Spark, said_by
 from exuvia.pipeline.task import TaskOrder
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE_ROWS = 250_000
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 << 20
 LOAD_ROWS = 20_000
+HERE_ROWS = 5_000_000, INLINE_ROWS * COLD_INLINE
+"""Rows that this process does sooner than Spark could begin and do them; the same where Spark was
+asked for."""
 TOLD_EVERY_S = 1.0
-_UNITS = 4  # a worker's share of a bundle, so that none has all of the large files
+MOST_BUNDLES = 256
 
 
 TaskKind = Literal["write", "verify", "load", "compare"]
@@ -77,6 +77,7 @@ class RowsAnswer(msgspec.Struct, frozen=True):
 
 
 Told = Callable[[int], None]
+Say = Callable[[str], None]
 
 
 def perform(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
@@ -189,7 +190,6 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     """Its rows and their index entries in the store; without one, only looked at."""
-    require_whole(task.folder, task.file)
     table = task.order.table
     hidden = parquet.has_row_ids(task.info)
     positions = [n for n, column in enumerate(table.info.cols) if not column.is_virtual]
@@ -197,7 +197,7 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     path = os.path.join(task.folder, task.file.name)
     try:
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            for batch in file.iter_batches(LOAD_ROWS):
+            for batch in _pieces(file):
                 values = row_batch.encode(
                     table, dict(parquet.from_batch(task.info, batch)), len(batch)
                 )
@@ -212,6 +212,12 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     if store is not None and checksum.rows:
         bulk.index_run(store, table, task.file.span)
     return task.file
+
+
+def _pieces(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Never more than a row group at once, however large its rows are."""
+    for number in range(file.num_row_groups):
+        yield from file.iter_batches(LOAD_ROWS, row_groups=[number])
 
 
 def _compared(task: RowsTask, store: Store, told: Told) -> RowsFile:
@@ -355,72 +361,73 @@ def _answered(task: RowsTask, store: Store | None, told: Told) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
-def all_done(
-    tasks: Sequence[RowsTask],
-    rows: int,
-    spark: Spark,
-    say: Callable[[str], None],
-    told: Callable[[int, float], str],
-    store: Store | None = None,
-) -> dict[str, RowsFile]:
-    """What each task's file is now, by its name. `rows`: about how many there are; `told` makes a
-    line of rows done and seconds gone, which is said each second. `store`: that of the tasks, where
-    this process has it open.
+class RowsCrew:
+    """Does tasks: this process alone where there are few rows, or no Spark; else Spark. `say` is
+    given lines of progress. `master`: where Spark is, if somebody said so."""
 
-    Raises Unavailable with what the first that failed says."""
-    progress = Progress()
-    try:
-        with ThreadPoolExecutor(1) as driver:
-            running = driver.submit(_run, tasks, rows, spark, progress.folder, say, store)
+    def __init__(self, url: str, master: str, say: Say) -> None:
+        self._spark = Spark(url, master or DEFAULT_MASTER)
+        self._most_here = HERE_ROWS[bool(master)]
+        self.say = say
+
+    def do(
+        self,
+        tasks: Sequence[RowsTask],
+        rows: int,
+        told: Callable[[int, float], str],
+        store: Store | None = None,
+    ) -> dict[str, RowsFile]:
+        """What each task's file is now, by its name. `rows`: about how many there are; `told` makes
+        a line of rows done and seconds gone, which is said each second. `store`: that of the
+        tasks, where this process has it open.
+
+        Raises Unavailable with what the first that failed says."""
+        with closing(Progress()) as progress, ThreadPoolExecutor(1) as driver:
+            running = driver.submit(self._do, tasks, rows, progress.folder, store)
             began = time.monotonic()
             while wait([running], TOLD_EVERY_S).not_done:
-                say(told(progress.rows(), time.monotonic() - began))
+                self.say(told(progress.rows(), time.monotonic() - began))
             answers = running.result()
-    finally:
-        progress.close()
-    found = {}
-    for answer in answers:
-        if answer.error:
-            raise Unavailable(answer.error)
-        found[answer.file.name] = answer.file
-    return found
+        found = {}
+        for answer in answers:
+            if answer.error:
+                raise Unavailable(answer.error)
+            found[answer.file.name] = answer.file
+        return found
 
+    def _do(
+        self, tasks: Sequence[RowsTask], rows: int, progress: str, store: Store | None
+    ) -> list[RowsAnswer]:
+        encoded = [msgspec.msgpack.encode(task) for task in tasks]
+        if rows > self._most_here:
+            obstacle = self._spark.obstacle()
+            if obstacle is None:
+                return list(map(_answer, self._on_spark(encoded, progress)))
+            self.say(f"without Spark, by this process alone: {obstacle}")
+        return list(map(_answer, done(encoded, progress, store)))
 
-def _run(
-    tasks: Sequence[RowsTask],
-    rows: int,
-    spark: Spark,
-    progress: str,
-    say: Callable[[str], None],
-    store: Store | None,
-) -> list[RowsAnswer]:
-    encoded = [msgspec.msgpack.encode(task) for task in tasks]
-    if rows > INLINE_ROWS * COLD_INLINE:
-        obstacle = spark.obstacle()
-        if obstacle is None:
-            return list(map(_answer, _on_spark(encoded, spark.session(), progress, spark.at_once)))
-        say(f"without Spark, by this process alone: {obstacle}")
-    return list(map(_answer, done(encoded, progress, store)))
+    def _on_spark(self, encoded: Sequence[bytes], progress: str) -> list[bytes]:
+        bundles = bundled(encoded, self._spark.at_once)
+        try:
+            spans = self._spark.session().range(0, len(bundles), 1, len(bundles))
+            work = spans.mapInArrow(RowsWorker(bundles, progress), "answer binary")
+            return [bytes(row.answer) for row in work.collect()]
+        except Unavailable:
+            raise
+        except Exception as error:  # whatever Spark raises
+            raise Unavailable(f"Spark: {said_by(error)}") from error
+
+    def close(self) -> None:
+        """End Spark."""
+        self._spark.stop()
 
 
 def _answer(raw: bytes) -> RowsAnswer:
     return msgspec.msgpack.decode(raw, type=RowsAnswer)
 
 
-def _on_spark(
-    encoded: Sequence[bytes], session: "SparkSession", progress: str, at_once: int
-) -> list[bytes]:
-    bundles = bundled(encoded, at_once)
-    work = session.range(0, len(bundles), 1, len(bundles)).mapInArrow(
-        RowsWorker(bundles, progress), "answer binary"
-    )
-    try:
-        return [bytes(row.answer) for row in work.collect()]
-    except Exception as error:  # whatever Spark raises
-        raise Unavailable(f"Spark: {said_by(error)}") from error
-
-
 def bundled(encoded: Sequence[bytes], at_once: int) -> list[list[bytes]]:
-    """Tasks in so many bundles that each worker gets several, and many small ones are no more."""
-    number = max(1, min(len(encoded), max(256, _UNITS * at_once)))
+    """Tasks in so many bundles that each worker gets several; with very many tables each bundle has
+    some large and many small ones."""
+    number = min(len(encoded), max(MOST_BUNDLES, 4 * at_once))
     return [list(encoded[n::number]) for n in range(number)]

@@ -1023,6 +1023,7 @@ ErrAnalyzeMissIndex = MySQLError(
     "HY000",
     "Index '%s' in field list does not exist in table '%s'",
 )
+ErrAsOf = MySQLError(8135, "HY000", "invalid as of timestamp: %s")
 ErrAnalyzeMissColumn = MySQLError(
     8137,
     "HY000",

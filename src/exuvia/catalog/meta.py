@@ -42,6 +42,7 @@ from typing import Literal
 import msgspec
 
 from exuvia.base.errors import Broken
+from exuvia.base.types import Flag
 from exuvia.catalog.model import (
     DatabaseInfo,
     FkInfo,
@@ -295,19 +296,32 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
 
 
 def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
-    """The stamp of what this puts is where the log begins to be complete."""
+    """The stamp of what this puts is where the log begins to be complete, and where the table began
+    to look as it does: its name and its columns."""
     was = before is not None and before.exuvia_change_log == SchemaState.PUBLIC
-    if (info.exuvia_change_log == SchemaState.PUBLIC) is was:
-        return
-    if was:
-        forget_change_log(txn, info.id)
-    else:
+    if info.exuvia_change_log != SchemaState.PUBLIC:
+        if was:
+            forget_change_log(txn, info.id)
+    elif not was:
         txn.put(keys.meta("changelog", info.id), b"")
+    elif before is not None and _looks(before) != _looks(info):
+        txn.put(keys.meta("changelogshape", info.id), b"")
+
+
+_OF_KEYS = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
+
+
+def _looks(info: TableInfo) -> list[object]:
+    columns = [
+        (c.id, c.name.L, evolve(c.type, Flag=c.type.Flag & ~_OF_KEYS), c.generated_expr_string)
+        for c in info.public_columns
+    ]
+    return [*_place(info), *columns]
 
 
 def forget_change_log(txn: Transaction, table_id: int) -> None:
     """Nobody reads it any more."""
-    for kind in ("changelog", "changelogfloor"):
+    for kind in ("changelog", "changelogfloor", "changelogshape"):
         txn.delete(keys.meta(kind, table_id))
 
 

@@ -43,8 +43,10 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv import keys
+from exuvia.kv.change_log import ChangedRow
 from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
 
@@ -177,6 +179,27 @@ def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: b
     if table.log_prefix:
         txn.log(table.log_prefix, key)
     txn.write(kind, key, payload)
+
+
+def lay_former(txn: Transaction, table: Table, changed: Iterable[ChangedRow]) -> None:
+    """Rows and their public entries as they were before, in a transaction that is read through and
+    never committed. Nothing is validated, or looked at. `table` is one partition."""
+    forms = [form for form in table.forms if form.info.state == SchemaState.PUBLIC]
+    former = []
+    for handle, before, after in changed:
+        if after is not None:
+            row = table.decode(after)
+            txn.write(WriteKind.REMOVE, table.row_prefix + handle, b"")
+            for form in forms:
+                txn.write(WriteKind.REMOVE, form.key(row, handle)[0], b"")
+        if before is not None:
+            former.append((handle, before))
+    for handle, before in former:  # unique keys may have gone from one row to another
+        txn.write(WriteKind.PLACE, table.row_prefix + handle, before)
+        row = table.decode(before)
+        for form in forms:
+            key, unique = form.key(row, handle)
+            txn.write(WriteKind.PLACE, key, LIVE + handle if unique else LIVE)
 
 
 Entry = tuple[IndexForm, bytes, bool]

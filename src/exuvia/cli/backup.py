@@ -184,5 +184,6 @@ def _or_exit() -> Iterator[None]:
     try:
         yield
     except (ExuviaError, OSError) as error:
-        typer.echo(f"exuvia: {error}", err=True)
+        said = " ".join(str(error).split())  # libpq's have several lines
+        typer.echo(f"exuvia: {said}", err=True)
         raise typer.Exit(1) from error

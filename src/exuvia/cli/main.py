@@ -6,6 +6,7 @@
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
     exuvia move     all of a store into another one, while nodes serve it
     exuvia backup | verify-backup | restore           a store as of one moment
+    exuvia changes  row changes of a table, as they come
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -244,6 +245,27 @@ def restore(
     from exuvia.cli.backup import restore
 
     restore(folder, store, check, spark_master)
+
+
+@app.command()
+def changes(
+    table: Annotated[str, typer.Argument(help="DATABASE.TABLE, with EXUVIA_CHANGE_LOG = ON.")],
+    store: Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help=STORE_HELP)],
+    after: Annotated[
+        str, typer.Option(help="The position of the last line you have; now without.")
+    ] = "",
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="First all rows, as of one moment.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more.")] = True,
+    bookmark: Annotated[
+        Path | None, typer.Option(help="A file that keeps the position between runs.")
+    ] = None,
+) -> None:
+    """Changes of a table's rows as JSON lines, in order, none missed."""
+    from exuvia.cli.changes import run
+
+    raise typer.Exit(run(table, store, after, snapshot, follow, bookmark))
 
 
 @app.command()

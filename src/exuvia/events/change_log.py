@@ -3,7 +3,7 @@
     m/moment/{us}              position      every commit that this view sees was made before that
                                              time; noted about once a second while logged tables
                                              change, and not while nothing does
-    m/changelogfloor/{table}   horizon       records of commits up to it are removed, or will be
+    m/changelogfloor/{table}   stamp         of the last commit whose records were removed
 
 A step of the owner of `gc`, for as long as any table has a log:
 
@@ -12,8 +12,8 @@ A step of the owner of `gc`, for as long as any table has a log:
               is not believed: later moments have later times.
     remove    records up to the horizon of the last moment that is older than
               exuvia_change_log_retention_s, and of a table whose log is about larger than
-              exuvia_change_log_max_bytes (0: none is) up to a later one; a batch a transaction.
-              The first of them raises the floor in the same transaction. Then older moments.
+              exuvia_change_log_max_bytes (0: none is) up to a later one; a batch a transaction,
+              which raises the floor too. Then older moments.
 
 Whoever reads on from a view needs every record that the view does not see. Those have stamps above
 its horizon, so they are all there unless the floor is above the horizon: `require_complete`. So the
@@ -57,6 +57,13 @@ class Moment(NamedTuple):
     position: str
 
 
+class ReadTime(NamedTuple):
+    """A time that somebody reads at, and the moment that stands for it; None: none is so old."""
+
+    wall_us: int
+    moment: Moment | None
+
+
 def _moment(pair: tuple[bytes, bytes]) -> Moment:
     return Moment(int.from_bytes(pair[0][len(_MOMENT) :], "big"), pair[1].decode())
 
@@ -97,8 +104,8 @@ def first_moment(txn: Transaction, suits: Callable[[Moment], bool]) -> Moment | 
 
 
 class Log(NamedTuple):
-    """The log of a table that has one: complete since the commit of that stamp, or from `floor`
-    on."""
+    """The log of a table that has one. `since`: stamp of the commit from which on it is complete;
+    `floor`: of the last one whose records were removed."""
 
     table: TableInfo
     since: int
@@ -162,6 +169,12 @@ def require_complete(txn: Transaction, table: TableInfo, view: View) -> Log:
     return log
 
 
+def has_other_shape(txn: Transaction, table: TableInfo, view: View) -> bool:
+    """Whether the table had another name, or other columns, for whom the view shows it."""
+    raw = txn.snapshot.get(keys.meta("changelogshape", table.id))
+    return raw is not None and not view.saw(int(txn.snapshot.stamps([raw])[0]))
+
+
 class LogSize(NamedTuple):
     """Estimates."""
 
@@ -201,11 +214,11 @@ def _has_changed(txn: Transaction, found: list[Log], known: View) -> bool:
 
 
 class _Removal(NamedTuple):
-    """Records of one (physical) table that are to go."""
+    """Records of one (physical) table that are to go: up to that stamp."""
 
     table_id: int
-    span: Span
-    horizon: int
+    prefix: bytes
+    stamp: int
 
 
 class ChangeLogs:
@@ -248,17 +261,18 @@ class ChangeLogs:
             each = self._removals[0]
             log = keys.meta("changelog", each.table_id)
             if txn.get(log) is not None:
-                for found, _ in txn.snapshot.chunks(each.span, most):
+                old = change_log.up_to(each.prefix, each.stamp)
+                for found, _ in txn.snapshot.chunks(old, most):
                     txn.require(log)  # nobody drops the table meanwhile
-                    if _floor(txn, each.table_id) < each.horizon:
-                        key = keys.meta("changelogfloor", each.table_id)
-                        txn.put(key, keys.number(each.horizon))
+                    last = change_log.stamp_in(found[-1], each.prefix)
+                    if _floor(txn, each.table_id) < last:
+                        txn.put(keys.meta("changelogfloor", each.table_id), keys.number(last))
                     txn.remove_all(found)
                     return True
             self._removals.pop(0)
         if self._moments_before_us:
-            old = Span(_MOMENT, keys.meta("moment", self._moments_before_us))
-            for found, _ in txn.snapshot.chunks(old, most):
+            moments = Span(_MOMENT, keys.meta("moment", self._moments_before_us))
+            for found, _ in txn.snapshot.chunks(moments, most):
                 txn.remove_all(found)
                 return True
         self._moments_before_us = 0
@@ -281,8 +295,7 @@ class ChangeLogs:
                 horizon = max(horizon, self._beyond(txn, each, most))
             if horizon > 0:
                 self._removals += (
-                    _Removal(each.table.id, change_log.up_to(prefix, horizon), horizon)
-                    for prefix in each.prefixes
+                    _Removal(each.table.id, prefix, horizon) for prefix in each.prefixes
                 )
 
     def _beyond(self, txn: Transaction, log: Log, most: int) -> int:

@@ -60,6 +60,12 @@ def above(prefix: bytes, stamp: int) -> Span:
     return Span(prefix + _PLACE.pack(stamp + 1, 0, 0), after(prefix))
 
 
+def stamp_in(key: bytes, prefix: bytes) -> int:
+    """The stamp of the commit that wrote the record."""
+    stamp: int = _PLACE.unpack_from(key, len(prefix))[0]
+    return stamp
+
+
 def read(key: bytes, payload: bytes, prefix: bytes) -> ChangeRecord:
     """Inverse of what a commit wrote."""
     stamp, order, n = _PLACE.unpack_from(key, len(prefix))
@@ -82,7 +88,7 @@ def since(snapshot: Snapshot, prefix: bytes, known: View | None) -> Iterator[Cha
 def is_any_since(snapshot: Snapshot, prefix: bytes, known: View) -> bool:
     """Whether the snapshot sees a record that the view did not."""
     found = snapshot.scan(above(prefix, known.horizon))
-    return any(not known.saw(_PLACE.unpack_from(key, len(prefix))[0]) for key, _ in found)
+    return any(not known.saw(stamp_in(key, prefix)) for key, _ in found)
 
 
 def order_of(change: ChangeRecord) -> tuple[int, int, int]:
@@ -116,19 +122,26 @@ def rows_changed(
 
 
 def in_order(
-    snapshot: Snapshot, log: bytes, rows: bytes, known: View | None
+    snapshot: Snapshot, log: bytes, rows: bytes, known: View | None, until: View | None = None
 ) -> list[tuple[ChangeRecord, bytes | None]]:
     """Every change that the snapshot sees and the view did not, in the order in which they were
-    made, with the row's payload after it."""
-    changes = sorted(since(snapshot, log, known), key=order_of)
-    later: dict[bytes, bytes | None] = {}
-    handles = list(dict.fromkeys(change.handle for change in changes))
-    found = snapshot.get_many([rows + handle for handle in handles])
-    for handle in handles:
+    made, with the row's payload after it. `until`: a later view, only those that it sees."""
+    changes = [c for c in since(snapshot, log, known) if until is None or until.saw(c.stamp)]
+    changes.sort(key=order_of)
+    left = {change.handle: change for change in changes}
+    later: dict[bytes, ChangeRecord] = {}
+    for change in () if until is None else since(snapshot, log, until):
+        held = later.get(change.handle)
+        if change.handle in left and (held is None or order_of(change) < order_of(held)):
+            later[change.handle] = change
+    following: dict[bytes, bytes | None] = {each.handle: each.before for each in later.values()}
+    standing = [handle for handle in left if handle not in following]
+    found = snapshot.get_many([rows + handle for handle in standing])
+    for handle in standing:
         raw = found.get(rows + handle)
-        later[handle] = raw and raw[STAMP_BYTES:]
+        following[handle] = raw and raw[STAMP_BYTES:]
     afterwards: list[bytes | None] = []
     for change in reversed(changes):
-        afterwards.append(later[change.handle])
-        later[change.handle] = change.before
+        afterwards.append(following[change.handle])
+        following[change.handle] = change.before
     return list(zip(changes, reversed(afterwards), strict=True))

@@ -42,7 +42,8 @@
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
     m/changelog/{table}     the change log of that table is complete from the commit that put this
-    m/changelogfloor/{table}      records of commits up to this horizon have been removed
+    m/changelogfloor/{table}      stamp of the last commit whose records were removed
+    m/changelogshape/{table}      since this was put the table has its name and columns
     m/moment/{us}           position of a moment, by wall time; events/change_log.py
     m/moved                 where all of this store is now: nobody joins it any more; node/move.py
     m/filling               the move that fills this store; given up where it is empty

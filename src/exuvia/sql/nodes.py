@@ -682,6 +682,7 @@ class Begin(Node, frozen=True):
     read_only: bool = False
     consistent_snapshot: bool = False
     pessimistic: bool | None = None  # BEGIN PESSIMISTIC | OPTIMISTIC; None: as tidb_txn_mode says
+    as_of: Tree | None = None  # READ ONLY AS OF TIMESTAMP
 
 
 class Commit(Node, frozen=True):

@@ -105,7 +105,7 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         numbers = frozenset() if statement is None else deciding(statement)
         found = (
             None
-            if statement is None or (isinstance(statement, exp.Select) and "into" in statement.meta)
+            if statement is None or (isinstance(statement, exp.Select) and _is_alone(statement))
             else _kept(statement, context)
         )
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
@@ -122,6 +122,11 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
             kept = AsWritten(numbers)
     context.session.services.plans.put(key, kept)
     return kept if isinstance(kept, KeptPlan) else None
+
+
+def _is_alone(statement: exp.Select) -> bool:
+    """Whether it is planned each time: its rows go elsewhere, or are those of another time."""
+    return "into" in statement.meta or statement.find(exp.Version) is not None
 
 
 def plan_alike(key: Key, node: Statement | None, context: Context) -> insert.InsertAlike | None:

@@ -53,16 +53,19 @@ def start(cursor: TokenCursor) -> Node:
     """START TRANSACTION [characteristics]."""
     cursor.expect("START", "TRANSACTION")
     read_only = snapshot = False
+    as_of: Tree | None = None
     while not cursor.done:
         if cursor.accept("READ", "ONLY"):
             read_only = True
+            if cursor.accept("AS", "OF", "TIMESTAMP"):
+                as_of = cursor.expression()
         elif cursor.accept("WITH", "CONSISTENT", "SNAPSHOT"):
             snapshot = True
         else:
             cursor.expect("READ", "WRITE")
         if not cursor.accept(","):
             break
-    return Begin(read_only, snapshot)
+    return Begin(read_only, snapshot, as_of=as_of)
 
 
 def commit(cursor: TokenCursor) -> Node:

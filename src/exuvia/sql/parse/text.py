@@ -5,12 +5,13 @@
 The reader of each first word is in the table at the end; everything without one goes to 1064.
 Errors carry TiDB's 'line N column M near "..."'."""
 
+import re
 from collections.abc import Callable
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.base.mysql_errors import ErrEmptyQuery
+from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
     Explain,
@@ -50,6 +51,7 @@ from exuvia.sql.parse.dml import (
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
     QueryText,
+    has_as_of,
     open_comments,
     read,
     read_expression,
@@ -81,7 +83,7 @@ QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
 def parse(text: str) -> list[Statement]:
     """The statements of a text.
 
-    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long)."""
+    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135."""
     opened = open_comments(text)
     if "\x00" in opened:
         raise syntax_error(opened, opened.index("\x00"))
@@ -97,7 +99,14 @@ def parse(text: str) -> list[Statement]:
         statements.append(_statement(opened, tokens[start:] if start else tokens))
     if not statements:
         raise ErrEmptyQuery()
+    if _AS_OF.search(opened) and has_as_of(tokens):
+        for statement in statements:
+            if not isinstance(statement, exp.Query | Explain | nodes.Begin):
+                raise ErrAsOf("it is for queries, and for START TRANSACTION READ ONLY")
     return statements
+
+
+_AS_OF = re.compile(r"\bAS\s+OF\s+TIMESTAMP\b", re.IGNORECASE)
 
 
 def parse_one(text: str) -> Statement:

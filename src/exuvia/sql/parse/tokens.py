@@ -32,6 +32,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
+    t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
 
 What it would try in two ways, at every level again, so that 25 levels take minutes (with the
 interpreter's lock held, no KILL gets through), is decided before:
@@ -115,6 +116,62 @@ QUOTED = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING}
 def word_of(token: Token) -> str:
     """The word in capitals; "" for what is quoted, which may say anything."""
     return "" if token.token_type in QUOTED else token.text.upper()
+
+
+def has_as_of(tokens: Sequence[Token]) -> bool:
+    """Whether AS OF TIMESTAMP is somewhere among them."""
+    found = (n for n, token in enumerate(tokens) if token.text in _OF)
+    return any(_is_as_of(tokens, place - 1) for place in found)
+
+
+def _is_as_of(tokens: Sequence[Token], place: int) -> bool:
+    return [word_of(each) for each in tokens[max(place, 0) : place + 3]] == _AS_OF
+
+
+_OF = frozenset(("OF", "of", "Of", "oF"))
+_VERSION = "\x02AS_OF"
+_AS_OF = ["AS", "OF", "TIMESTAMP"]
+_TIME_ENDS = {
+    *_JOINS_END,
+    *_JOINS,
+    *(_JOIN_WORDS - {TokenType.LEFT, TokenType.RIGHT}),
+    *(TokenType.ON, TokenType.USING, TokenType.FOR, TokenType.USE, TokenType.INTO),
+}
+_TIME_END_WORDS = {"FORCE", "IGNORE", "LOCK", "LEFT", "RIGHT", "NATURAL"}
+
+
+def _with_versions(text: str, tokens: list[Token]) -> list[Token]:
+    """AS OF TIMESTAMP as sqlglot is told to read it, before the alias. Raises 1064."""
+    result: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        if not _is_as_of(tokens, place):
+            result.append(tokens[place])
+            place += 1
+            continue
+        alias: list[Token] = []
+        if len(result) > 1 and result[-1].token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            before = result[-2].token_type
+            if before is TokenType.ALIAS:
+                alias = result[-2:]
+            elif before in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN):
+                alias = result[-1:]
+        del result[len(result) - len(alias) :]
+        head, depth, end = tokens[place], 0, place + 3
+        while end < len(tokens):
+            kind = tokens[end].token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            called = end + 1 < len(tokens) and tokens[end + 1].token_type is TokenType.L_PAREN
+            ends = kind in _TIME_ENDS or (word_of(tokens[end]) in _TIME_END_WORDS and not called)
+            if depth < 0 or (depth == 0 and ends):
+                break
+            end += 1
+        if end == place + 3:
+            raise syntax_error(text, tokens[end].start if end < len(tokens) else len(text))
+        time = mended(tokens[place + 3 : end])
+        result += [_like(head, TokenType.VAR, _VERSION), *time, *alias]
+        place = end
+    return result
 
 
 def mended(tokens: list[Token]) -> list[Token]:
@@ -400,6 +457,8 @@ class QueryText:
 
 
 MySQLParser.FUNCTIONS.clear()
+MySQLParser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
+MySQLParser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
 for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
     del MySQLParser.FUNCTION_PARSERS[_name]
 
@@ -633,6 +692,8 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     if len(tokens) > MOST_TOKENS:
         raise _too_long(MOST_TOKENS)
+    if has_as_of(tokens):
+        tokens = _with_versions(text, tokens)
     tokens = decided(text, mended(tokens))
     kinds = {token.token_type for token in tokens}
     check_commas(text, tokens)

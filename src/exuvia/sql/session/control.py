@@ -34,14 +34,19 @@ from exuvia.sql.nodes import (
 from exuvia.sql.result import Result
 from exuvia.sql.select import relational
 from exuvia.sql.session.prepared import describe
+from exuvia.sql.session.stale_read import time_of
 from exuvia.sql.statement.context import Context, Ready, SessionApi
 
 
 def begin(session: SessionApi, node: Begin, text: str) -> Result:
     """BEGIN, START TRANSACTION: commits what is open. The snapshot is taken by the first read, or
-    now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it)."""
+    now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it).
+    READ ONLY AS OF TIMESTAMP: raises 8135, 1105, 1292, 8055."""
     read_only = node.read_only or session.variable("transaction_read_only") == "ON"
-    begun = session.begin(read_only, node.pessimistic)
+    time, as_of = None, node.as_of
+    if as_of is not None:
+        time = session.look(lambda context: time_of(as_of, context))
+    begun = session.begin(read_only, node.pessimistic, time)
     if node.consistent_snapshot:
         try:
             begun.txn.open()

@@ -19,6 +19,7 @@ from datetime import tzinfo
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
+    ErrAsOf,
     ErrClientLocalFilesDisabled,
     ErrInfoSchemaExpired,
     ErrMaxExecTimeExceeded,
@@ -27,6 +28,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType, Value
 from exuvia.cluster.row_locks import SHORT
+from exuvia.events.change_log import ReadTime
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes import Begin, Commit, Rollback, Statement
@@ -43,10 +45,11 @@ from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, notes_of
+from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_variables import hinted, wanted_by
-from exuvia.sql.session.statement_registry import check_privileges, kind_of
+from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
@@ -96,6 +99,7 @@ class Session:
         self.temporary: TemporaryTables | None = None
         self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
         self.user_variables: dict[str, tuple[Value, FieldType]] = {}
+        self.snapshot_time: ReadTime | None = None  # of tidb_snapshot
         self.sequence_values: dict[int, int] = {}  # LASTVAL by the sequence's id
         self.prepared: dict[str, Ready] = {}
         self.local_file: Callable[[str], Iterator[bytes]] | None = None
@@ -241,6 +245,8 @@ class Session:
 
         `node` is the parsed shape, where the caller has it."""
         key, values, kept = shaped
+        if self.reads_at is not None:
+            return None
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
         if isinstance(kept, KeptPlan) and kept.reads_few:
@@ -272,7 +278,7 @@ class Session:
         planned by itself."""
         key = self.settings.flavour(self.database), rows.shape, rows.letters + ALIKE
         kept = self.services.plans.find(key)
-        if kept is REFUSED or self.rights.by_columns:
+        if kept is REFUSED or self.rights.by_columns or self.reads_at is not None:
             return None
         tree = kept.tree if isinstance(kept, InsertAlike) else planner.tree_of_shape(rows.shape)
 
@@ -293,6 +299,16 @@ class Session:
         check_privileges(self, node)
         kind = kind_of(node)
         letters = letters_of(parameters)
+        time = self._time_of(node, kind, parameters, letters)
+        if time is not None:
+            known = None if kind is None else kind.in_txn
+
+            def read(context: Context) -> Result:
+                if known is not None:
+                    return known(context, node)
+                return planner.plan(node, context).run(context)
+
+            return self._answer(self.transactions.run_at(time, read, parameters, letters))
         if kind is None or kind.planned:
             return self.run(
                 lambda context: planner.plan(node, context).run(context),
@@ -311,6 +327,31 @@ class Session:
                 self._bound = outer
         in_txn = kind.in_txn
         return self.run(lambda context: in_txn(context, node), parameters, letters)
+
+    @property
+    def reads_at(self) -> ReadTime | None:
+        """The time that it reads at, or its transaction; None: now."""
+        return self.snapshot_time or self.transactions.time
+
+    def _time_of(
+        self, node: Statement, kind: StatementKind | None, values: Sequence[Value], letters: str
+    ) -> ReadTime | None:
+        """The time that the statement reads at; None where it reads now, or nothing. Raises 8135,
+        1105, 1292."""
+        standing, query = self.reads_at, stale_read.query_in(node)
+        if query is not None and stale_read.asks_for_time(query):
+            if standing is not None:
+                raise ErrAsOf("can't use select as of while already set transaction as of")
+            if self.current is not None:
+                raise ErrAsOf("as of timestamp can't be set in transaction.")
+            return self.transactions.look(
+                lambda context: stale_read.time_of_query(query, context), values, letters
+            )
+        if standing is None:
+            return None
+        changes_schema = kind is not None and kind.change is not None
+        stale_read.refuse_write(node, changes_schema, self.snapshot_time is not None)
+        return standing if query is not None else None
 
     def run(
         self,
@@ -352,9 +393,14 @@ class Session:
     def current(self) -> OpenTransaction | None:
         return self.transactions.current
 
-    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
+    def begin(
+        self,
+        read_only: bool = False,
+        pessimistic: bool | None = None,
+        time: ReadTime | None = None,
+    ) -> OpenTransaction:
         """Open a transaction; see TransactionRunner.begin."""
-        return self.transactions.begin(read_only, pessimistic)
+        return self.transactions.begin(read_only, pessimistic, time)
 
     def commit(self) -> None:
         """Commit the open transaction, if any; see TransactionRunner.commit."""
@@ -393,7 +439,7 @@ class Session:
     def course(self, statement: str | Ready) -> Course:
         """Where it runs: short reads, and short writes, block on nothing, or on a commit; where
         the store is not near, everything may."""
-        if not self.services.store.near:
+        if not self.services.store.near or self.reads_at is not None:
             return Course.POOL
         text = statement if isinstance(statement, str) else statement.text
         head = text[:9].lstrip().upper()

@@ -41,6 +41,7 @@ from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.select import relational
+from exuvia.sql.session.stale_read import time_of
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.settings import ISOLATION, SessionSettings
 
@@ -90,8 +91,18 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
     if item.value is None:
         session.settings.reset_session(name)
+        if name == "tidb_snapshot":
+            session.snapshot_time = None
         return None
     value = _setting(session, item.value)
+    if name == "tidb_snapshot":
+        time = None
+        if value != "":
+            literal = exp.Literal.string(str(value))
+            time = session.look(lambda context: time_of(literal, context))
+        session.settings.set_session(name, value)
+        session.snapshot_time = time
+        return None
     if name == "autocommit":
         warning = session.settings.set_session("autocommit", value)
         if session.settings.autocommit:

@@ -36,12 +36,14 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
+from exuvia.events.change_log import ReadTime
 from exuvia.kv.packet import SnapshotUse
-from exuvia.kv.transaction import ATTEMPTS, Expected, Transaction
+from exuvia.kv.transaction import ATTEMPTS, Expected, ManagedTransaction, Transaction
 from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
+from exuvia.sql.statement.moment import MomentContext
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 
@@ -58,23 +60,31 @@ _serial = count(1)
 
 
 class TransactionRunner:
-    """One session's. `current` is the open transaction, `locker` holds its row locks; what SET
-    TRANSACTION says of the next one is in `next_is_read_only` and `next_isolation`."""
+    """One session's. `current` is the open transaction, `time` the one at which it reads, `locker`
+    holds its row locks; what SET TRANSACTION says of the next one is in `next_is_read_only` and
+    `next_isolation`."""
 
     def __init__(self, session: SessionApi) -> None:
         self._session = session
         self.current: OpenTransaction | None = None
+        self.time: ReadTime | None = None
         self.locker = Locker()
         self.next_is_read_only = False
         self.next_isolation = ""
 
     # -- the open transaction ----------------------------------------------------------------------
 
-    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
+    def begin(
+        self,
+        read_only: bool = False,
+        pessimistic: bool | None = None,
+        time: ReadTime | None = None,
+    ) -> OpenTransaction:
         """Open a transaction; one that is open is committed first.
 
-        `pessimistic` None: as tidb_txn_mode says."""
+        `pessimistic` None: as tidb_txn_mode says. `time`: at which its queries read."""
         self.commit()
+        self.time = time
         settings = self._session.settings
         read_only, self.next_is_read_only = read_only or self.next_is_read_only, False
         locking = settings.pessimistic if pessimistic is None else pessimistic
@@ -89,6 +99,7 @@ class TransactionRunner:
 
         Raises 1213, 1412, 8028, 1062, 8027, 1205, 1317: all is undone then."""
         current, self.current = self.current, None
+        self.time = None
         if current is None:
             return
         try:
@@ -105,6 +116,7 @@ class TransactionRunner:
     def rollback(self) -> None:
         """Undo the open transaction, if any."""
         current, self.current = self.current, None
+        self.time = None
         if current is not None:
             current.close()
         self._release(committed=False)
@@ -279,6 +291,25 @@ class TransactionRunner:
         with session.services.store.read() as txn:
             schemas = session.services.schemas
             return work(Context(session, schemas, txn, None, parameters, letters))
+
+    def run_at(
+        self, time: ReadTime, work: Work, parameters: Sequence[Value], letters: str
+    ) -> Result:
+        """Run work that reads at a time, in a snapshot of its own."""
+        session = self._session
+        services = session.services
+        services.member.guarding()
+        snapshot = services.store.snapshot(SnapshotUse.CLIENT)
+        try:
+            snapshot.in_use(True)  # until it is closed
+            txn = ManagedTransaction(services.store, snapshot)
+            context = MomentContext(session, txn, time, parameters, letters)
+            result = work(context)
+        finally:
+            snapshot.close()
+        if context.warnings:
+            result.warnings = context.warnings
+        return result
 
     def _attempt(
         self,

@@ -32,6 +32,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
+from exuvia.events.change_log import ReadTime
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.env import Env
 from exuvia.sql.nodes import Statement
@@ -97,6 +98,7 @@ class SessionApi(Protocol):
     named_locks: NamedLocks
     temporary: TemporaryTables | None
     user_variables: dict[str, tuple[Value, FieldType]]
+    snapshot_time: ReadTime | None
     sequence_values: dict[int, int]
     prepared: dict[str, Ready]
     statement: str
@@ -194,8 +196,13 @@ class SessionApi(Protocol):
     @property
     def current(self) -> OpenTransaction | None: ...
 
-    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first."""
+    def begin(
+        self,
+        read_only: bool = False,
+        pessimistic: bool | None = None,
+        time: ReadTime | None = None,
+    ) -> OpenTransaction:
+        """Open a transaction; one that is open is committed first. `time`: at which it reads."""
 
     def commit(self) -> None:
         """Commit the open one."""

@@ -1,0 +1,376 @@
+"""The stream of a table's row changes: nothing is missed, whoever reads it and however often it is
+stopped."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exuvia.base.errors import Refused
+from exuvia.catalog.infoschema import Schemas
+from exuvia.events import change_log, row_changes
+from exuvia.events.row_changes import MomentReader, RowEvent
+from exuvia.kv.store import open_store
+from exuvia.sql.session.session import Session
+from support.node_processes import until
+from support.postgres import shared_server
+from support.tables import EVALUATOR
+from support.world import World, rows, run
+
+ON = "ALTER TABLE t EXUVIA_CHANGE_LOG = ON"
+TABLES = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20), UNIQUE KEY (b))",
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 3",
+)
+Known = dict[int, dict[str, Any]]
+
+
+class Place:
+    """A node on a store, and readers of that store."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.world = World(open_store(url))
+        self.store = self.world.store
+        self.schemas = Schemas(self.store, evaluator=EVALUATOR)
+        self.session = self.world.session()
+
+    def id(self, name: str = "t") -> int:
+        return row_changes.find(self.store, self.schemas, "test", name)
+
+    def now(self) -> str:
+        with self.store.read() as txn:
+            txn.open()
+            return txn.snapshot.view.position
+
+    def read(self, after: str, most: int = 10_000) -> row_changes.Page:
+        return row_changes.read(self.store, self.schemas, self.id(), after, most)
+
+    def table(self) -> Known:
+        return {n: {"id": n, "a": a, "b": b} for n, a, b in rows(self.session, "TABLE t")}
+
+
+@pytest.fixture(params=["lmdb", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    urls = {
+        "lmdb": lambda: f"lmdb://{tmp_path}/store",
+        "postgres": lambda: shared_server().new_url(),
+    }
+    made = Place(urls[request.param]())
+    yield made
+    made.world.close()
+    made.store.close()
+
+
+class Writers:
+    """Sessions that change few rows in every way, until `stop`."""
+
+    def __init__(self, place: Place, number: int = 3) -> None:
+        self._stopped = threading.Event()
+        self._broken: list[BaseException] = []
+        sessions = [place.world.session() for _ in range(number)]
+        self._threads = [
+            threading.Thread(target=self._write, args=(session, seed))
+            for seed, session in enumerate(sessions)
+        ]
+        for each in self._threads:
+            each.start()
+
+    def _write(self, session: Session, seed: int) -> None:
+        chance = random.Random(seed)
+
+        def n() -> int:
+            return chance.randint(1, 20)
+
+        try:
+            while not self._stopped.is_set():
+                statement = chance.choice(
+                    (
+                        f"REPLACE INTO t VALUES ({n()}, {n()}, '{n()}')",
+                        f"UPDATE IGNORE t SET id = {n()} WHERE id = {n()}",
+                        f"UPDATE t SET a = a + 1 WHERE id < {n()}",
+                        f"DELETE FROM t WHERE id = {n()}",
+                        "BEGIN",
+                        "COMMIT",
+                        "ROLLBACK",
+                    )
+                )
+                with suppress(Refused):
+                    run(session, statement)
+            run(session, "COMMIT")
+        except BaseException as error:
+            self._broken.append(error)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for each in self._threads:
+            each.join()
+        assert not self._broken
+
+
+def apply(known: Known, event: RowEvent, exact: bool) -> None:
+    """What follows from one line. `exact`: each must fit what was known before."""
+    if event.before is not None:
+        if exact:
+            assert known.get(event.before["id"]) == event.before, event
+        known.pop(event.before["id"], None)
+    if event.after is not None:
+        if exact and event.op != "row":
+            assert event.after["id"] not in known, event
+        known[event.after["id"]] = event.after
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_all_rows_of_a_moment_and_the_changes_since_are_the_table(place: Place, kind: str) -> None:
+    """Beside writers, in chunks and pages smaller than what is there."""
+    run(place.session, kind)
+    run(place.session, "INSERT INTO t VALUES (1, 1, 'one'), (5, 5, 'five'), (7, 7, 'seven')")
+    run(place.session, ON)
+    writers = Writers(place)
+    try:
+        until(lambda: place.table() != {})
+        reader = MomentReader(place.store, place.schemas, place.id(), most=2)
+        known: Known = {}
+        for page in reader.pages():
+            for event in page.events:
+                apply(known, event, exact=True)
+        position, several = reader.position, 0
+        for _ in range(60):
+            page = place.read(position, most=5)
+            for event in page.events:
+                apply(known, event, exact=True)
+            several += not page.whole
+            position = page.position
+    finally:
+        writers.stop()
+    for most in (3, 3, 10_000):
+        page = place.read(position, most)
+        for event in page.events:
+            apply(known, event, exact=True)
+        position = page.position
+    while not page.whole:
+        page = place.read(position)
+        for event in page.events:
+            apply(known, event, exact=True)
+        position = page.position
+    assert known == place.table()
+    assert place.read(position).events == []
+
+
+def test_pages_end_at_moments(place: Place) -> None:
+    """A reader that comes late reads as much as it asked for, and every change once."""
+    run(place.session, TABLES[0])
+    run(place.session, ON)
+    begin = place.now()
+    for n in range(4):
+        for row in range(10):
+            run(place.session, f"REPLACE INTO t VALUES ({row}, {n}, '{row}')")
+        run(place.session, "SELECT SLEEP(1.3)")
+    for most in (12, 3):
+        known: Known = {}
+        sizes, position, whole = [], begin, False
+        while not whole:
+            page = place.read(position, most)
+            for event in page.events:
+                apply(known, event, exact=True)
+                assert event.position == position or event is page.events[-1]
+            sizes.append(len(page.events))
+            position, whole = page.position, page.whole
+            assert len(sizes) < 10
+        assert known == place.table()
+        assert sum(sizes) == 40
+        assert max(sizes) <= 30
+        assert len(sizes) > 1
+
+
+def test_what_changes_while_all_rows_are_read_is_taken_back(place: Place) -> None:
+    run(place.session, TABLES[0])
+    run(place.session, "INSERT INTO t VALUES (1, 1, 'a'), (3, 3, 'c'), (5, 5, 'e'), (7, 7, 'g')")
+    run(place.session, ON)
+    known: Known = {}
+    reader = MomentReader(place.store, place.schemas, place.id(), most=1)
+    for page, statement in zip(
+        reader.pages(),
+        (
+            "INSERT INTO t VALUES (2, 2, 'b'), (9, 9, 'i')",
+            "UPDATE t SET a = 0",
+            "DELETE FROM t WHERE id = 5",
+            "UPDATE t SET a = 8 WHERE id = 7",
+            *[f"UPDATE t SET a = {n}" for n in range(10)],
+        ),
+        strict=False,
+    ):
+        run(place.session, statement)
+        for event in page.events:
+            apply(known, event, exact=True)
+    assert list(known) == [each["a"] for each in known.values()] == [1, 3, 5, 7]
+
+
+def test_changes_of_partitions_come_in_their_order(place: Place) -> None:
+    run(place.session, TABLES[1])
+    run(place.session, ON)
+    begin = place.now()
+    for row in (5, 1, 9, 6, 2, 3):
+        run(place.session, f"INSERT INTO t VALUES ({row}, {row}, NULL)")
+    seen = [each.after["id"] for each in place.read(begin).events if each.after]
+    assert seen == [5, 1, 9, 6, 2, 3]
+
+
+def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
+    run(place.session, TABLES[0])
+    run(place.session, "INSERT INTO t VALUES (1, 1, 'one'), (5, 5, 'five')")
+    run(place.session, ON)
+    bookmark, chance = tmp_path / "bookmark", random.Random(1)
+    command = [sys.executable, "-m", "exuvia.cli.main", "changes", "test.t", "--store", place.url]
+    command += ["--bookmark", str(bookmark), "--snapshot"]
+    known: Known = {}
+    began: set[bool] = set()
+    writers = Writers(place)
+    try:
+        for _ in range(4):
+            began.add(bookmark.exists())
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+                timer = threading.Timer(1.5 + chance.random(), reader.kill)
+                timer.start()
+                assert reader.stdout is not None
+                handled(known, reader.stdout.readlines())
+    finally:
+        writers.stop()
+    last = subprocess.run([*command, "--no-follow"], stdout=subprocess.PIPE, check=True, timeout=60)
+    handled(known, last.stdout.splitlines(True))
+    assert began == {False, True}
+    assert known == place.table()
+
+
+def handled(known: Known, lines: list[bytes]) -> None:
+    """Lines may come again: what they lead to is the same. Rows are all there are."""
+    events = [RowEvent(**json.loads(line)) for line in lines if line.endswith(b"\n")]
+    if events and events[0].op.startswith("row"):
+        known.clear()
+    for event in events:
+        apply(known, event, exact=False)
+
+
+def test_every_type_has_a_plain_value(place: Place) -> None:
+    run(
+        place.session,
+        "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, d DECIMAL(40,3), f DOUBLE, j JSON, "
+        "e ENUM('x','y'), s SET('p','q'), bin VARBINARY(4), bits BIT(4), at DATETIME(3), "
+        "stamp TIMESTAMP NULL, day DATE, hour TIME, y YEAR, v INT AS (id + 1) VIRTUAL, n TEXT)",
+    )
+    run(place.session, ON)
+    begin = place.now()
+    run(place.session, "SET time_zone = '+02:00'")
+    run(
+        place.session,
+        "INSERT INTO t (id, d, f, j, e, s, bin, bits, at, stamp, day, hour, y) VALUES "
+        "(7, 1.5, 0.1, '{\"a\": [1]}', 'y', 'p,q', x'00ff', b'101', "
+        "'2026-01-02 03:04:05.678', '2026-01-02 03:04:05', '2026-01-02', '-01:02:03', 2026)",
+    )
+    (event,) = place.read(begin).events
+    assert event.op == "insert"
+    assert json.loads(json.dumps(event.after)) == {
+        "id": 7,
+        "d": "1.500",
+        "f": 0.1,
+        "j": '{"a": [1]}',
+        "e": "y",
+        "s": "p,q",
+        "bin": "AP8=",
+        "bits": 5,
+        "at": "2026-01-02 03:04:05.678",
+        "stamp": "2026-01-02 01:04:05",
+        "day": "2026-01-02",
+        "hour": "-01:02:03",
+        "y": 2026,
+        "v": 8,
+        "n": None,
+    }
+
+
+def test_rows_have_the_columns_of_the_time_they_are_read(place: Place) -> None:
+    run(place.session, TABLES[0])
+    run(place.session, ON)
+    begin = place.now()
+    run(place.session, "INSERT INTO t VALUES (1, 1, 'one')")
+    first = place.read(begin).events
+    run(place.session, "ALTER TABLE t ADD COLUMN c INT DEFAULT 3, DROP COLUMN a")
+    run(place.session, "UPDATE t SET c = 4")
+    run(place.session, "RENAME TABLE t TO u")
+    table_id = place.id("u")
+    again = row_changes.read(place.store, place.schemas, table_id, begin).events
+    assert [each.after for each in first] == [{"id": 1, "a": 1, "b": "one"}]
+    assert [(each.before, each.after) for each in again] == [
+        (None, {"id": 1, "b": "one", "c": 3}),
+        ({"id": 1, "b": "one", "c": 3}, {"id": 1, "b": "one", "c": 4}),
+    ]
+    assert again[0].schema_version > first[0].schema_version
+
+
+def refused(place: Place, table_id: int, position: str) -> str:
+    with pytest.raises(Refused) as caught:
+        row_changes.read(place.store, place.schemas, table_id, position)
+    return f"{caught.value.code}: {caught.value}"
+
+
+def test_what_cannot_be_read_says_why(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_log, "REMOVE_S", 0.5)
+    run(place.session, TABLES[0])
+    table_id, early = place.id(), place.now()
+    assert "has no change log" in refused(place, table_id, early)
+    run(place.session, ON)
+    assert "8055: the change log of table 't' was switched on later" in refused(
+        place, table_id, early
+    )
+    for text in ("nonsense", "99999999999999", "9/99999999:99999999:", ""):
+        assert "1105" in refused(place, table_id, text)
+    begin = place.now()
+    run(place.session, "INSERT INTO t VALUES (1, 1, 'one')")
+    run(place.session, "SET GLOBAL exuvia_change_log_retention_s = 0")
+    until(lambda: gone(place, table_id, begin))
+    assert "8055: records of the change log of table 't'" in refused(place, table_id, begin)
+    assert place.read(place.now()).events == []
+    run(place.session, "ALTER TABLE t EXUVIA_CHANGE_LOG = OFF")
+    assert "has no change log" in refused(place, table_id, begin)
+    run(place.session, "DROP TABLE t")
+    assert "1146" in refused(place, table_id, begin)
+    with pytest.raises(Refused, match="doesn't exist"):
+        place.id()
+
+
+def gone(place: Place, table_id: int, position: str) -> bool:
+    try:
+        row_changes.read(place.store, place.schemas, table_id, position)
+    except Refused:
+        return True
+    return False
+
+
+def test_a_follower_hears_what_comes(place: Place) -> None:
+    run(place.session, TABLES[0])
+    run(place.session, ON)
+    heard: list[RowEvent] = []
+    stop, begun = threading.Event(), place.now()
+
+    def follow() -> None:
+        each = row_changes.subscribe(
+            place.store, place.schemas, place.id(), begun, follow=True, stop=stop
+        )
+        heard.extend(each)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    for n in range(5):
+        run(place.session, f"INSERT INTO t VALUES ({n}, {n}, '{n}')")
+    until(lambda: not stop.is_set() and place.read(begun).whole)
+    run(place.session, "SELECT SLEEP(0.6)")
+    stop.set()
+    thread.join()
+    assert [each.after["a"] for each in heard if each.after] == list(range(5))

@@ -1,0 +1,442 @@
+"""A backup of rows is one moment and one schema version of a cluster that clients and schema
+changes go on using; a new store of it, on either engine, holds the same and goes on. A damaged one
+is found."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pymysql
+import pytest
+from typer.testing import CliRunner
+
+from exuvia.backup import definitions
+from exuvia.backup.folder import hasher, read
+from exuvia.cli.main import app
+from support.node_processes import NodeProcess, end_all, running_nodes, until
+from support.postgres import shared_server
+
+ACCOUNTS, MONEY, ROWS = 50, 1000, 4_000
+EVERY_TYPE = (
+    "id INT PRIMARY KEY AUTO_INCREMENT, ti TINYINT, su SMALLINT UNSIGNED, bu BIGINT UNSIGNED, "
+    "bi BIGINT, f FLOAT, dd DOUBLE, d5 DECIMAL(10,3), d30 DECIMAL(30,10), d65 DECIMAL(65,30), "
+    "c CHAR(5), v VARCHAR(50), t TEXT, l VARCHAR(20) CHARACTER SET latin1, bn BINARY(4), "
+    "vb VARBINARY(20), bl LONGBLOB, da DATE, dt DATETIME(6), ts TIMESTAMP(3) NULL, tm TIME(6), "
+    "y YEAR, b1 BIT(1), b64 BIT(64), j JSON, e ENUM('x','','y'), s SET('a','','c'), "
+    "g INT AS (ti + 1) STORED, vg INT AS (ti + 2) VIRTUAL, UNIQUE (bu), KEY (d30), KEY (v(3)), "
+    "KEY ((ti * 2)), KEY (da, dt)"
+)
+LEAST = (
+    "-128, 0, 0, -9223372036854775808, -3.25, -1e308, '-1234567.891', "
+    "'-12345678901234567890.0123456789', "
+    "'-99999999999999999999999999999999999.999999999999999999999999999999', '', '', '', '', '', "
+    "'', '', '0000-00-00', '0000-00-00 00:00:00', '1970-01-01 00:00:01', '-838:59:59', 0, b'0', 0, "
+    "'null', '', ''"
+)
+MOST = (
+    "127, 65535, 18446744073709551615, 9223372036854775807, 1.5, 1e308, 1234567.891, "
+    "'12345678901234567890.0123456789', "
+    "'99999999999999999999999999999999999.999999999999999999999999999999', 'größe', 'größe 😀', "
+    "'a\\0b\\n', 'é', 'ab', x'00ff', x'0001', '2026-02-28', '9999-12-31 23:59:59.999999', "
+    "'2038-01-19 03:14:07.999', '838:59:59', 2155, b'1', 18446744073709551615, "
+    "'{\"a\": [1, 2.5, null, \"é\"]}', 'y', 'a,c'"
+)
+ODD = (
+    "1, 1, 2, 1, -0.0, -0.0, 0, 1, '0.000000000000000000000000000001', 'z', 'z', 'z', 'z', 'z', "
+    "'z', 'z', '2020-00-10', '0001-01-01 00:00:00', '2026-11-25 01:02:03.456', '-00:00:00.000001', "
+    "1901, b'1', 1, '[]', 'nonsense', 2"
+)
+NAMES = (
+    "ti, su, bu, bi, f, dd, d5, d30, d65, c, v, t, l, bn, vb, bl, da, dt, ts, tm, y, b1, b64, j, "
+    "e, s"
+)
+UNCHANGED = {
+    "every": "SELECT *, HEX(bl), e + 0, s + 0, b64 + 0 FROM d.every ORDER BY id",
+    "heap": "SELECT _tidb_rowid, a, b FROM d.heap ORDER BY 1",
+    "parts": "SELECT * FROM d.parts ORDER BY id",
+    "a part": "SELECT * FROM d.parts PARTITION (`a b`) ORDER BY id",
+    "common": "SELECT * FROM d.common ORDER BY a, b",
+    "child": "SELECT * FROM d.child ORDER BY id",
+    "view": "SELECT * FROM d.v ORDER BY id",
+    "definitions": "SHOW CREATE TABLE d.every",
+    "partitions": "SHOW CREATE TABLE d.parts",
+    "keys": "SHOW CREATE TABLE d.child",
+    "views": "SHOW CREATE VIEW d.v",
+    "sequences": "SHOW CREATE SEQUENCE d.seq",
+    "grants": "SHOW GRANTS FOR u",
+    "settings": "SHOW GLOBAL VARIABLES LIKE 'max_connections'",
+    "settings seen": "SELECT VARIABLE_VALUE FROM mysql.global_variables "
+    "WHERE VARIABLE_NAME = 'max_connections'",
+}
+
+
+def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
+    """The last statement's."""
+    with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def command(*words: str) -> tuple[int, str]:
+    """(exit code, what it wrote)."""
+    ended = CliRunner().invoke(app, list(words))
+    return ended.exit_code, ended.output
+
+
+def fill(node: NodeProcess) -> None:
+    values = ", ".join(f"({n}, {n % 977})" for n in range(ROWS))
+    accounts = ", ".join(f"({n}, {MONEY})" for n in range(ACCOUNTS))
+    rows(
+        node,
+        "SET sql_mode = ''",
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.every ({EVERY_TYPE})",
+        "INSERT INTO d.every (id) VALUES (7)",
+        *(f"INSERT INTO d.every ({NAMES}) VALUES ({each})" for each in (LEAST, MOST, ODD)),
+        "CREATE TABLE d.heap (a INT, b VARCHAR(10), KEY (a))",
+        "INSERT INTO d.heap VALUES (1, 'x'), (1, 'x'), (3, 'y'), (NULL, NULL)",
+        "DELETE FROM d.heap WHERE a = 3",
+        "CREATE TABLE d.parts (id INT, p INT, n VARCHAR(10), PRIMARY KEY (id, p), KEY (n)) "
+        "PARTITION BY RANGE (p) (PARTITION `a b` VALUES LESS THAN (10), "
+        "PARTITION p1 VALUES LESS THAN MAXVALUE)",
+        "INSERT INTO d.parts VALUES (1, 1, 'a'), (2, 11, 'b'), (3, 12, 'c')",
+        "CREATE TABLE d.common (a VARCHAR(20), b DATE, c INT, PRIMARY KEY (a, b), KEY (c))",
+        "INSERT INTO d.common VALUES ('k', '2020-01-01', 1), ('K', '0000-00-00', 2)",
+        "CREATE TABLE d.parent (id INT PRIMARY KEY, n INT UNIQUE)",
+        "CREATE TABLE d.child (id INT PRIMARY KEY, p INT, CHECK (id > 0), "
+        "CONSTRAINT fk FOREIGN KEY (p) REFERENCES d.parent (id) ON DELETE CASCADE)",
+        "INSERT INTO d.parent VALUES (1, 1), (2, 2)",
+        "INSERT INTO d.child VALUES (1, 1), (2, NULL), (3, 2)",
+        "CREATE VIEW d.v AS SELECT id, n FROM d.parent",
+        "CREATE SEQUENCE d.seq START WITH 5 INCREMENT BY 3",
+        "SELECT NEXTVAL(d.seq)",
+        "CREATE USER u IDENTIFIED BY 'secret'",
+        "GRANT SELECT, INSERT ON d.* TO u",
+        "SET GLOBAL max_connections = 77",
+        "CREATE TABLE d.account (id INT PRIMARY KEY, money INT, INDEX (money))",
+        "CREATE TABLE d.move (id INT PRIMARY KEY)",
+        "CREATE TABLE d.big (id INT PRIMARY KEY, k INT)",
+        f"INSERT INTO d.account VALUES {accounts}",
+        f"INSERT INTO d.big VALUES {values}",
+    )
+
+
+@contextmanager
+def going_on(*works: Callable[[], None]) -> Iterator[None]:
+    """Each of them again and again, in a thread of its own."""
+    stop = threading.Event()
+
+    def go_on(work: Callable[[], None]) -> None:
+        while not stop.is_set():
+            work()
+
+    threads = [threading.Thread(target=go_on, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+class Bank:
+    """A client that moves money and numbers each move. `last`: of those acknowledged."""
+
+    def __init__(self, node: NodeProcess, last: int = 0) -> None:
+        self.last = last
+        self._client = node.connect("d")
+
+    def move(self) -> None:
+        number = self.last + 1
+        giver, taker = number % ACCOUNTS, (number * 7 + 1) % ACCOUNTS
+        cursor = self._client.cursor()
+        try:
+            cursor.execute(f"UPDATE account SET money = money - 1 WHERE id = {giver}")
+            cursor.execute(f"UPDATE account SET money = money + 1 WHERE id = {taker}")
+            cursor.execute(f"INSERT INTO move VALUES ({number})")
+            self._client.commit()
+            self.last = number
+        except pymysql.OperationalError:  # the schema moved on under it
+            self._client.rollback()
+
+
+def url_of(engine: str, folder: Path) -> str:
+    return shared_server().new_url() if engine == "postgres" else f"lmdb://{folder}/{engine}"
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("lmdb", "postgres"),
+        pytest.param("postgres", "lmdb", marks=pytest.mark.long),
+    ],
+)
+def test_one_moment_comes_back_on_the_other_engine(
+    source: str, target: str, tmp_path: Path
+) -> None:
+    made, new = str(tmp_path / "what? 100%" / "backup"), url_of(target, tmp_path)
+    node = NodeProcess(url_of(source, tmp_path), tmp_path / "log").wait_ready()
+    try:
+        fill(node)
+        rows(
+            node,
+            "SET GLOBAL tidb_ddl_reorg_batch_size = 32",
+            "SET GLOBAL tidb_ddl_reorg_max_write_speed = 2000",
+        )
+        seen = {name: rows(node, text) for name, text in UNCHANGED.items()}
+        bank = Bank(node)
+        indexing = threading.Thread(
+            target=rows, args=(node, "ALTER TABLE d.big ADD INDEX by_k (k)")
+        )
+
+        def change() -> None:
+            rows(
+                node,
+                "ALTER TABLE d.account ADD COLUMN later INT NOT NULL DEFAULT 5",
+                "ALTER TABLE d.account DROP COLUMN later",
+            )
+
+        with going_on(bank.move, change):
+            indexing.start()
+            until(lambda: bank.last > 20 and rows(node, "SHOW INDEX FROM d.account"))
+            before = bank.last
+            code, said = command("backup", "--store", node.store, "--to", made)
+            after = bank.last
+            assert code == 0, said
+            assert not rows(node, "SHOW INDEX FROM d.big WHERE key_name = 'by_k'"), "it has ended"
+            rows(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        indexing.join()
+        given = rows(node, "INSERT INTO d.every (ti) VALUES (1)", "SELECT MAX(id) FROM d.every")
+        value = rows(node, "SELECT NEXTVAL(d.seq)")
+    finally:
+        end_all([node])
+    assert command("backup", "--store", node.store, "--to", made)[0] == 1
+    code, said = command("verify-backup", made)
+    assert code == 0 and "is whole" in said, said
+    code, said = command("restore", made, "--store", new)
+    assert code == 0 and "serve it: exuvia serve --store" in said, said
+    code, said = command("restore", made, "--store", new)
+    assert code == 1 and "not empty" in said
+
+    again = NodeProcess(new, tmp_path / "log-new").wait_ready()
+    try:
+        for name, text in UNCHANGED.items():
+            assert rows(again, text) == seen[name], name
+        [(last,)] = rows(again, "SELECT MAX(id) FROM d.move")
+        assert before <= last <= after + 1  # the one after may be committed, and not yet counted
+        assert rows(again, "SELECT COUNT(*) FROM d.move") == [(last,)]
+        assert rows(again, "SELECT SUM(money) FROM d.account") == [(ACCOUNTS * MONEY,)]
+        columns = [row[0] for row in rows(again, "SHOW COLUMNS FROM d.account")]
+        assert columns in (["id", "money"], ["id", "money", "later"])
+        assert not rows(again, "SHOW INDEX FROM d.big WHERE key_name = 'by_k'")
+        assert rows(again, "ADMIN SHOW DDL JOBS 1")[0][11] == "synced", "no job is carried"
+        counts = {row[1]: row[5] for row in rows(again, "SHOW STATS_META") if row[0] == "d"}
+        assert counts["big"] == ROWS and counts["move"] == last
+        rows(again, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        named = "d.every, d.heap, d.parts, d.common, d.parent, d.child, d.account, d.move, d.big"
+        rows(again, f"ADMIN CHECK TABLE {named}")
+        with pytest.raises(pymysql.IntegrityError, match="foreign key constraint fails"):
+            rows(again, "INSERT INTO d.child VALUES (9, 9)")
+        rows(again, "DELETE FROM d.parent WHERE id = 2")
+        assert rows(again, "SELECT COUNT(*) FROM d.child") == [(2,)]
+        place = {"host": "127.0.0.1", "port": again.port, "database": "d"}
+        with pymysql.connect(**place, user="u", password="secret") as client:
+            assert client.cursor().execute("INSERT INTO heap VALUES (5, 'u')") == 1
+        new_id = rows(again, "INSERT INTO d.every (ti) VALUES (1)", "SELECT MAX(id) FROM d.every")
+        assert new_id >= given
+        assert rows(again, "SELECT NEXTVAL(d.seq)") >= value
+        goes_on = Bank(again, last)
+        with going_on(goes_on.move):
+            rows(again, "ALTER TABLE d.big ADD INDEX by_k (k)")
+            until(lambda: goes_on.last > last + 20)
+        rows(again, "ADMIN CHECK TABLE d.big, d.account", "CREATE TABLE d.another (id INT)")
+    finally:
+        end_all([again])
+
+
+def test_anybody_reads_the_files(tmp_path: Path) -> None:
+    """Plain types; what they cannot say stands beside them. The statements are those of MySQL."""
+    made = tmp_path / "backup"
+    with running_nodes(tmp_path) as (node,):
+        fill(node)
+        code, said = command("backup", "--store", node.store, "--to", str(made))
+        assert code == 0, said
+        statements = (made / "schema.sql").read_text()
+        rows(node, "DROP DATABASE d", "SET GLOBAL tidb_ddl_reorg_batch_size = 256")
+        with node.connect(autocommit=True) as client, client.cursor() as cursor:
+            for statement in re.split(r";\n", statements):
+                if statement.strip():
+                    cursor.execute(statement)
+        assert rows(node, "SHOW TABLES FROM d")
+
+    def of(table: str, columns: str) -> list[tuple[Any, ...]]:
+        found = f"SELECT {columns} FROM '{made}/rows/d.{table}/*.parquet'"
+        return duckdb.sql(found).fetchall()
+
+    assert sorted(of("every", "bu, tm, da, e, s, _exuvia_exact"), key=str) == [
+        (0, "-838:59:59.000000", None, "", "", '{"da": 0, "dt": 0}'),
+        (2**64 - 1, "838:59:59.000000", date(2026, 2, 28), "y", "a,c", None),
+        (2, "-00:00:00.000001", None, None, None, '{"da": 1034250, "e": 0, "s": 2}'),
+        (None, None, None, None, None, None),
+    ]
+    assert sorted(of("parts", "id, p, n")) == [(1, 1, "a"), (2, 11, "b"), (3, 12, "c")]
+    assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
+
+
+def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
+    """What is said of a backup with a changed file; which is put right again."""
+    whole = path.read_bytes()
+    path.write_bytes(change(whole))
+    try:
+        return verdict(folder)
+    finally:
+        path.write_bytes(whole)
+
+
+def verdict(folder: Path) -> str:
+    code, said = command("verify-backup", str(folder))
+    assert code == 1, said
+    refused, why = command("restore", str(folder), "--store", f"lmdb://{folder.parent}/new")
+    assert refused == 1 and not (folder.parent / "new").exists()
+    assert why == said
+    return said
+
+
+def flipped(raw: bytes) -> bytes:
+    middle = len(raw) // 2
+    return raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :]
+
+
+def resealed(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
+    """backup.json with another record, under a digest that fits."""
+
+    def work(raw: bytes) -> bytes:
+        record = json.loads(raw)["record"]
+        change(record)
+        text = json.dumps(record).encode()
+        digest = hasher(text).hexdigest().encode()
+        return b'{"kind": "rows", "digest": "' + digest + b'", "record": ' + text + b"}"
+
+    return work
+
+
+def test_a_damaged_backup_of_rows_is_found(tmp_path: Path) -> None:
+    """Whatever is wrong: a byte, a file, a number, or values that are not those of the store."""
+    made = tmp_path / "backup"
+    with running_nodes(tmp_path) as (node,):
+        fill(node)
+        assert command("backup", "--store", node.store, "--to", str(made))[0] == 0
+    record = made / "backup.json"
+    assert resealed(lambda _: None)(record.read_bytes()) != record.read_bytes()
+    (file,) = (made / "rows" / "d.big").iterdir()
+    at = next(n for n, t in enumerate(read(str(made)).tables) if t.info.name.L == "big")
+
+    def of_file(**facts: Any) -> Callable[[Any], None]:
+        return lambda told: told["tables"][at]["files"][0].update(facts)
+
+    def of_table(told: Any) -> None:
+        told["tables"][at]["rows"] += 1
+
+    def of_both(told: Any) -> None:
+        of_table(told)
+        of_file(rows=ROWS + 1)(told)
+
+    assert "is damaged" in damaged(made, file, flipped)
+    assert "is damaged" in damaged(made, file, lambda raw: raw[:-4096])
+    assert "was changed" in damaged(made, record, lambda raw: raw.replace(b"4000", b"4001", 1))
+    assert "4,001 rows of d.big" in damaged(made, record, resealed(of_table))
+    code, said = resealed_verdict(made, record, of_both)
+    assert code == 1 and "4,000 rows" in said
+    code, said = resealed_verdict(made, record, of_file(checksum="0" * 64))
+    assert code == 1 and "checksum" in said
+    later = resealed(lambda told: told.update(format=2))
+    assert "does not know" in damaged(made, record, later)
+    moved = file.rename(tmp_path / "away")
+    assert "is not there" in verdict(made)
+    moved.rename(file)
+    written = record.read_bytes()
+    record.unlink()
+    assert "written last" in verdict(made)
+    record.write_bytes(written)
+    code, said = command("verify-backup", str(made), "--scratch", str(tmp_path))
+    assert code == 0 and "whole and right" in said, said
+    assert not list(tmp_path.glob("exuvia-*"))
+
+
+def resealed_verdict(made: Path, record: Path, change: Callable[[Any], None]) -> tuple[int, str]:
+    """Of what only the rows tell: a store that was begun says that it is not whole."""
+    whole = record.read_bytes()
+    record.write_bytes(resealed(change)(whole))
+    store = f"lmdb://{made.parent}/half-{hasher(record.read_bytes()).hexdigest()[:8]}"
+    try:
+        code, said = command("verify-backup", str(made))
+        refused, why = command("restore", str(made), "--store", store)
+        assert (refused, why) == (code, said)
+        assert_not_whole(store)
+        return code, said
+    finally:
+        record.write_bytes(whole)
+
+
+def assert_not_whole(store: str) -> None:
+    """No node serves it, no backup is made of it, nothing is restored into it."""
+    words = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
+    served = subprocess.run(
+        [*words, "--port", "0", "--status-port", "0"], capture_output=True, text=True, timeout=60
+    )
+    assert served.returncode == 1 and "the store is not whole" in served.stderr
+    code, said = command("backup", "--store", store, "--to", f"{store[7:]}-backup")
+    assert code == 1 and "the store is not whole" in said
+
+
+def test_a_restoration_that_was_interrupted_leaves_no_store_that_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, new = str(tmp_path / "backup"), f"lmdb://{tmp_path}/new"
+    with running_nodes(tmp_path) as (node,):
+        fill(node)
+        assert command("backup", "--store", node.store, "--to", made)[0] == 0
+
+    def killed(*_: object) -> None:
+        raise OSError("the power went")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(definitions, "finish", killed)
+        code, said = command("restore", made, "--store", new)
+    assert code == 1 and "the power went" in said
+    assert_not_whole(new)
+    assert command("restore", made, "--store", new)[0] == 1
+
+
+def test_a_backup_that_was_killed_is_none(tmp_path: Path) -> None:
+    made = tmp_path / "backup"
+    with running_nodes(tmp_path) as (node,):
+        fill(node)
+        words = [sys.executable, "-m", "exuvia.cli.main", "backup", "--store", node.store]
+        making = subprocess.Popen([*words, "--to", str(made)], stderr=subprocess.PIPE)
+        until(made.exists)
+        making.send_signal(signal.SIGKILL)
+        making.communicate()
+        assert not (made / "backup.json").exists()
+        code, said = command("backup", "--store", node.store, "--to", str(made))
+        assert code == 1 and "not empty" in said
+    assert "written last" in command("verify-backup", str(made))[1]
+
+
+@pytest.mark.parametrize("store", ["postgresql://me@127.0.0.1:1/db", "lmdb:///nowhere/at/all"])
+def test_what_is_not_there_is_said_in_a_line(store: str, tmp_path: Path) -> None:
+    code, said = command("backup", "--store", store, "--to", str(tmp_path / "backup"))
+    assert code == 1
+    assert said.startswith("exuvia: ") and said.count("\n") == 1, said
