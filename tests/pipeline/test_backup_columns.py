@@ -18,7 +18,9 @@ from exuvia.kv import keys
 from support.tables import DATE, DATETIME, ENUM, SET, VALUES, table_of
 
 ODD_SET = evolve(SET, Elems=("a", ""))
-ANY_DATE = st.builds(pack_date, st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
+ANY_DATE = st.builds(
+    pack_date, st.just(0) | st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31)
+)
 MOMENT = (st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999_999))
 ODD = {
     "any date": (DATE, ANY_DATE),
