@@ -42,6 +42,7 @@ CANCELLABLE = {  # besides the moment before the first step
     "create table, with a key": "delete only",
     "add partition": "replica only",
     "truncate partition": "write only",
+    "exuvia change log": "write only",
     "exchange partition": f"{_OBEYS}, delete reorganization",
     "alter table reorganize partition": f"{_FILLS}, delete reorganization",
     "alter table partition by": f"{_FILLS}, delete reorganization",
