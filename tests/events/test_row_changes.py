@@ -374,3 +374,26 @@ def test_a_follower_hears_what_comes(place: Place) -> None:
     stop.set()
     thread.join()
     assert [each.after["a"] for each in heard if each.after] == list(range(5))
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    def said(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "exuvia.cli.main", "changes", *words, "--no-follow"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    nowhere = f"lmdb://{tmp_path}/nowhere"
+    assert said("t", "--store", nowhere)[0] == 2
+    code, text = said("test.t", "--store", nowhere)
+    assert (code, "there is no store at" in text) == (1, True)
+    assert not (tmp_path / "nowhere").exists()
+    place = Place(f"lmdb://{tmp_path}/store")
+    try:
+        code, text = said("test.t", "--store", place.url)
+        assert (code, "ERROR 1146" in text) == (1, True)
+        run(place.session, TABLES[0])
+        code, text = said("test.t", "--store", place.url)
+        assert (code, "EXUVIA_CHANGE_LOG = ON" in text) == (1, True)
+    finally:
+        place.world.close()
+        place.store.close()

@@ -338,6 +338,29 @@ def test_it_stands_wherever_a_table_is_read() -> None:
                 assert rows(session, text) == expected, query
 
 
+def test_beside_temporary_tables_and_within_the_quota() -> None:
+    with World() as world:
+        session = world.session()
+        run(session, "SET time_zone = '+00:00'")
+        run(session, TABLES[0])
+        run(session, "INSERT INTO t VALUES (1, 1, 'one')")
+        switch_on(world, session, "t")
+        as_of = f"AS OF TIMESTAMP '{passed()}'"
+        run(session, "CREATE TEMPORARY TABLE m (id INT PRIMARY KEY)")
+        run(session, "UPDATE t SET a = 2")
+        assert rows(session, f"SELECT a FROM t {as_of}") == [[1]]
+        assert message(session, f"SELECT * FROM m {as_of}") == (
+            1105,
+            "can not stale read temporary table",
+        )
+        values = ", ".join(f"({n}, {n}, '{n}')" for n in range(10, 3000))
+        run(session, f"INSERT INTO t VALUES {values}")
+        run(session, "SET tidb_mem_quota_query = 1000000")
+        assert message(session, f"SELECT a FROM t {as_of}")[0] == 8175
+        run(session, "SET tidb_mem_quota_query = 100000000")
+        assert rows(session, f"SELECT a FROM t {as_of}") == [[1]]
+
+
 CHANGED = (
     "ALTER TABLE t ADD COLUMN c INT DEFAULT 3",
     "ALTER TABLE t DROP COLUMN a",

@@ -11,23 +11,29 @@ import sys
 from pathlib import Path
 
 import msgspec
+import typer
 
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog.infoschema import Schemas
 from exuvia.events import row_changes
 from exuvia.kv.store import open_store
 from exuvia.node.assemble import EVALUATOR
+from exuvia.pipeline.moment import require_there
 
 
 def run(
     table: str, url: str, after: str, snapshot: bool, follow: bool, bookmark: Path | None
 ) -> int:
-    """The exit code: 1 where there is no such table, no log, or records are gone."""
+    """The exit code: 1 where there is no such store or table, no log, or records are gone."""
     database, _, name = table.partition(".")
+    if not name:
+        raise typer.BadParameter("give DATABASE.TABLE")
     if bookmark is not None and bookmark.exists() and (kept := bookmark.read_text().strip()):
         after, snapshot = after or kept, False
     encoder = msgspec.json.Encoder()
     try:
+        if url.startswith("lmdb:"):
+            require_there(url, "there is no store at")
         store = open_store(url)
         try:
             schemas = Schemas(store, evaluator=EVALUATOR)
@@ -41,6 +47,8 @@ def run(
                     _keep(bookmark, page.position)
         finally:
             store.close()
+    except BrokenPipeError:  # whoever read has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Refused as error:
         sys.stderr.write(f"ERROR {error.code}: {error}\n")
         return 1
