@@ -59,3 +59,8 @@ CREATE TABLE shop.many (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b INT);
 INSERT INTO shop.many (a, b) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8);
 INSERT INTO shop.many (a, b) SELECT m.id * 8 + n.a, n.b FROM shop.many m, shop.many n;
 INSERT INTO shop.many (a, b) SELECT m.a * 64 + n.a, n.b FROM shop.many m, shop.many n WHERE n.id <= 60;
+CREATE TABLE shop.logged (id INT PRIMARY KEY, v INT, KEY (v));
+INSERT INTO shop.logged VALUES (1, 1), (2, 2), (3, 3);
+ALTER TABLE shop.logged EXUVIA_CHANGE_LOG = ON;
+UPDATE shop.logged SET v = 20 WHERE id = 2;
+DELETE FROM shop.logged WHERE id = 3;

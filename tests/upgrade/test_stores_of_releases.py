@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from contextlib import closing
 from pathlib import Path
 
 import lmdb
@@ -10,7 +11,12 @@ import pytest
 
 from exuvia import __version__
 from exuvia.catalog.bootstrap import FORMAT_VERSION
+from exuvia.catalog.infoschema import Schemas
+from exuvia.events import row_changes
 from exuvia.kv import keys
+from exuvia.kv.packet import stamp_of
+from exuvia.kv.store import open_store
+from exuvia.node.assemble import EVALUATOR
 from support.node_processes import NodeProcess, running_nodes, until
 
 HERE = Path(__file__).resolve().parent
@@ -19,6 +25,7 @@ TABLES = (
     "SELECT table_name FROM information_schema.tables "
     "WHERE table_schema = 'shop' AND table_type = 'BASE TABLE'"
 )
+WITHOUT_CHANGE_LOGS = ("0.1.0", "0.2.0")
 # What a later release answers otherwise, and rightly: {question: reason}.
 CHANGED: dict[str, str] = {}
 
@@ -64,12 +71,30 @@ def test_a_store_of_the_release_serves_and_finishes_what_it_had_begun(
         assert different == {}
         finishes_its_jobs(node)
         goes_on_from_what_is_stored(node)
+        if release not in WITHOUT_CHANGE_LOGS:
+            reads_its_change_log(node)
         for [name] in ask(node, TABLES):
             ask(node, f"ADMIN CHECK TABLE shop.{name[1:-1]}")
     with lmdb.open(str(store), map_size=1 << 40) as environment, environment.begin() as txn:
         assert txn.get(keys.FORMAT)[8:] == keys.number(FORMAT_VERSION)
         writer = __version__ if was < FORMAT_VERSION else release  # of the format that it has
         assert txn.get(keys.RELEASE)[8:].decode() == writer
+
+
+def reads_its_change_log(node: NodeProcess) -> None:
+    """What the release wrote there, and what is written now."""
+    ask(node, "UPDATE shop.logged SET v = 10 WHERE id = 1")
+    with closing(open_store(node.store)) as store:
+        schemas = Schemas(store, evaluator=EVALUATOR)
+        table_id = row_changes.find(store, schemas, "shop", "logged")
+        with store.read() as txn:
+            begun = txn.snapshot.get(keys.meta("changelog", table_id))
+        page = row_changes.read(store, schemas, table_id, str(stamp_of(begun)))
+    assert [(each.op, each.before, each.after) for each in page.events] == [
+        ("update", {"id": 2, "v": 2}, {"id": 2, "v": 20}),
+        ("delete", {"id": 3, "v": 3}, None),
+        ("update", {"id": 1, "v": 1}, {"id": 1, "v": 10}),
+    ]
 
 
 def finishes_its_jobs(node: NodeProcess) -> None:
