@@ -69,8 +69,8 @@ AGAIN_S = 0.5
 PRESENCE = "move"
 
 _KINDS_THAT_STAY = (
-    "ack analyze analyzequeue answer ask assent beat changelog changelogfloor channel fence "
-    "latency member moment owner passed progress share sync told"
+    "ack analyze analyzequeue answer ask assent beat changelog changelogfloor changelogshape "
+    "channel fence latency member moment owner passed progress share sync told"
 )
 _STAYS = (
     *(keys.meta(kind) for kind in _KINDS_THAT_STAY.split()),
