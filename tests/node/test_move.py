@@ -16,7 +16,7 @@ import pymysql
 import pytest
 
 from exuvia.base.clock import SystemClock
-from exuvia.base.errors import Broken, Refused, Unavailable
+from exuvia.base.errors import Broken, Refused, StoreMoved, Unavailable
 from exuvia.kv import keys
 from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store, open_store
@@ -194,6 +194,10 @@ def test_no_commit_is_lost_and_the_nodes_follow(tmp_path: Path, postgres: str) -
             assert rows(other, "SELECT said FROM d.done LIMIT 1") == [(3,)]
         finally:
             end_all([other] + ([waiting] if waiting is not None else []))
+        with pytest.raises(StoreMoved, match="postgresql"):  # who only reads is told
+            open_store(node.store)
+        feed = command("changes", "d.big", "--store", node.store)
+        assert feed.returncode == 1 and "the store has moved to" in feed.stderr, feed.stderr
         again = NodeProcess(node.store, tmp_path / "again.log").wait_ready()  # it is led on
         try:
             assert rows(again, "SELECT COUNT(*) FROM d.big") == [(ROWS,)]

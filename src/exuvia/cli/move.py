@@ -23,7 +23,7 @@ def move(source: str, target: str, compare: bool, back: bool, lease_s: float) ->
         )
         raise typer.Exit(2)
     try:
-        with closing(open_store(source)) as here, closing(open_store(target)) as there:
+        with closing(open_store(source, left=True)) as here, closing(open_store(target)) as there:
             if back:
                 give_up(here, there)
                 typer.echo(

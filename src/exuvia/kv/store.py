@@ -70,6 +70,7 @@ from exuvia.kv.transaction import (
     Transaction,
     TransactionalStore,
     Work,
+    require_here,
 )
 
 
@@ -276,10 +277,26 @@ if TYPE_CHECKING:
     from exuvia.kv.lmdb.environment import LmdbSettings
 
 
-def open_store(url: str, clock: Clock | None = None, stall_s: float | None = None) -> Store:
-    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why.
+def open_store(
+    url: str, clock: Clock | None = None, stall_s: float | None = None, left: bool = False
+) -> Store:
+    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why; and
+    StoreMoved, which would not be noticed by who only reads, unless one that was `left` will do.
 
     `stall_s`: how long another process may keep all writers waiting, if the URL does not say."""
+    store = _opened(url, clock, stall_s)
+    if left:
+        return store
+    try:
+        with store.read() as txn:
+            require_here(txn)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _opened(url: str, clock: Clock | None, stall_s: float | None) -> Store:
     parts = urlsplit(url)
     if parts.scheme == "memory":
         from exuvia.kv.memory import MemoryStore
