@@ -1,11 +1,17 @@
 """A table as partitions of Arrow batches: spans of rows, decoded by column.
 
-integers             bigint; unsigned bigint: decimal(20,0)     ENUM, SET        string
-FLOAT, DOUBLE        double                                     BIT, YEAR        bigint
-DECIMAL to 38        decimal(p,s); wider: string                CHAR, TEXT, JSON string
-BINARY, BLOB         binary                                     TIME             string
-DATE                 date, NULL for a zero date                 DATETIME         timestamp_ntz,
-TIMESTAMP            timestamp                                                   likewise NULL
+Types are those of Spark's own JDBC source for MySQL, but where it loses something (*):
+
+TINYINT(1), BIT(1)       boolean                    DECIMAL to 38         decimal(p,s)
+TINYINT; UNSIGNED        byte; short                FLOAT; DOUBLE         float; double
+SMALLINT; UNSIGNED       short; int                 CHAR, TEXT, JSON      string
+MEDIUMINT; UNSIGNED      int; int                   ENUM, SET             string
+INT; UNSIGNED            int; bigint                BINARY, BLOB, BIT(n)  binary
+BIGINT; UNSIGNED         bigint; decimal(20,0)      DATE                  date
+* YEAR                   int                        DATETIME              timestamp_ntz
+* TIME, wider DECIMAL    string                     TIMESTAMP             timestamp
+
+A zero date is NULL, as zeroDateTimeBehavior=CONVERT_TO_NULL has it.
 
 A process opens the store of a URL once, and never uses one that was opened before a fork. Of a
 moment (exuvia/pipeline/moment.py) rows and definitions are what the exporter's snapshot, or the
@@ -72,6 +78,29 @@ _EPOCH_DAYS = date(1970, 1, 1).toordinal()
 _MOST_DIGITS = 38
 
 
+_ONE_TYPE: dict[int, spark.DataType] = {
+    TypeCode.BIT: spark.BinaryType(),
+    TypeCode.YEAR: spark.IntegerType(),
+    TypeCode.FLOAT: spark.FloatType(),
+    TypeCode.DOUBLE: spark.DoubleType(),
+    TypeCode.DATE: spark.DateType(),
+}
+_SIGNED: dict[int, spark.DataType] = {
+    TypeCode.TINY: spark.ByteType(),
+    TypeCode.SHORT: spark.ShortType(),
+    TypeCode.INT24: spark.IntegerType(),
+    TypeCode.LONG: spark.IntegerType(),
+    TypeCode.LONGLONG: spark.LongType(),
+}
+_UNSIGNED: dict[int, spark.DataType] = {
+    TypeCode.TINY: spark.ShortType(),
+    TypeCode.SHORT: spark.IntegerType(),
+    TypeCode.INT24: spark.IntegerType(),
+    TypeCode.LONG: spark.LongType(),
+    TypeCode.LONGLONG: spark.DecimalType(20, 0),
+}
+
+
 def spark_type(field: FieldType) -> spark.DataType:
     """The Spark type of a column."""
     if field.Tp in _AS_TEXT or field.family in (Family.STRING, Family.JSON, Family.TIME):
@@ -81,17 +110,30 @@ def spark_type(field: FieldType) -> spark.DataType:
         if digits > _MOST_DIGITS:
             return spark.StringType()
         return spark.DecimalType(digits, decimals.scale_of(field))
-    if field.family == Family.UINT and field.Tp == TypeCode.LONGLONG:
-        return spark.DecimalType(20, 0)
     if field.family == Family.DATETIME:
         is_stamp = field.Tp == TypeCode.TIMESTAMP
         return spark.TimestampType() if is_stamp else spark.TimestampNTZType()
-    simple = {
-        Family.BYTES: spark.BinaryType(),
-        Family.FLOAT: spark.DoubleType(),
-        Family.DATE: spark.DateType(),
-    }
-    return simple.get(field.family, spark.LongType())
+    if _is_boolean(field):
+        return spark.BooleanType()
+    if field.family == Family.BYTES:
+        return spark.BinaryType()
+    of_integers = _UNSIGNED if field.family == Family.UINT else _SIGNED
+    return _ONE_TYPE.get(field.Tp) or of_integers[field.Tp]
+
+
+def _is_boolean(field: FieldType) -> bool:
+    signed = field.Tp == TypeCode.TINY and field.family == Family.INT
+    return field.Flen == 1 and (signed or field.Tp == TypeCode.BIT)
+
+
+_ARROW: dict[spark.DataType, pa.DataType] = {
+    spark.ByteType(): pa.int8(),
+    spark.ShortType(): pa.int16(),
+    spark.IntegerType(): pa.int32(),
+    spark.LongType(): pa.int64(),
+    spark.FloatType(): pa.float32(),
+    spark.DoubleType(): pa.float64(),
+}
 
 
 def spark_array(vector: Vector) -> pa.Array:
@@ -105,11 +147,27 @@ def spark_array(vector: Vector) -> pa.Array:
     if field.family == Family.DATETIME:
         zone = "UTC" if field.Tp == TypeCode.TIMESTAMP else None
         return _mapped(vector, packed_micros, pa.timestamp("us", zone))
+    if _is_boolean(field):
+        return pa.array(vector.values != 0, mask=vector.nulls)
+    if field.Tp == TypeCode.BIT:
+        return _bits(vector, -(-field.Flen // 8))
+    kind = _ARROW.get(spark_type(field))
+    if kind is not None:
+        return pa.array(vector.values.astype(kind.to_pandas_dtype()), mask=vector.nulls)
     if field.family == Family.UINT:
-        if field.Tp == TypeCode.LONGLONG:
-            return array_of(vector).cast(pa.decimal128(20, 0))
-        return pa.array(vector.values.astype(np.int64), mask=vector.nulls)
+        return array_of(vector).cast(pa.decimal128(20, 0))
     return array_of(vector)
+
+
+def _bits(vector: Vector, size: int) -> pa.Array:
+    """So many bytes of each, the highest first."""
+    words = vector.values.astype(">u8").view(np.uint8).reshape(-1, 8)
+    data = pa.py_buffer(np.ascontiguousarray(words[:, 8 - size :]))
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(words), [None, data])
+    found = fixed.cast(pa.binary())
+    if vector.nulls is None:
+        return found
+    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, pa.binary()), found)
 
 
 def _mapped(vector: Vector, convert: Any, kind: pa.DataType) -> pa.Array:

@@ -63,6 +63,38 @@ def test_every_type_as_spark_has_it(spark_store, session):
     )
 
 
+def test_numbers_are_what_the_jdbc_source_makes_of_them(spark_store, session):
+    columns = {
+        "a TINYINT": ("tinyint", -128),
+        "b TINYINT UNSIGNED": ("smallint", 255),
+        "c BOOL": ("boolean", True),
+        "d SMALLINT": ("smallint", -32768),
+        "e SMALLINT UNSIGNED": ("int", 65535),
+        "f MEDIUMINT": ("int", -8388608),
+        "g MEDIUMINT UNSIGNED": ("int", 16777215),
+        "h INT": ("int", -(2**31)),
+        "i INT UNSIGNED": ("bigint", 2**32 - 1),
+        "j BIGINT": ("bigint", -(2**63)),
+        "k BIGINT UNSIGNED": ("decimal(20,0)", Decimal(2**64 - 1)),
+        "l FLOAT": ("float", 1.5),
+        "m DOUBLE": ("double", 1e300),
+        "n BIT(1)": ("boolean", True),
+        "o BIT(12)": ("binary", b"\x0a\xbc"),
+        "p YEAR": ("int", 2024),
+        "q DECIMAL(50, 2)": ("string", "12.50"),
+    }
+    run(session, f"CREATE TABLE numbers (id INT PRIMARY KEY, {', '.join(columns)})")
+    texts = {"c": "1", "n": "1", "o": "0xABC", "q": "12.5"}
+    values = (texts.get(name[0], str(value)) for name, (_, value) in columns.items())
+    run(session, f"INSERT INTO numbers VALUES (1, {', '.join(values)})")
+    run(session, "INSERT INTO numbers (id) VALUES (2)")
+    frame = load(spark_store, dbtable="shop.numbers").orderBy("id").drop("id")
+    assert [kind for _, kind in frame.dtypes] == [kind for kind, _ in columns.values()]
+    one, two = frame.collect()
+    assert list(one) == [value for _, value in columns.values()]
+    assert set(two) == {None}
+
+
 def test_spans_columns_and_what_spark_computes_of_them(spark_store, session):
     run(session, "CREATE TABLE big (id INT PRIMARY KEY, v INT, note VARCHAR(10) DEFAULT 'n')")
     values = ",".join(f"({n},{n % 7})" for n in range(5000))
