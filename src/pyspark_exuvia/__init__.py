@@ -2,6 +2,8 @@
 
     spark.read.format("exuvia").option("url", URL).option("dbtable", "shop.orders").load()
     spark.readStream.format("exuvia").option("url", URL).option("feed", "ddl").load()
+    spark.readStream.format("exuvia").option("url", URL).option("feed", "rows")
+        .option("dbtable", "shop.orders").load()
 
     url       a store as `exuvia serve --store` takes it
     dbtable   database.table                                    a batch read
@@ -9,7 +11,10 @@
     numPartitions   how many spans the table is cut into        by size unless given
     fetchsize       rows of one Arrow batch                     10,000
     feed      "ddl": schema changes instead of a table          batch or stream
-    startingPosition   where the feed begins                    0: as far as it goes back
+              "rows": changes of the rows of `dbtable`          likewise; changes.py
+    startingPosition   where the feed begins                    schema changes: as far as it goes
+                                                                back; rows: now
+    maxRowsPerBatch    of a stream of row changes               all there are
     moment    what `one_moment` gives
 
 Every partition reads a snapshot of its own, taken when its task begins: a table that is written
@@ -38,28 +43,40 @@ class DefaultSource(DataSource):
 
     def schema(self) -> Any:
         """The columns, read from the store."""
-        from pyspark_exuvia import feed, table
+        from pyspark_exuvia import changes, feed, table
 
-        return feed.SCHEMA if self._is_feed() else table.schema(self.options)
+        if self._feed() == "rows":
+            return changes.schema(self.options)
+        return feed.SCHEMA if self._feed() else table.schema(self.options)
 
     def reader(self, schema: Any) -> Any:
         """For `spark.read`."""
-        from pyspark_exuvia import feed, table
+        from pyspark_exuvia import changes, feed, table
 
-        if self._is_feed():
+        if self._feed() == "rows":
+            return changes.ChangesReader(self.options, schema)
+        if self._feed():
             return feed.FeedReader(self.options)
         return table.TableReader(self.options)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
+        """For `spark.readStream`: row changes; for schema changes Spark asks for the simple one."""
+        from pyspark_exuvia import changes
+
+        if self._feed() != "rows":
+            return super().streamReader(schema)
+        return changes.ChangesStream(self.options, schema)
 
     def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`: schema changes as they come."""
         from pyspark_exuvia import feed
 
-        if not self._is_feed():
-            raise ValueError('only .option("feed", "ddl") can be read as a stream')
+        if not self._feed():
+            raise ValueError('only .option("feed", "ddl") and "rows" can be read as a stream')
         return feed.FeedStream(self.options)
 
-    def _is_feed(self) -> bool:
-        wanted = self.options.get("feed")
-        if wanted is not None and wanted.lower() != "ddl":
-            raise ValueError(f'there is no feed "{wanted}"; the one there is is "ddl"')
-        return wanted is not None
+    def _feed(self) -> str:
+        wanted = self.options.get("feed", "").lower()
+        if wanted not in ("", "ddl", "rows"):
+            raise ValueError(f'there is no feed "{wanted}"; there are "ddl" and "rows"')
+        return wanted

@@ -271,7 +271,7 @@ class TableReader(DataSourceReader):
             view = view_of(store, self._options)
             try:
                 for keys, raws in view.chunks(Span(*partition.value), rows):
-                    yield _batch(
+                    yield batch_of(
                         choice,
                         row_batch.decode(choice.table, keys, raws, view.skip, choice.positions),
                     )
@@ -279,10 +279,11 @@ class TableReader(DataSourceReader):
                 view.close()
 
 
-def _batch(choice: Choice, decoded: row_batch.Columns) -> pa.RecordBatch:
+def batch_of(choice: Choice, decoded: row_batch.Columns, nullable: bool = False) -> pa.RecordBatch:
+    """Decoded rows as Spark takes them."""
     arrays = [spark_array(decoded.column(each)) for each in choice.positions]
     fields = [
-        pa.field(column.name.O, array.type, not column.not_null)
+        pa.field(column.name.O, array.type, nullable or not column.not_null)
         for column, array in zip(choice.columns, arrays, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -115,18 +115,43 @@ def read(store: Store, schemas: Schemas, table_id: int, after: str, most: int = 
         require_complete(txn, table.info, known)
         parts = _parts(table)
         until = _cut(store, txn, parts, known, most)
-        found: list[tuple[ChangeRecord, bytes | None, Table]] = []
-        for part in parts:
-            places = part.log_prefix, part.row_prefix
-            pairs = change_log.in_order(txn.snapshot, *places, known, until)
-            found += ((record, payload, part) for record, payload in pairs)
-        found.sort(key=_order)
+        found = _all_in_order(txn, parts, known, until)
         position = (txn.snapshot.view if until is None else until).position
         version = meta.version(txn)
         events = [_event(after, *each, version) for each in found]
     if events:
         events[-1] = events[-1]._replace(position=position)
     return Page(events, position, until is None)
+
+
+def reach(store: Store, schemas: Schemas, table_id: int, after: str, most: int) -> str:
+    """The position of the page that `read` would give."""
+    with store.read() as txn:
+        table = _table(schemas, txn, table_id)
+        known = view_at(store, txn, after)
+        until = _cut(store, txn, _parts(table), known, most)
+        return (txn.snapshot.view if until is None else until).position
+
+
+def in_order_of_all(
+    txn: Transaction, table: Table, known: View, until: View | None
+) -> list[tuple[bytes | None, bytes | None]]:
+    """Payloads of each row before and after each change that the view did not see, of all
+    partitions. `until`: a later view, only those that it sees."""
+    found = _all_in_order(txn, _parts(table), known, until)
+    return [(record.before, payload) for record, payload, _ in found]
+
+
+def _all_in_order(
+    txn: Transaction, parts: list[Table], known: View, until: View | None
+) -> list[tuple[ChangeRecord, bytes | None, Table]]:
+    found: list[tuple[ChangeRecord, bytes | None, Table]] = []
+    for part in parts:
+        places = part.log_prefix, part.row_prefix
+        pairs = change_log.in_order(txn.snapshot, *places, known, until)
+        found += ((record, payload, part) for record, payload in pairs)
+    found.sort(key=_order)
+    return found
 
 
 def _order(found: tuple[ChangeRecord, bytes | None, Table]) -> tuple[int, int, int]:
