@@ -14,7 +14,7 @@ _NAMES = (
     "id schema_id table_id schema_name table_name err err_count snapshot_ver start_ts dependency_id"
     " query binlog version reorg_meta multi_schema_info priority seq_num charset collate"
     " involving_schema_info admin_operator last_schema_version exuvia_dropped exuvia_ids"
-    " exuvia_wait exuvia_by exuvia_assent"
+    " exuvia_wait exuvia_by exuvia_assent exuvia_hold exuvia_held exuvia_filled exuvia_verified"
 )
 THE_JOBS = set(_NAMES.split())
 

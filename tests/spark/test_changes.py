@@ -71,7 +71,7 @@ def test_a_stream_goes_on_where_it_was_stopped(
     run(session, "UPDATE t SET s = 'zwei' WHERE id = 2")
     run(session, "DELETE FROM t WHERE id = 1")
     first = drained(spark_store, tmp_path, "log.t")
-    assert [(row.id, row.s, row._change_type) for row in first] == [
+    assert [(row.id, row.s, row["_change_type"]) for row in first] == [
         (3, None, "insert"),
         (2, "two", "update_preimage"),
         (2, "zwei", "update_postimage"),
@@ -81,7 +81,7 @@ def test_a_stream_goes_on_where_it_was_stopped(
     run(session, "ALTER TABLE t ADD COLUMN later INT DEFAULT 7")
     run(session, "UPDATE t SET id = 30, later = 8 WHERE id = 3")
     second = drained(spark_store, tmp_path, "log.t")
-    assert [(row.id, row.later, row._change_type) for row in second] == [
+    assert [(row.id, row.later, row["_change_type"]) for row in second] == [
         (3, 7, "delete"),
         (30, 8, "insert"),
     ]
@@ -125,7 +125,7 @@ def test_changes_since_a_position_once_of_all_partitions(
     reader = spark_store.spark.session().read.format("exuvia").option("url", spark_store.url)
     frame = reader.options(feed="rows", dbtable="log.p", startingPosition=position).load()
     counts = {
-        row._change_type: row["count"] for row in frame.groupBy("_change_type").count().collect()
+        row["_change_type"]: row["count"] for row in frame.groupBy("_change_type").count().collect()
     }
     assert counts == {"insert": 12_000, "update_preimage": 100, "update_postimage": 100}
 

@@ -636,6 +636,8 @@ ErrCantExecuteInReadOnlyTransaction = MySQLError(
     "25006",
     "Cannot execute statement in a READ ONLY transaction.",
 )
+ErrUnknownAlterAlgorithm = MySQLError(1800, "HY000", "Unknown ALGORITHM '%s'")
+ErrUnknownAlterLock = MySQLError(1801, "HY000", "Unknown LOCK type '%s'")
 ErrInvalidYearColumnLength = MySQLError(1818, "HY000", "Supports only YEAR or YEAR(4) column.")
 ErrForeignKeyNoIndexInParent = MySQLError(
     1822,
@@ -681,6 +683,9 @@ ErrForeignKeyColumnCannotChangeChild = MySQLError(
     "Cannot change column '%s': used in a foreign key constraint '%s' of table '%s'",
 )
 ErrMalformedPacket = MySQLError(1835, "HY000", "Malformed communication packet.")
+ErrAlterOperationNotSupportedReason = MySQLError(
+    1846, "0A000", "%s is not supported. Reason: %s. Try %s."
+)
 ErrAesInvalidIv = MySQLError(
     1882,
     "HY000",

@@ -20,22 +20,26 @@ What may stand together in one statement: no column and no index is changed by t
 An index, a foreign key or a CHECK may name a column that the statement adds: in TiDB it may not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exuvia.base.limits import COLUMNS
 from exuvia.base.mysql_errors import (
+    ErrAlterOperationNotSupportedReason,
     ErrCantRemoveAllFields,
     ErrKeyDoesNotExist,
     ErrTableMustHaveColumns,
     ErrTooManyFields,
     ErrUnknown,
+    ErrUnknownAlterAlgorithm,
+    ErrUnknownAlterLock,
     ErrUnsupportedDDLOperation,
     ErrWrongObject,
 )
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.ddl.action import Judged
-from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.explain import decisions
@@ -81,7 +85,7 @@ SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
 
 def alter_table(reader: SchemaReader, node: AlterTable, text: str) -> Change:
     """ALTER TABLE. Raises 8200 for what is not done."""
-    return alter(reader, node.table, node.specs, text)
+    return alter(reader, node.table, node.specs, text, asked=node.options)
 
 
 def alter(
@@ -90,8 +94,10 @@ def alter(
     specs: Sequence[Spec],
     text: str,
     what: str = "Alter Table",
+    asked: Mapping[str, str] = MappingProxyType({}),
 ) -> Change:
-    """Every change of one statement, or none; `what` is how 8242 calls it."""
+    """Every change of one statement, or none; `what` is how 8242 calls it; `asked`: ALGORITHM and
+    LOCK."""
     database, table = reader.table_named(name)
     if not table.is_stored:
         raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
@@ -103,8 +109,35 @@ def alter(
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
+    _judge_algorithm(altering, jobs, asked)
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
+
+
+_ALGORITHMS = {"COPY": 0, "INPLACE": 1, "NOCOPY": 1, "INSTANT": 2}
+_LOCKS = ("DEFAULT", "NONE", "SHARED", "EXCLUSIVE")
+
+
+def _judge_algorithm(altering: AlterContext, jobs: Sequence[Job], asked: Mapping[str, str]) -> None:
+    """As TiDB: ALGORITHM says "this or better". A better one is a warning, a worse one 1846. What
+    reads or writes all rows is INPLACE, all else INSTANT; nothing locks a table. Raises 1800,
+    1801."""
+    algorithm, lock = asked.get("algorithm", "DEFAULT"), asked.get("lock", "DEFAULT")
+    if lock not in _LOCKS:
+        raise ErrUnknownAlterLock(lock)
+    if algorithm == "DEFAULT":
+        return
+    if algorithm not in _ALGORITHMS:
+        raise ErrUnknownAlterAlgorithm(algorithm)
+    best = "INPLACE" if any(map(is_reorg, jobs)) else "INSTANT"
+    if _ALGORITHMS[algorithm] == _ALGORITHMS[best]:
+        return
+    error = ErrAlterOperationNotSupportedReason(
+        f"ALGORITHM={algorithm}", f"Cannot alter table by {algorithm}", f"ALGORITHM={best}"
+    )
+    if _ALGORITHMS[algorithm] > _ALGORITHMS[best]:
+        raise error
+    altering.warn(error.code, error.message)
 
 
 def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
