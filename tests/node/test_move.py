@@ -237,6 +237,24 @@ def test_back_to_one_machine_it_is_a_move_like_any_other(tmp_path: Path, postgre
         end_all([node])
 
 
+def test_a_store_that_nobody_serves_is_left_first(tmp_path: Path, postgres: str) -> None:
+    """A node that was killed is none; one that comes meanwhile is led on."""
+    with running_nodes(tmp_path) as (node,):
+        filled(node)
+        rows(node, "INSERT INTO d.done (client, n) VALUES (1, 1)")
+        node.kill()
+        ended = command("move", "--from", node.store, "--to", postgres)
+        assert ended.returncode == 0 and "no node serves" in ended.stderr, ended.stderr
+    again = NodeProcess(node.store, tmp_path / "again.log").wait_ready()
+    try:
+        check(again, [])
+        assert "CHANGE_LOG=ON" in rows(again, "SHOW CREATE TABLE d.big")[0][1]
+        assert "CHANGE_LOG" not in rows(again, "SHOW CREATE TABLE d.done")[0][1]
+        check_the_rest(again)
+    finally:
+        end_all([again])
+
+
 # -- what goes wrong -------------------------------------------------------------------------------
 
 STOPS = """
@@ -346,6 +364,7 @@ def test_a_copy_that_differs_is_found_and_nothing_is_switched(
         rows(node, "ALTER TABLE d.done ADD COLUMN later INT")
 
 
+@pytest.mark.long
 def test_a_job_that_has_begun_is_waited_for(tmp_path: Path) -> None:
     with running_nodes(tmp_path) as (node,):
         filled(node)

@@ -13,6 +13,8 @@
     open     one commit gives the target its format: nodes that wait there join, and nodes of the
              source follow
 
+Where no node serves the source the switch comes first, and no log is needed.
+
 Writers wait from `switch` to `open`, and for as long as a node needs to join. Whatever fails before
 `switch` harms nothing; the target is to be emptied. What fails behind it is taken back at once, or
 by `give_up` where this process has died: first the target is closed for good, by the one commit
@@ -45,7 +47,7 @@ from exuvia.catalog.system_tables import SYSTEM, is_system
 from exuvia.catalog.table import Table
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
-from exuvia.cluster.owner import Campaign
+from exuvia.cluster.owner import Campaign, owner_of
 from exuvia.ddl import queue, requests
 from exuvia.ddl.job import ActionCode, Job, JobState
 from exuvia.ddl.submit import Submitter
@@ -64,8 +66,10 @@ LONGEST_S = 7 * 86_400.0
 SHORT_S = 0.25
 """A round that took no longer is followed by the switch."""
 MOST_ROUNDS = 30
+MOST_REFUSALS = 5
 ROLES = ("ddl", "gc", "stats")
 AGAIN_S = 0.5
+TOLD_EVERY_S = 5.0
 PRESENCE = "move"
 
 _KINDS_THAT_STAY = (
@@ -101,6 +105,10 @@ class Moved(NamedTuple):
     stopped_s: float
 
 
+class _NobodyServes(Exception):
+    """No node is there, or none any more."""
+
+
 class StoreMove:
     """See the module. `tell` is given lines of progress."""
 
@@ -114,6 +122,9 @@ class StoreMove:
         self._tell = tell
         self._id = uuid.uuid4().hex.encode()
         self._ours: set[int] = set()  # tables whose log was switched on by this
+        self._refused: dict[int, int] = {}  # how often each was refused a log
+        self._asked: set[int] = set()  # jobs
+        self._has_switched = False
         self._rest = _Rest(self._as_there)
         self._copied = self._followed = self._rounds = 0
         source.limit_snapshots(LONGEST_S, LONGEST_S)
@@ -149,27 +160,54 @@ class StoreMove:
     def _run(self, compare: bool) -> Moved:
         _begin_filling(self._target, self._id, self._tell)
         self._loops.start(self._member, self._loader)
-        switched = False
         try:
-            tables = self._own()
-            with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
-                self.copy(snapshot)
-                self._rest.refresh(snapshot, self._target)
-                view = snapshot.view
-            view = self._follow_up(tables, view, compare)
-            began = time.monotonic()
-            self.switch()
-            switched = True
-            with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
-                self._follow(tables, snapshot, view)
-            self.open(tables)
-            stopped_s = time.monotonic() - began
+            stopped_s = self._beside_nodes(compare)
             return Moved(self._copied, self._followed, self._rounds, stopped_s)
         except BaseException:
-            if switched:
+            if self._has_switched:
                 give_up(self._source, self._target)
             self._logs_off()
             raise
+
+    def _has_others(self) -> bool:
+        """Whether a node serves the source, as far as one can know."""
+        with self._source.read() as txn:
+            others = [each.id for each in members.live(txn) if each.id != self._member.id]
+        return any(self._source.held(members.presence_of(each)) for each in others)
+
+    def _alone(self, compare: bool) -> float:
+        """Nobody writes, and nobody who comes may: no log is needed."""
+        self._tell("no node serves the source: it is left first, then copied")
+        while [each for each in self._roles if not each.demand()]:
+            self._check()
+        self._source.transact(self._take_back)
+        began = time.monotonic()
+        self.switch()
+        with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
+            self.copy(snapshot)
+            self._rest.refresh(snapshot, self._target)
+            if compare:
+                self.compare(snapshot)
+        with self._source.read() as txn:
+            self.open(list(self._tables(txn)))
+        return time.monotonic() - began
+
+    def _beside_nodes(self, compare: bool) -> float:
+        try:
+            tables = self._own()
+        except _NobodyServes:
+            return self._alone(compare)
+        with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
+            self.copy(snapshot)
+            self._rest.refresh(snapshot, self._target)
+            view = snapshot.view
+        view = self._follow_up(tables, view, compare)
+        began = time.monotonic()
+        self.switch()
+        with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
+            self._follow(tables, snapshot, view)
+        self.open(tables)
+        return time.monotonic() - began
 
     # -- logs and roles --------------------------------------------------------------------------
 
@@ -177,6 +215,8 @@ class StoreMove:
         """The physical tables with rows of clients, all logged, whose schema stands still now."""
         said = ""
         while True:
+            if not self._has_others():
+                raise _NobodyServes
             self._logs_on()
             begun, lacks = self._in_the_way()
             if not begun and not lacks:
@@ -221,12 +261,39 @@ class StoreMove:
                 (info, self._submitter.submit_nowait(self._log_job(places, info, True)))
                 for info in lacking[at : at + _LOGS_WANTED]
             ]
+            self._asked.update(job_id for _, job_id in asked)
             for info, job_id in asked:
-                error = self._submitter.wait(job_id).error()
+                error = self._waited(job_id).error()
                 if error is None:
                     self._ours.add(info.id)
-                else:  # dropped, or logged by somebody else: `_own` looks again
-                    _log.warning("no change log", extra={"table": info.name.O, "why": str(error)})
+                    continue
+                # dropped, or logged by somebody else: `_own` looks again, and again
+                self._refused[info.id] = self._refused.get(info.id, 0) + 1
+                if self._refused[info.id] >= MOST_REFUSALS:
+                    raise Unavailable(f"table {info.name.O} gets no change log: {error}")
+
+    def _take_back(self, txn: Transaction) -> None:
+        """Jobs of this move that nobody has begun."""
+        for each in self._roles:
+            each.guard(txn)
+        for job in queue.unfinished(txn):
+            if job.id in self._asked and job.state not in _begun:
+                queue.remove(txn, job)
+
+    def _waited(self, job_id: int) -> Job:
+        """The job at its end. It is said for what it waits."""
+        while True:
+            try:
+                return self._submitter.wait(job_id, TOLD_EVERY_S)
+            except Unavailable as error:
+                with self._source.read() as txn:
+                    job = queue.get(txn, job_id)
+                    owned = "" if owner_of(txn, "ddl") else "nobody owns schema changes; "
+                if not self._has_others():
+                    raise _NobodyServes from None
+                if job is not None:
+                    self._tell(f"waits: {owned}{job.exuvia_wait or error}")
+            self._check()
 
     def _log_job(self, places: dict[int, DatabaseInfo], info: TableInfo, on: bool) -> Job:
         place = places[info.exuvia_db]
@@ -360,6 +427,7 @@ class StoreMove:
             txn.put(keys.MOVED, self._to.encode())
             notify_all(txn, ("version", "owner", "ack"))
 
+        self._has_switched = True  # or nobody knows
         self._source.transact(switch)
 
     def open(self, tables: list[Table]) -> None:
