@@ -73,6 +73,7 @@ class Options(NamedTuple):
     ssl_key: str = ""
     secure_file_priv: str = ""
     drain_s: float = 10.0
+    status_host: str = "127.0.0.1"
 
 
 class Base(NamedTuple):
