@@ -54,6 +54,7 @@ from exuvia.server.page import PageSources, StatusPage
 from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
 from exuvia.server.statements import quoted
 from exuvia.server.transport import context_of
+from exuvia.server.watchers import Watchers
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
@@ -277,7 +278,9 @@ class Front:
                 self._definition,
             )
         )
-        http.start(application(status, self.metrics, page, is_loopback(options.status_host)))
+        watchers = Watchers(page)
+        loopback = is_loopback(options.status_host)
+        http.start(application(status, self.metrics, watchers, loopback), watchers.end)
 
     def _definition(self, database: str, table: str) -> str:
         """SHOW CREATE TABLE for the page, whose readers nobody has asked who they are: names and

@@ -309,9 +309,9 @@ class BrowserGuard:
 
 
 def application(
-    status: Status, metrics: Metrics, page: StatusPage | None = None, loopback: bool = True
+    status: Status, metrics: Metrics, watchers: Watchers | None = None, loopback: bool = True
 ) -> Starlette:
-    """The pages as an ASGI application; without `page` those for programs only."""
+    """The pages as an ASGI application; without `watchers` those for programs only."""
 
     def livez(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -335,8 +335,8 @@ def application(
     pages = {"/livez": livez, "/readyz": readyz, "/status": report, "/metrics": scrape}
     pages["/stats/priority-queue"] = queue
     routes = [Route(path, _answering(each)) for path, each in pages.items()]
-    if page is not None:
-        routes += _page_routes(page, Watchers(page))
+    if watchers is not None:
+        routes += _page_routes(watchers.page, watchers)
     return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, loopback=loopback)])
 
 
@@ -401,10 +401,12 @@ class Http:
         self._socket = socket.create_server((host, port), family=family, backlog=64)
         self.port: int = self._socket.getsockname()[1]
         self._server: uvicorn.Server | None = None
+        self._end_streams: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
 
-    def start(self, app: Starlette) -> None:
-        """Answer in a thread of its own."""
+    def start(self, app: Starlette, end_streams: Callable[[], None]) -> None:
+        """Answer in a thread of its own. `end_streams` ends the answers that have no end."""
+        self._end_streams = end_streams
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -417,6 +419,7 @@ class Http:
     def stop(self, timeout_s: float) -> None:
         """Stop answering; requests that take longer are cut off."""
         if self._server is not None and self._thread is not None:
+            self._end_streams()
             self._server.force_exit = True
             self._server.should_exit = True
             self._thread.join(timeout_s)

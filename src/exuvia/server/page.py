@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
+
 from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog import meta
@@ -70,7 +72,7 @@ def path_of(job: Job) -> tuple[list[str], int]:
         return [], -1
     try:
         action = action_of(job)
-    except (ValueError, TypeError):  # arguments of a newer program
+    except (msgspec.MsgspecError, LookupError, ValueError):  # arguments of a newer program
         return [], -1
     if job.state == JobState.ROLLINGBACK and action.undo is not None:
         action = action.undo

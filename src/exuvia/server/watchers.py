@@ -60,7 +60,9 @@ class Watchers:
     """All of it runs on the loop of the status port; looks are made in threads."""
 
     def __init__(self, page: StatusPage) -> None:
-        self._page = page
+        self.page = page
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = False
         self._count = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._forget()
@@ -80,10 +82,17 @@ class Watchers:
             return JSONResponse(body, 503, {"Retry-After": "10"})
         if head:
             return Response(media_type="text/event-stream")
+        self._loop = asyncio.get_running_loop()
         self._count += 1
         if self._count == 1:
             self._begin()
         return _EventStream(self._events(), self._left)
+
+    def end(self) -> None:
+        """Every stream ends, for the node stops. Any thread."""
+        self._over = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake)
 
     def _left(self) -> None:
         self._count -= 1
@@ -95,8 +104,8 @@ class Watchers:
 
     def _begin(self) -> None:
         looks = (
-            self._every(LIVE_S, self._page.live, self._tell),
-            self._every(CLUSTER_S, self._page.cluster, lambda found: self._say("cluster", found)),
+            self._every(LIVE_S, self.page.live, self._tell),
+            self._every(CLUSTER_S, self.page.cluster, lambda found: self._say("cluster", found)),
         )
         self._tasks = [asyncio.create_task(each) for each in looks]
 
@@ -133,7 +142,7 @@ class Watchers:
     async def _events(self) -> AsyncIterator[bytes]:
         seen, seen_others = 0, dict[str, int]()
         yield b"retry: 2000\n\n"
-        while True:
+        while not self._over:
             news = self._news
             others = self._others.items()
             fresh = {name: each for name, each in others if seen_others.get(name) != each[0]}

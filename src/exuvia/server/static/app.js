@@ -35,6 +35,7 @@ function row(body, cells, kind = "") {
   return made;
 }
 
+const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 const number = (value) => make("span", "number", count.format(value));
 const when = (ms) => (ms ? day.format(ms).replace(",", "") : "");
 const soft = (text) => (text ? make("div", "soft", text) : null);
@@ -81,7 +82,7 @@ function progress(steps) {
     parts.push(make("div", "number", `${Math.floor(share * 100)} %`), make("div", "bar", fill));
   }
   if (steps.rows) parts.push(make("div", "number", `${count.format(steps.rows)} rows`));
-  const pace = [speed && `${count.format(speed)} rows/s`, left !== undefined && `${duration(left * 1000)} left`];
+  const pace = [speed && `${count.format(speed)} rows/s`, left !== undefined && `${duration(left * 1000).replace(".0", "")} left`];
   parts.push(soft(pace.filter(Boolean).join(", ")));
   return parts;
 }
@@ -93,7 +94,7 @@ function rest(note) {
 
 function jobRows(body, job) {
   const state = make("span", `tag ${KINDS[job.state] ?? ""}`, job.state);
-  const asked = [job.by, soft(when(job.created_ms))];
+  const asked = [make("span", "who", job.by), soft(when(job.created_ms))];
   if (job.started_ms && job.started_ms > job.created_ms) {
     asked.push(soft(`waited ${between(job.created_ms, job.started_ms)}`));
   }
@@ -101,7 +102,7 @@ function jobRows(body, job) {
   query.title = job.query;
   const why = [
     job.wait && make("div", "warn", job.wait),
-    rest(job.note),
+    job.subs ? "" : rest(job.note),
     job.hold && job.state !== "held" && soft(`is to be held before: ${job.hold}`),
     job.error && make("div", "bad", job.error),
   ];
@@ -110,7 +111,7 @@ function jobRows(body, job) {
       [make("div", "number", `${job.id}`), soft(job.type)],
       [named(job), query],
       [state, job.path.length ? path(job) : null],
-      progress(job),
+      job.subs ? "" : progress(job),
       why.filter(Boolean),
       asked,
     ]),
@@ -195,7 +196,6 @@ function fill(id, rows) {
 
 function showCluster(values) {
   const nodes = by("nodes-rows");
-  const newest = Math.max(0, ...values.nodes.map((each) => each.version ?? 0));
   fill("nodes-rows", values.nodes.map((node) => {
     const behind = node.behind === null ? "not known"
       : node.behind ? make("span", "warn", `${node.behind} behind`) : soft("up to date");
@@ -215,9 +215,8 @@ function showCluster(values) {
     ]);
   }));
   const fronts = values.nodes.filter((each) => each.kind === "front").length;
-  facts.nodes = `${fronts} front${fronts === 1 ? "" : "s"}, ${values.nodes.length - fronts} backs`;
+  facts.nodes = `${plural(fronts, "front")}, ${plural(values.nodes.length - fronts, "back")}`;
   facts.behind = values.nodes.filter((each) => each.behind || !each.answers).length;
-  facts.newest = newest;
 
   const handlers = by("handlers-rows");
   fill("handlers-rows", values.handlers.map((each) => row(handlers, [
@@ -265,7 +264,7 @@ function finishedRow(body, job, table) {
     make("span", "number", between(job.created_ms, job.started_ms ?? job.ended_ms)),
     make("span", "number", between(job.started_ms, job.ended_ms)),
     job.rows ? number(job.rows) : "",
-    job.by,
+    make("span", "who", job.by),
     query,
   ]);
 }
@@ -338,7 +337,7 @@ class Tables {
 
 // -- all together ---------------------------------------------------------------------------------
 
-const facts = { nodes: "", behind: 0, newest: 0 };
+const facts = { nodes: "", behind: 0 };
 const shownFacts = new Map();
 
 function fact(name, text, kind = "") {
@@ -387,7 +386,7 @@ function showLive(state) {
   fact("Rows a second", short(rate));
   fact("Nodes", facts.nodes || "…", "text");
   fact("Behind or silent", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
-  document.title = state.unfinished ? `${state.unfinished} jobs – Exuvia` : "Exuvia";
+  document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";
   const ids = new Set(state.jobs.keys());
   if ([...begun].some((id) => !ids.has(id))) history.look(null);
   begun = ids;
