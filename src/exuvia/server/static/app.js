@@ -94,7 +94,7 @@ function rest(note) {
 
 function jobRows(body, job) {
   const state = make("span", `tag ${KINDS[job.state] ?? ""}`, job.state);
-  const asked = [make("span", "who", job.by), soft(when(job.created_ms))];
+  const asked = [job.by, soft(when(job.created_ms))];
   if (job.started_ms && job.started_ms > job.created_ms) {
     asked.push(soft(`waited ${between(job.created_ms, job.started_ms)}`));
   }
@@ -264,7 +264,7 @@ function finishedRow(body, job, table) {
     make("span", "number", between(job.created_ms, job.started_ms ?? job.ended_ms)),
     make("span", "number", between(job.started_ms, job.ended_ms)),
     job.rows ? number(job.rows) : "",
-    make("span", "who", job.by),
+    job.by,
     query,
   ]);
 }
@@ -383,7 +383,7 @@ function showLive(state) {
   fact("Owner of changes", state.owner || "nobody", state.owner ? "text" : "text bad");
   fact("Jobs under way", count.format(state.unfinished));
   fact("Clients' p99", p99 === null ? "–" : `${short(p99)} ms`);
-  fact("Rows a second", short(rate));
+  fact("Rows a second", rate < 1e4 ? count.format(rate) : short(rate));
   fact("Nodes", facts.nodes || "…", "text");
   fact("Behind or silent", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
   document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";

@@ -38,13 +38,16 @@ export class Chart {
 
     const now = samples.at(-1)?.t ?? 0;
     const span = Math.max(LEAST_MS, samples.length ? now - samples[0].t : 0);
-    const left = letter * 5, right = width - letter * 6, top = letter, bottom = height - letter * 1.8;
+    const lanes = bandsOf(samples);
+    const high = letter * 1.6; // of a lane; they stand above the curves
+    const above = letter + (Math.max(-1, ...lanes.map((band) => band.lane)) + 1) * (high + 2);
+    const left = letter * 5, right = width - letter * 6, top = above, bottom = height - letter * 1.8;
     const x = (t) => right - ((now - t) / span) * (right - left);
-    const mostP99 = nice(Math.max(1, ...samples.map((s) => Math.max(s.p99 ?? 0, s.allowed ?? 0))));
+    const mostP99 = nice(top99(samples));
     const mostRate = nice(Math.max(1, ...samples.map((s) => s.rate)));
     const y = (value, most) => bottom - (value / most) * (bottom - top);
 
-    this.bands(pen, x, top, bottom, letter, colour);
+    for (const band of lanes) drawBand(pen, band, x, letter, high, top, bottom, colour);
     pen.lineWidth = 1;
     for (const part of [0, 0.5, 1]) {
       pen.strokeStyle = colour("line");
@@ -67,61 +70,20 @@ export class Chart {
       pen.strokeStyle = colour(name);
       pen.lineWidth = 2;
       pen.setLineDash(dashes);
+      pen.save();
+      pen.beginPath();
+      pen.rect(left, top - 2, right - left + 2, bottom - top + 4);
+      pen.clip();
       for (const run of runs(samples, value)) {
         line(pen, run.map((s) => [x(s.t), y(value(s), most)]));
       }
+      pen.restore();
       pen.setLineDash([]);
     };
     curve((s) => s.rate, mostRate, "rate");
     curve((s) => s.allowed, mostP99, "allowed", [5, 4]);
     curve((s) => s.p99, mostP99, "p99");
     this.say();
-  }
-
-  /** One lane a job, one colour a state, its name where there is room. */
-  bands(pen, x, top, bottom, letter, colour) {
-    const open = new Map();
-    const closed = [];
-    let before = null;
-    for (const sample of this.samples) {
-      const gap = before !== null && sample.t - before > GAP_MS;
-      const shown = sample.lanes.slice(0, LANES);
-      for (const [id, band] of open) {
-        const lane = shown.find((each) => each.id === id);
-        if (gap || !lane || lane.state !== band.state) {
-          closed.push(band);
-          open.delete(id);
-          if (lane && !gap) band.end = sample.t;
-        }
-      }
-      for (const lane of shown) {
-        const band = open.get(lane.id);
-        if (band) band.end = sample.t;
-        else open.set(lane.id, { ...lane, begin: sample.t, end: sample.t });
-      }
-      before = sample.t;
-    }
-    const all = [...closed, ...open.values()];
-    const ids = [...new Set(all.map((band) => band.id))].sort((a, b) => a - b);
-    const rows = lanes(ids.map((id) => all.filter((band) => band.id === id)));
-    const high = letter * 1.5;
-    for (const band of all) {
-      const from = x(band.begin), wide = Math.max(2, x(band.end) - from);
-      const at = top + rows.get(band.id) * (high + 2);
-      pen.fillStyle = colour(stateName(band.state));
-      pen.globalAlpha = rows.get(band.id) === 0 ? 0.13 : 0;
-      pen.fillRect(from, top, wide, bottom - top);
-      pen.globalAlpha = 0.9;
-      pen.fillRect(from, at, wide, high);
-      pen.globalAlpha = 1;
-      const texts = [`${band.id} ${band.label}: ${band.state}`, band.state, `${band.id}`];
-      const fits = texts.find((text) => pen.measureText(text).width < wide - 8);
-      if (fits) {
-        pen.fillStyle = colour("card");
-        pen.textAlign = "left";
-        pen.fillText(fits, from + 4, at + high / 2);
-      }
-    }
   }
 
   say() {
@@ -141,19 +103,64 @@ export function stateName(state) {
   return state === "public" ? "s-public" : "s-none";
 }
 
-/** Jobs that follow one another share a lane. */
-function lanes(jobs) {
-  const ends = [];
-  const rows = new Map();
-  for (const bands of jobs) {
-    const begin = Math.min(...bands.map((band) => band.begin));
-    const end = Math.max(...bands.map((band) => band.end));
-    let row = ends.findIndex((each) => each <= begin);
-    if (row < 0) row = ends.length;
-    ends[row] = end;
-    rows.set(bands[0].id, row);
+/** What running jobs did: {id, label, state, begin, end, lane}, a lane a job; jobs that follow one
+ *  another share theirs. */
+function bandsOf(samples) {
+  const bands = [];
+  let open = new Map();
+  let before = null;
+  for (const sample of samples) {
+    if (before !== null && sample.t - before > GAP_MS) open = new Map();
+    const now = new Map();
+    for (const job of sample.lanes.slice(0, LANES)) {
+      let band = open.get(job.id);
+      if (band) band.end = sample.t;
+      if (!band || band.state !== job.state) {
+        band = { ...job, begin: sample.t, end: sample.t };
+        bands.push(band);
+      }
+      now.set(job.id, band);
+    }
+    open = now;
+    before = sample.t;
   }
-  return rows;
+  const ends = []; // of each lane
+  const taken = new Map(); // job -> its lane
+  for (const band of bands) {
+    let lane = taken.get(band.id) ?? ends.findIndex((end) => end <= band.begin);
+    if (lane < 0) lane = ends.length;
+    taken.set(band.id, lane);
+    ends[lane] = Math.max(ends[lane] ?? 0, ...bands.filter((each) => each.id === band.id).map((each) => each.end));
+    band.lane = lane;
+  }
+  return bands;
+}
+
+/** A strip with its name where there is room; the first lane's state is seen behind the curves. */
+function drawBand(pen, band, x, letter, high, top, bottom, colour) {
+  const from = x(band.begin), wide = Math.max(2, x(band.end) - from);
+  const at = letter / 2 + band.lane * (high + 2);
+  pen.fillStyle = colour(stateName(band.state));
+  if (band.lane === 0) {
+    pen.globalAlpha = 0.13;
+    pen.fillRect(from, top, wide, bottom - top);
+    pen.globalAlpha = 1;
+  }
+  pen.fillRect(from, at, wide, high);
+  const texts = [`${band.id} ${band.label}: ${band.state}`, `${band.id} ${band.state}`, `${band.id}`];
+  const fits = texts.find((text) => pen.measureText(text).width < wide - 8);
+  if (fits) {
+    pen.fillStyle = colour("card");
+    pen.textAlign = "left";
+    pen.fillText(fits, from + 4, at + high / 2);
+  }
+}
+
+/** Where p99's axis ends: a few outliers leave the picture, what is held is always in it. */
+function top99(samples) {
+  const known = samples.map((s) => s.p99).filter((each) => each !== null).sort((a, b) => a - b);
+  const most = known[Math.floor(known.length * 0.9)] ?? 0;
+  return Math.max(1, 1.3 * most, 1.3 * Math.max(0, ...samples.map((s) => s.allowed ?? 0)));
 }
 
 function* runs(samples, value) {
