@@ -73,7 +73,9 @@ def serve(
     store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="MySQL port; 0 is a free one.")] = 4000,
-    status_port: Annotated[int, typer.Option(help="HTTP port; 0 is a free one.")] = 10080,
+    status_port: Annotated[
+        int, typer.Option(help="HTTP port; 0 is a free one. Browsers refuse 10080.")
+    ] = 10081,
     status_host: Annotated[
         str, typer.Option(help="Address of the HTTP port. Nobody logs in there.")
     ] = "127.0.0.1",
