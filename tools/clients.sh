@@ -1,6 +1,7 @@
 #!/bin/sh
 # What the tests speak with and fail the disk with: the mysql command line, sysbench, a C compiler;
-# and the programs of a PostgreSQL server, of which tests start and end their own.
+# and the programs of a PostgreSQL server, of which tests start and end their own. Chromium, which looks
+# at the page of the status port, is left out where there is no such package.
 set -e
 missing=""
 command -v mysql >/dev/null || missing="$missing mariadb-client"
@@ -10,6 +11,10 @@ if [ -n "$missing" ]; then
   echo "installing$missing"
   # shellcheck disable=SC2086
   sh tools/apt.sh $missing
+fi
+if ! command -v chromium >/dev/null; then
+  echo "installing chromium"
+  sh tools/apt.sh chromium || echo "no Chromium: tests of the page in a browser are skipped" >&2
 fi
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && exit 0
 echo "installing postgresql"

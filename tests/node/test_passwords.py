@@ -15,6 +15,7 @@ from support.postgres import PostgresServer, own_server
 PASSWORD = "planted-7f31c9"
 SCHEMA = "kept_apart"  # stands in the URL, and so wherever that is shown
 PAGES = ("/livez", "/readyz", "/status", "/metrics", "/stats/priority-queue")
+PAGES += ("/page/live", "/page/cluster", "/page/history", "/page/table?database=d&table=t")
 SHOWN = (
     "SHOW FULL PROCESSLIST",
     "SHOW VARIABLES",

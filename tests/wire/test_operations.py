@@ -37,7 +37,7 @@ def test_the_ten_commands_make_a_cluster(tmp_path: Path) -> None:
     with own_server("fsync=off") as server:
         here = {"-h db1 -U exuvia": f"-h 127.0.0.1 -p {server.port} -U postgres"}
         here |= {"exuvia@db1/": f"postgres@127.0.0.1:{server.port}/", "0.0.0.0": "127.0.0.1"}
-        here |= {port: str(free_port()) for port in ("4000", "4001", "10080", "10081")}
+        here |= {port: str(free_port()) for port in ("4000", "4001", "10081", "10082")}
         script = [READY]
         for line in lines:
             for there, instead in here.items():

@@ -369,10 +369,13 @@ def forget_counters(txn: Transaction, table_id: int) -> None:
             txn.delete(keys.meta(kind, table_id))
 
 
-def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:
-    """(lower-case name, id) of a database's tables in any state, by name; decodes no table."""
+def table_names(
+    txn: Transaction, database_id: int, beginning: str = ""
+) -> Iterator[tuple[str, int]]:
+    """(lower-case name, id) of a database's tables in any state, by name, those that begin so;
+    decodes no table."""
     prefix = keys.meta("name", database_id)
-    for key, payload in txn.scan(keys.span_of(prefix)):
+    for key, payload in txn.scan(keys.span_of(keys.meta("name", database_id, beginning))):
         yield key[len(prefix) :].decode(), keys.read_number(payload)
 
 

@@ -73,7 +73,12 @@ def serve(
     store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="MySQL port; 0 is a free one.")] = 4000,
-    status_port: Annotated[int, typer.Option(help="HTTP port; 0 is a free one.")] = 10080,
+    status_port: Annotated[
+        int, typer.Option(help="HTTP port; 0 is a free one. Browsers refuse 10080.")
+    ] = 10081,
+    status_host: Annotated[
+        str, typer.Option(help="Address of the HTTP port. Nobody logs in there.")
+    ] = "127.0.0.1",
     lease: Annotated[
         float, typer.Option(help="Seconds after which others stop waiting for this node.", min=0.1)
     ] = DEFAULT_LEASE_S,
@@ -99,7 +104,7 @@ def serve(
 
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
-    options = Options(store, *ports, lease, spark_master, connections, *files, drain_s)
+    options = Options(store, *ports, lease, spark_master, connections, *files, drain_s, status_host)
     log_to_stderr("keeper")
     try:
         listeners = listen(host, port)
@@ -148,7 +153,7 @@ def serve_front(
             said = True
             sys.stdout.write(
                 f"exuvia ready: mysql {options.host}:{port}, "
-                f"status http://{options.host}:{status_port}, store {options.store}\n"
+                f"status http://{options.status_host}:{status_port}, store {options.store}\n"
             )
             sys.stdout.flush()
 

@@ -149,6 +149,7 @@ def _job_row(job: Job, processing: int) -> Row:
 
 _JOB_META = 4
 _HISTORY_META = 1
+_HISTORY_TABLES = 5
 
 
 # -- finished jobs ---------------------------------------------------------------------------------
@@ -183,12 +184,31 @@ def history(txn: Transaction, limit: int | None = 10) -> list[Job]:
     return list(newest(txn, limit))
 
 
-def newest(txn: Transaction, limit: int | None) -> Iterator[Job]:
-    """The same, read as far as they are looked at."""
-    rows = reader.scan(txn, system_table(txn, "tidb_ddl_history"), None, reverse=True)
+def newest(txn: Transaction, limit: int | None, below: int | None = None) -> Iterator[Job]:
+    """The same, read as far as they are looked at; those with ids below that one only."""
+    rows = reader.scan(txn, *_finished_below(txn, below), reverse=True)
     kept = (decode(row[_HISTORY_META]) for _, row in rows)
-    found = merge(kept, two_queues.newest(txn), key=lambda job: -job.id)
+    listed = (job for job in two_queues.newest(txn) if below is None or job.id < below)
+    found = merge(kept, listed, key=lambda job: -job.id)
     return islice(found, limit)
+
+
+def about(txn: Transaction, table_id: int, most: int) -> Iterator[Job]:
+    """Of the newest `most` finished jobs those that involve the table, newest first; only they are
+    decoded."""
+    wanted = str(table_id)
+    rows = reader.scan(txn, *_finished_below(txn, None), reverse=True)
+    for _, row in islice(rows, most):
+        if wanted in str(row[_HISTORY_TABLES]).split(","):
+            yield decode(row[_HISTORY_META])
+
+
+def _finished_below(txn: Transaction, below: int | None) -> tuple[Table, Span]:
+    table = system_table(txn, "tidb_ddl_history")
+    span = table.row_span()
+    if below is not None:
+        span = Span(span.start, keys.row_prefix(table.info.id) + keys.i64(max(0, below)))
+    return table, span
 
 
 # -- what goes with a job --------------------------------------------------------------------------

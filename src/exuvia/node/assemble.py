@@ -65,7 +65,7 @@ class Options(NamedTuple):
     store: str
     host: str = "127.0.0.1"
     port: int = 4000
-    status_port: int = 10080
+    status_port: int = 10081
     lease_s: float = DEFAULT_LEASE_S
     spark_master: str = ""
     most_connections: int = 1024
@@ -73,6 +73,7 @@ class Options(NamedTuple):
     ssl_key: str = ""
     secure_file_priv: str = ""
     drain_s: float = 10.0
+    status_host: str = "127.0.0.1"
 
 
 class Base(NamedTuple):

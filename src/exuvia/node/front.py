@@ -47,12 +47,14 @@ from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
 from exuvia.server.connection import Acceptor, Pool
 from exuvia.server.fronts import Place
-from exuvia.server.http import Http, Status, application
+from exuvia.server.http import Http, Status, application, is_loopback
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
+from exuvia.server.page import PageSources, StatusPage
 from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
 from exuvia.server.statements import quoted
 from exuvia.server.transport import context_of
+from exuvia.server.watchers import Watchers
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
@@ -122,7 +124,7 @@ class Front:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         if not self.connections.place.number:
-            self._http = Http(self._options.host, self._options.status_port)
+            self._http = Http(self._options.status_host, self._options.status_port)
         parts = connection.ServerParts(
             self._open_session,
             self.connections,
@@ -230,6 +232,7 @@ class Front:
         self._loops = Loops(base.store, self._clock, self._broken)
         own = *answers(self.connections), self.metrics.handler()
         states = nodes.handler(base.member, self._clock)
+        latencies = LatencyReports(base.store, base.member, self.metrics.durations)
         handlers = (*own, writers(self._services.locks), states)
         self._loops.start(
             VersionFollower(
@@ -242,12 +245,12 @@ class Front:
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
             Answering(base.store, base.member, handlers),
-            LatencyReports(base.store, base.member, self.metrics.durations),
+            latencies,
         )
         if self._http is not None:
-            self._begin_node(self._http, address)
+            self._begin_node(self._http, address, latencies)
 
-    def _begin_node(self, http: Http, address: str) -> None:
+    def _begin_node(self, http: Http, address: str, latencies: LatencyReports) -> None:
         """What a node has once: its back, and the pages about it."""
         base, options = self._base, self._options
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
@@ -264,7 +267,30 @@ class Front:
             lambda: supervisor.pid,
             self._loops.broken,
         )
-        http.start(application(status, self.metrics))
+        page = StatusPage(
+            PageSources(
+                base.store,
+                base.member,
+                base.schemas,
+                self._services.owner,
+                self._clock,
+                latencies.window,
+                self._definition,
+            )
+        )
+        watchers = Watchers(page)
+        loopback = is_loopback(options.status_host)
+        http.start(application(status, self.metrics, watchers, loopback), watchers.end)
+
+    def _definition(self, database: str, table: str) -> str:
+        """SHOW CREATE TABLE for the page, whose readers nobody has asked who they are: names and
+        types, no rows."""
+        session: Any = Session(self._services, 0, "root", "localhost")
+        try:
+            found = session.execute(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
+            return str(found.rows[0][1])
+        finally:
+            session.close()
 
     def _open_session(self, connection_id: int, host: str, login: Login) -> Session:
         if not self._base.member.serving(self._clock.monotonic()):

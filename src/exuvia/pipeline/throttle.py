@@ -213,6 +213,12 @@ def drivers_in(txn: Transaction) -> dict[bytes, int]:
     return {key: share.number for key, share in shares_of(txn)}
 
 
+def reports_in(txn: Transaction) -> dict[bytes, Latency]:
+    """What fronts reported last, also of jobs that have ended."""
+    span = keys.span_of(keys.meta("latency"))
+    return {key: msgspec.msgpack.decode(raw, type=Latency) for key, raw in txn.scan(span)}
+
+
 class LatencyReports:
     """Tells drivers of reorgs what this front's clients wait. A loop of the front."""
 
@@ -240,6 +246,10 @@ class LatencyReports:
         else:
             self._before.append(counts)
         return EVERY_S
+
+    def window(self) -> tuple[float, int]:
+        """(p99 of this front's statements of late, how many). Any thread. Unit: s."""
+        return p99_of(list(self._window))
 
     def _asked(self, now: float) -> set[bytes]:
         with self._store.read() as txn:
@@ -310,10 +320,7 @@ class ShareController:
         self._store.transact(lambda txn: self._look(txn, now))
 
     def _look(self, txn: Transaction, now: float) -> None:
-        told = {
-            key: msgspec.msgpack.decode(raw, type=Latency)
-            for key, raw in txn.scan(keys.span_of(keys.meta("latency")))
-        }
+        told = reports_in(txn)
         answers = {key: each.number for key, each in told.items() if self._key in each.asked}
         fresh = [told[key] for key in self._fronts.lately(answers, now)]
         jobs = 1 + len(self._drivers.lately(drivers_in(txn), now) - {self._key})

@@ -1,4 +1,4 @@
-"""HTTP on the status port: /livez, /readyz, /status, /metrics, /stats/priority-queue.
+"""HTTP on the status port: the page, /livez, /readyz, /status, /metrics, /stats/priority-queue.
 
 Requests are rare and small: one thread of the front answers them.
 
@@ -7,6 +7,12 @@ What a node says of itself and of the cluster: health checks, /status, gauges. R
 livez    this process answers
 readyz   the lease is fresh (law 8), the store answers, in a second, no loop has stopped
 status   member, owner, schema version, unfinished jobs with what they wait for
+/        the page (page.py, static/), /events what it watches (watchers.py), /page/... what it asks
+
+Nobody logs in here. So nothing can be changed, the port listens on loopback unless it is told
+otherwise, and there it answers only who calls it by a name of loopback: a page of another site
+whose name was made to lead here (DNS rebinding) says another Host. What the page shows it shows as
+text, and no browser runs anything in it but its own files (Content-Security-Policy).
 """
 
 import asyncio
@@ -14,18 +20,23 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvicorn
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import ExuviaError
+from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.model import STATE_TEXT
@@ -37,10 +48,13 @@ from exuvia.ddl import queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.kv.store import Store
 from exuvia.server.metrics import COUNTS, CommandCounts, Metrics, exposition, gauge
+from exuvia.server.page import StatusPage, shown_query
 from exuvia.server.processes import Connections
+from exuvia.server.watchers import Watchers
 from exuvia.stats import queue as stats_queue
 
 SHOWN_JOBS = 1000
+MOST_NAME = 200
 LOOK_S = 1.0
 _STORE = {
     "file_bytes": "The store's file, which never shrinks by itself",
@@ -220,7 +234,7 @@ def _job(job: Job) -> dict[str, Any]:
         "row_count": job.row_count,
         "note": job.exuvia_note,
         "wait": job.exuvia_wait,
-        "query": job.query,
+        "query": shown_query(job.query),
     }
 
 
@@ -230,8 +244,74 @@ _log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Response]
 
 
-def application(status: Status, metrics: Metrics) -> Starlette:
-    """The pages as an ASGI application."""
+STATIC = Path(__file__).parent / "static"
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class BrowserGuard:
+    """Around all pages: whom they answer, and what a browser may do with them. `loopback`: only who
+    calls this machine by a name of loopback."""
+
+    def __init__(self, app: ASGIApp, loopback: bool) -> None:
+        self._app = app
+        self._loopback = loopback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(Headers(scope=scope))
+        answer = self._app if refusal is None else JSONResponse({"error": refusal}, 403)
+        await answer(scope, receive, guarded)
+
+    def _refusal(self, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if self._loopback and name.lower() not in _LOOPBACK:
+            return "the status port listens on loopback: call it 127.0.0.1, localhost or [::1]"
+        if (
+            headers.get("sec-fetch-site") == "cross-site"
+            and headers.get("sec-fetch-mode") != "navigate"
+        ):
+            return "another site's page may not ask this one"
+        return None
+
+
+def application(
+    status: Status, metrics: Metrics, watchers: Watchers | None = None, loopback: bool = True
+) -> Starlette:
+    """The pages as an ASGI application; without `watchers` those for programs only."""
 
     def livez(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -254,7 +334,51 @@ def application(status: Status, metrics: Metrics) -> Starlette:
 
     pages = {"/livez": livez, "/readyz": readyz, "/status": report, "/metrics": scrape}
     pages["/stats/priority-queue"] = queue
-    return Starlette(routes=[Route(path, _answering(page)) for path, page in pages.items()])
+    routes = [Route(path, _answering(each)) for path, each in pages.items()]
+    if watchers is not None:
+        routes += _page_routes(watchers.page, watchers)
+    return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, loopback=loopback)])
+
+
+def _page_routes(page: StatusPage, watchers: Watchers) -> Iterator[Route]:
+    """The page, its files, and what they ask for."""
+
+    def history(request: Request) -> Response:
+        below = request.query_params.get("below", "")
+        return JSONResponse(page.history(int(below) if below.isdecimal() else None))
+
+    def tables(request: Request) -> Response:
+        return JSONResponse(page.tables(request.query_params.get("name", "")[:MOST_NAME]))
+
+    def table(request: Request) -> Response:
+        wanted = (request.query_params.get(each, "")[:MOST_NAME] for each in ("database", "table"))
+        try:
+            return JSONResponse(page.table(*wanted))
+        except Refused as error:
+            return JSONResponse({"error": str(error)}, 404)
+
+    def live(request: Request) -> Response:
+        return JSONResponse(page.live())
+
+    def cluster(request: Request) -> Response:
+        return JSONResponse(page.cluster())
+
+    async def events(request: Request) -> Response:
+        return watchers.answer(request.method == "HEAD")
+
+    asked = {"history": history, "tables": tables, "table": table, "live": live}
+    asked["cluster"] = cluster
+    for name, endpoint in asked.items():
+        yield Route(f"/page/{name}", _answering(endpoint))
+    yield Route("/events", events)
+    for file in sorted(STATIC.iterdir()):
+        if file.suffix in _TYPES:
+            yield Route("/" if file.name == "index.html" else f"/{file.name}", _file(file))
+
+
+def _file(path: Path) -> Endpoint:
+    body, kind = path.read_bytes(), _TYPES[path.suffix]
+    return lambda request: Response(body, media_type=kind)
 
 
 def _answering(page: Endpoint) -> Endpoint:
@@ -273,13 +397,16 @@ class Http:
     """Listens from the moment it is made; answers from `start` to `stop`."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_server((host, port), backlog=64)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=64)
         self.port: int = self._socket.getsockname()[1]
         self._server: uvicorn.Server | None = None
+        self._end_streams: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
 
-    def start(self, app: Starlette) -> None:
-        """Answer in a thread of its own."""
+    def start(self, app: Starlette, end_streams: Callable[[], None]) -> None:
+        """Answer in a thread of its own. `end_streams` ends the answers that have no end."""
+        self._end_streams = end_streams
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -292,6 +419,7 @@ class Http:
     def stop(self, timeout_s: float) -> None:
         """Stop answering; requests that take longer are cut off."""
         if self._server is not None and self._thread is not None:
+            self._end_streams()
             self._server.force_exit = True
             self._server.should_exit = True
             self._thread.join(timeout_s)

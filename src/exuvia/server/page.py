@@ -1,0 +1,368 @@
+"""What the page at the status port shows, as JSON values. Reads only.
+
+    live       every second     jobs under way with their paths, schema version, owner, clients' p99
+    cluster    every 5 s        nodes, handlers of finished changes, the auto-analyze queue, change
+                                logs: members and owners are asked for some of it
+    history    when asked       finished jobs, newest first, a page at a time
+    tables     when asked       names by their beginning; of one its definition and its jobs
+
+Every answer is bounded, whatever the store holds. Names and texts go out as they are: it is the
+page that shows them as text and never as HTML. A statement that may hold a password is not shown.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import ExuviaError, Refused
+from exuvia.catalog import meta
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import STATE_TEXT, SchemaState
+from exuvia.cluster import member as members
+from exuvia.cluster.member import Member
+from exuvia.cluster.nodes import MemberRow, everybody
+from exuvia.cluster.owner import OwnerWatch, owner_of
+from exuvia.cluster.questions import Asking
+from exuvia.ddl import admin, queue
+from exuvia.ddl.actions import ACTIONS, action_of
+from exuvia.ddl.job import ACTION_TEXT, JOB_STATE_TEXT, Job, JobState
+from exuvia.ddl.multi_schema_change import sub_job
+from exuvia.events import change_log, notifier
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.throttle import Heard, Latency, reports_in
+from exuvia.stats import queue as stats_queue
+
+SHOWN_JOBS = 1000
+SHOWN_SUB_JOBS = 20
+SHOWN_TEXT = 300
+HISTORY_PAGE = 50
+SHOWN_TABLES = 50
+SHOWN_LOGS = 50
+SHOWN_ANALYSES = 50
+MOST_EVENTS = 10_000  # looked at for handlers' lag
+MOST_LOOKED_AT = 20_000  # finished jobs looked at for those of one table
+LEAST_SAMPLES = 20  # of a p99
+LIVE_S, CLUSTER_S = 1.0, 5.0
+
+_PACE = re.compile(r"(\d+) rows/s")
+_LEFT = re.compile(r"(\d+) s left")
+_P99 = re.compile(r"clients' p99 ([\d.e+-]+) ms of ([\d.e+-]+) allowed")
+_SHARE = re.compile(r"share (\d+)%")
+_SECRET = re.compile(r"identified|password|passwd|secret|://[^/\s'\"]*:[^/\s'\"]*@", re.IGNORECASE)
+Values = dict[str, Any]
+
+
+def shown_query(text: str) -> str:
+    """A statement's text as far as it may be read by whoever opens the page."""
+    if _SECRET.search(text):
+        return "(not shown: it may hold a password)"
+    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…"
+
+
+def path_of(job: Job) -> tuple[list[str], int]:
+    """The states a job walks through, and at which of them it stands (-1: at none of them)."""
+    if job.type not in ACTIONS:
+        return [], -1
+    try:
+        action = action_of(job)
+    except (msgspec.MsgspecError, LookupError, ValueError):  # arguments of a newer program
+        return [], -1
+    if job.state == JobState.ROLLINGBACK and action.undo is not None:
+        action = action.undo
+    if not action.path:
+        return [], -1
+    states = [action.path[0].source, *(step.target for step in action.path)]
+    at = states.index(job.schema_state) if job.schema_state in states else -1
+    if job.exuvia_tail:
+        at = len(states) - 1
+    names = [STATE_TEXT[each] for each in states]
+    return [*names, *(["after it"] if action.post_commit else [])], at + job.exuvia_tail
+
+
+def pace_of(note: str) -> Values:
+    """What the note of a reorg says: rows a second, seconds left, clients' p99 and what it may be
+    in ms, share of the time. What it does not say is not there."""
+    said: Values = {}
+    if found := _PACE.search(note):
+        said["rows_per_s"] = int(found[1])
+    if found := _LEFT.search(note):
+        said["left_s"] = int(found[1])
+    if found := _P99.search(note):
+        said["p99_ms"], said["allowed_ms"] = float(found[1]), float(found[2])
+    if found := _SHARE.search(note):
+        said["share"] = int(found[1]) / 100
+    return said
+
+
+def _ms(stamp: int) -> int | None:
+    return stamp >> 18 or None
+
+
+def _steps(job: Job) -> Values:
+    path, at = path_of(job)
+    return {
+        "type": ACTION_TEXT[job.type],
+        "state": "held" if job.exuvia_held else JOB_STATE_TEXT[job.state],
+        "schema_state": STATE_TEXT[job.schema_state],
+        "path": path,
+        "at": at,
+        "rows": job.row_count,
+        "note": job.exuvia_note,
+    } | pace_of(job.exuvia_note)
+
+
+def shown_job(job: Job) -> Values:
+    """A job under way."""
+    subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
+    shown = _steps(job) | {
+        "id": job.id,
+        "database": job.schema_name,
+        "table": job.table_name,
+        "wait": job.exuvia_wait,
+        "error": job.err.message if job.err else "",
+        "by": job.exuvia_by,
+        "hold": job.exuvia_hold,
+        "created_ms": _ms(job.start_ts),
+        "started_ms": _ms(job.real_start_ts),
+        "query": shown_query(job.query),
+    }
+    if subs:
+        count = min(len(subs), SHOWN_SUB_JOBS)
+        shown["subs"] = [_steps(sub_job(job, n)) for n in range(count)]
+        shown["subs_more"] = len(subs) - count
+    return shown
+
+
+def finished_job(job: Job) -> Values:
+    """A job of history. Times: ms since 1970; what is unknown is None."""
+    return {
+        "id": job.id,
+        "type": job.action_text,
+        "database": job.schema_name,
+        "table": job.table_name,
+        "state": JOB_STATE_TEXT[job.state],
+        "rows": job.row_count,
+        "by": job.exuvia_by,
+        "error": job.err.message if job.err else "",
+        "created_ms": _ms(job.start_ts),
+        "started_ms": _ms(job.real_start_ts),
+        "ended_ms": _ms(job.binlog.FinishedTS),
+        "query": shown_query(job.query),
+    }
+
+
+class PageSources(NamedTuple):
+    """What the page reads from. `window`: p99 of this front's statements of late, and of how many;
+    `definition`: SHOW CREATE TABLE of (database, table)."""
+
+    store: Store
+    member: Member
+    schemas: Schemas
+    owner: OwnerWatch | None
+    clock: Clock
+    window: Callable[[], tuple[float, int]]
+    definition: Callable[[str, str], str]
+
+
+class _Kept:
+    """One look for all who ask within `every_s`. Thread-safe."""
+
+    def __init__(self, look: Callable[[], Values], every_s: float, clock: Clock) -> None:
+        self._look = look
+        self._every_s = every_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._at = float("-inf")
+        self._found: Values = {}
+
+    def __call__(self) -> Values:
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._at >= self._every_s * 0.9:
+                self._found = self._look()
+                self._at = now
+            return self._found
+
+
+class StatusPage:
+    """Thread-safe. All of it raises Unavailable."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._from = sources
+        self._fronts = Heard()
+        self.live = _Kept(self._live, LIVE_S, sources.clock)
+        self.cluster = _Kept(self._cluster, CLUSTER_S, sources.clock)
+
+    # -- what runs ---------------------------------------------------------------------------------
+
+    def _live(self) -> Values:
+        store, _, _, watch, clock, *_ = self._from
+        now = clock.monotonic()
+        with store.read() as txn:
+            jobs = admin.unfinished(txn, watch, now)
+            owner = owner_of(txn, "ddl")
+            info = None if owner is None else members.find(txn, owner.member)
+            version = meta.version(txn)
+            reports = reports_in(txn)
+        p99_s, samples = self._p99(reports, now)
+        return {
+            "time_ms": clock.wall_ns() // 1_000_000,
+            "version": version,
+            "owner": "" if owner is None else info.address if info else owner.member,
+            "term": 0 if owner is None else owner.term,
+            "p99_ms": round(p99_s * 1e3, 3) if samples >= LEAST_SAMPLES else None,
+            "unfinished": len(jobs),
+            "jobs": [shown_job(job) for job in jobs[:SHOWN_JOBS]],
+        }
+
+    def _p99(self, reports: dict[bytes, Latency], now: float) -> tuple[float, int]:
+        """The slowest front's: of all while a reorg asks them, of this one otherwise."""
+        fresh = self._fronts.lately({key: each.number for key, each in reports.items()}, now)
+        told = [(reports[key].p99_s, reports[key].samples) for key in fresh]
+        told = [each for each in (*told, self._from.window()) if each[1] >= LEAST_SAMPLES]
+        return max(told, default=(0.0, 0))
+
+    # -- the cluster -------------------------------------------------------------------------------
+
+    def _cluster(self) -> Values:
+        store, member, *_ = self._from
+        clock = self._from.clock
+        asking = Asking(store, member, clock)
+        rows = everybody(store, member, clock, lambda: None, meta.version)
+        with store.read() as txn:
+            handlers = list(_handlers(txn))
+            logs = [self._log(txn, log) for log in islice(change_log.logs(txn), SHOWN_LOGS)]
+        return {
+            "nodes": [_node(row) for row in rows],
+            "handlers": handlers,
+            "logs": logs,
+            "analyses": self._analyses(asking),
+        }
+
+    def _analyses(self, asking: Asking) -> Values:
+        try:
+            found = stats_queue.page(stats_queue.ask(asking, patience_s=1.0))
+        except ExuviaError as error:
+            return {"error": str(error), "waiting": [], "running": [], "total": 0}
+        waiting, running = found["current_jobs"], found["exuvia_running"]
+        assert isinstance(waiting, list) and isinstance(running, list)
+        with self._from.store.read() as txn:
+            shown = [
+                [self._named(txn, job) for job in jobs[:SHOWN_ANALYSES]]
+                for jobs in (running, waiting)
+            ]
+        return {"running": shown[0], "waiting": shown[1], "total": found["exuvia_total"]}
+
+    def _named(self, txn: Transaction, job: Values) -> Values:
+        table = self._from.schemas.table_by_id(txn, job["table_id"])
+        name = "" if table is None else f"{table.database.db_name.O}.{table.info.name.O}"
+        return job | {"name": name}
+
+    def _log(self, txn: Transaction, log: change_log.Log) -> Values:
+        store = self._from.store
+
+        def suits(moment: change_log.Moment) -> bool:
+            view = store.view_at(moment.position)
+            return view is not None and log.has(view)
+
+        oldest = change_log.first_moment(txn, suits)
+        newest = change_log.newest_moment(txn)
+        size = change_log.size_of(store, txn, list(map(keys.span_of, log.prefixes)))
+        home = meta.get_database(txn, log.table.exuvia_db)
+        return {
+            "database": home.db_name.O if home else "",
+            "table": log.table.name.O,
+            "oldest_ms": oldest.wall_us // 1000 if oldest else None,
+            "newest_ms": newest.wall_us // 1000 if newest else None,
+            "records": size.records,
+            "bytes": size.bytes,
+        }
+
+    # -- what is asked for -------------------------------------------------------------------------
+
+    def history(self, below: int | None) -> Values:
+        """The newest finished jobs with ids below that one; `more` is the next page's."""
+        with self._from.store.read() as txn:
+            found = list(queue.newest(txn, HISTORY_PAGE + 1, below))
+        jobs = found[:HISTORY_PAGE]
+        more = jobs[-1].id if len(found) > HISTORY_PAGE else None
+        return {"jobs": [finished_job(job) for job in jobs], "more": more}
+
+    def tables(self, wanted: str) -> Values:
+        """Tables whose name begins so, in all databases or in the one before a dot."""
+        home, dot, beginning = wanted.rpartition(".")
+        found: list[list[str]] = []
+        with self._from.store.read() as txn:
+            for each in self._from.schemas.databases(txn):
+                if dot and each.db_name.L != home.lower():
+                    continue
+                names = meta.table_names(txn, each.id, beginning)
+                left = SHOWN_TABLES + 1 - len(found)
+                found += ([each.db_name.O, name] for name, _ in islice(names, left))
+        return {"tables": found[:SHOWN_TABLES], "more": len(found) > SHOWN_TABLES}
+
+    def table(self, database: str, name: str) -> Values:
+        """One table: what makes it, and the jobs about it. Refused 1049, 1146."""
+        with self._from.store.read() as txn:
+            table = self._from.schemas.table(txn, database, name)
+            jobs = list(islice(queue.about(txn, table.info.id, MOST_LOOKED_AT), HISTORY_PAGE))
+        return {
+            "id": table.info.id,
+            "database": table.database.db_name.O,
+            "table": table.info.name.O,
+            "create": self._definition(database, name),
+            "change_log": table.info.exuvia_change_log == SchemaState.PUBLIC,
+            "jobs": [finished_job(job) for job in jobs],
+        }
+
+    def _definition(self, database: str, name: str) -> str:
+        try:
+            return self._from.definition(database, name)
+        except Refused as error:
+            return f"({error})"
+
+
+def _node(row: MemberRow) -> Values:
+    info, state = row.info, row.state
+    return {
+        "address": info.address,
+        "kind": info.kind,
+        "id": info.id,
+        "host": info.host,
+        "pid": info.pid,
+        "release": info.release,
+        "started_ms": info.started // 1_000_000,
+        "version": None if state is None else state.version,
+        "behind": row.behind,
+        "lease_s": info.lease_s,
+        "lease_left_s": None if state is None else round(state.lease_left_s, 1),
+        "roles": row.roles,
+        "doing": row.doing,
+        "answers": state is not None,
+        "awaited": row.awaited[:SHOWN_SUB_JOBS],
+    }
+
+
+def _handlers(txn: Transaction) -> Iterator[Values]:
+    """Who is told of finished changes: how far behind each is, and what it refuses."""
+    refused = notifier.troubles(txn)
+    flags = [event.flag for event in islice(notifier.pending(txn), MOST_EVENTS)]
+    for number, name in sorted(notifier.NAMES.items()):
+        trouble = refused.get(number)
+        yield {
+            "name": name,
+            "lag": sum(not flag & 1 << number for flag in flags),
+            "event": "" if trouble is None else trouble.event,
+            "attempts": 0 if trouble is None else trouble.attempts,
+            "error": "" if trouble is None else trouble.error,
+            "skipped": [
+                f"{each.trouble.event} by {each.by}" for each in notifier.skipped(txn, number)[-5:]
+            ],
+        }

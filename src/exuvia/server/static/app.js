@@ -1,0 +1,405 @@
+// The page: draws what the node says. Every text is set as text, so a name that holds HTML is a name.
+
+import { Chart, short, stateName } from "/chart.js";
+import { follow, get } from "/feed.js";
+
+const PAGE = 100;
+const by = (id) => document.getElementById(id);
+const count = new Intl.NumberFormat("en");
+const day = new Intl.DateTimeFormat("en-CA", {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+  second: "2-digit", hourCycle: "h23",
+});
+
+// -- building -------------------------------------------------------------------------------------
+
+/** An element with a class and children: elements, texts, or nothing. */
+function make(name, kind, ...children) {
+  const element = document.createElement(name);
+  if (kind) element.className = kind;
+  element.append(...children.filter((each) => each !== null && each !== undefined && each !== ""));
+  return element;
+}
+
+/** A row of cells, named for phones by the columns of the table it goes into. */
+function row(body, cells, kind = "") {
+  const labels = [...body.closest("table").querySelectorAll("thead th")];
+  const made = make("tr", kind);
+  cells.forEach((content, n) => {
+    const parts = Array.isArray(content) ? content : [content];
+    const shown = parts.filter((each) => each !== null && each !== undefined && each !== "");
+    const cell = make("td", shown.length ? "" : "empty", make("div", "", ...shown));
+    cell.dataset.label = labels[n]?.textContent ?? "";
+    made.append(cell);
+  });
+  return made;
+}
+
+const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const number = (value) => make("span", "number", count.format(value));
+const when = (ms) => (ms ? day.format(ms).replace(",", "") : "");
+const soft = (text) => (text ? make("div", "soft", text) : null);
+
+function duration(ms) {
+  if (ms === null || ms === undefined || Number.isNaN(ms)) return "";
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+const between = (from, to) => (from && to ? duration(to - from) : "");
+const named = (job) => [job.database, job.table].filter(Boolean).join(".");
+
+// -- jobs -----------------------------------------------------------------------------------------
+
+function path(steps) {
+  const list = make("ol", "path");
+  steps.path.forEach((state, n) => {
+    const item = make("li", n < steps.at ? "done" : n === steps.at ? "here" : "");
+    item.classList.add(stateName(state));
+    if (n === steps.at) item.setAttribute("aria-current", "step");
+    item.append(make("span", "", state));
+    list.append(item);
+  });
+  return list;
+}
+
+const KINDS = {
+  running: "good", held: "warn", paused: "warn", pausing: "warn", cancelling: "bad",
+  rollingback: "bad",
+};
+
+function progress(steps) {
+  const parts = [];
+  const left = steps.left_s, speed = steps.rows_per_s;
+  if (left !== undefined && speed) {
+    const share = steps.rows / Math.max(1, steps.rows + left * speed);
+    const fill = make("i");
+    fill.style.width = `${(share * 100).toFixed(1)}%`;
+    parts.push(make("div", "number", `${Math.floor(share * 100)} %`), make("div", "bar", fill));
+  }
+  if (steps.rows) parts.push(make("div", "number", `${count.format(steps.rows)} rows`));
+  const pace = [speed && `${count.format(speed)} rows/s`, left !== undefined && `${duration(left * 1000).replace(".0", "")} left`];
+  parts.push(soft(pace.filter(Boolean).join(", ")));
+  return parts;
+}
+
+/** What of a note is not drawn elsewhere. */
+function rest(note) {
+  return note.split(", ").filter((each) => !/^\d+ (rows\/s|s left)$/.test(each)).join(", ");
+}
+
+function jobRows(body, job) {
+  const state = make("span", `tag ${KINDS[job.state] ?? ""}`, job.state);
+  const asked = [job.by, soft(when(job.created_ms))];
+  if (job.started_ms && job.started_ms > job.created_ms) {
+    asked.push(soft(`waited ${between(job.created_ms, job.started_ms)}`));
+  }
+  const query = make("code", "clip", job.query);
+  query.title = job.query;
+  const why = [
+    job.wait && make("div", "warn", job.wait),
+    job.subs ? "" : rest(job.note),
+    job.hold && job.state !== "held" && soft(`is to be held before: ${job.hold}`),
+    job.error && make("div", "bad", job.error),
+  ];
+  const rows = [
+    row(body, [
+      [make("div", "number", `${job.id}`), soft(job.type)],
+      [named(job), query],
+      [state, job.path.length ? path(job) : null],
+      job.subs ? "" : progress(job),
+      why.filter(Boolean),
+      asked,
+    ]),
+  ];
+  for (const sub of job.subs ?? []) {
+    const tag = make("span", `tag ${KINDS[sub.state] ?? ""}`, sub.state);
+    rows.push(row(body, ["", sub.type, [tag, path(sub)], progress(sub), rest(sub.note), ""], "sub"));
+  }
+  if (job.subs_more) rows.push(row(body, ["", `and ${job.subs_more} more`, "", "", "", ""], "sub"));
+  return rows;
+}
+
+/** Rows of jobs: of those that match, the first few; a row is made anew when its job changed. */
+class Jobs {
+  constructor() {
+    this.body = by("jobs-rows");
+    this.made = new Map(); // id -> rows
+    this.jobs = new Map();
+    this.unfinished = 0;
+    this.shown = PAGE;
+    by("jobs-filter").addEventListener("input", () => { this.shown = PAGE; this.draw(); });
+    by("jobs-more").addEventListener("click", () => { this.shown += PAGE; this.draw(); });
+  }
+
+  told(state) {
+    this.jobs = state.jobs;
+    this.unfinished = state.unfinished;
+    if (state.changed === null) this.made.clear();
+    else for (const id of state.changed) this.made.delete(id);
+    this.draw();
+  }
+
+  draw() {
+    const words = by("jobs-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = [...this.jobs.values()].filter((job) => matches(job, words)).sort(order);
+    const rows = [];
+    for (const job of found.slice(0, this.shown)) {
+      if (!this.made.has(job.id)) this.made.set(job.id, jobRows(this.body, job));
+      rows.push(...this.made.get(job.id));
+    }
+    settle(this.body, rows);
+    const all = this.unfinished;
+    by("jobs-count").textContent = words.length
+      ? `${count.format(found.length)} of ${count.format(all)}`
+      : all > this.jobs.size ? `the first ${count.format(this.jobs.size)} of ${count.format(all)}`
+      : all ? count.format(all) : "";
+    by("jobs-none").hidden = found.length > 0;
+    by("jobs-none").textContent = all ? "None of them matches." : "No schema change is under way.";
+    const left = found.length - this.shown;
+    by("jobs-more").hidden = left <= 0;
+    by("jobs-more").textContent = `Show more (${count.format(Math.max(0, left))})`;
+  }
+}
+
+function matches(job, words) {
+  if (!words.length) return true;
+  const text = `${job.id} ${named(job)} ${job.type} ${job.state} ${job.schema_state} ${job.by} ${job.wait}`;
+  return words.every((word) => text.toLowerCase().includes(word));
+}
+
+/** Those that have begun first, then by their number: the order in which they are taken up. */
+function order(one, other) {
+  return Number(!one.started_ms) - Number(!other.started_ms) || one.id - other.id;
+}
+
+/** The body has these rows, in this order; those that stay are not touched, nor is their focus. */
+function settle(body, rows) {
+  const wanted = new Set(rows);
+  for (const each of [...body.children]) if (!wanted.has(each)) each.remove();
+  let next = body.firstElementChild;
+  for (const each of rows) {
+    if (each === next) next = next.nextElementSibling;
+    else body.insertBefore(each, next);
+  }
+}
+
+// -- cluster, events, statistics ------------------------------------------------------------------
+
+function fill(id, rows) {
+  by(id).replaceChildren(...rows);
+}
+
+function showCluster(values) {
+  const nodes = by("nodes-rows");
+  fill("nodes-rows", values.nodes.map((node) => {
+    const behind = node.behind === null ? "not known"
+      : node.behind ? make("span", "warn", `${node.behind} behind`) : soft("up to date");
+    const lease = node.lease_left_s === null ? "not known"
+      : make("span", node.lease_left_s < node.lease_s / 3 ? "warn number" : "number",
+        `${node.lease_left_s.toFixed(1)} of ${node.lease_s} s`);
+    return row(nodes, [
+      [node.address || node.id, soft(`${node.host}, process ${node.pid}`)],
+      [node.kind, soft(`since ${when(node.started_ms)}`)],
+      node.release || "before 0.3",
+      [node.version === null ? "" : number(node.version), behind],
+      lease,
+      node.roles.map((role) => make("span", "tag good", role)),
+      node.answers ? make("span", node.doing === "serves" ? "" : "warn", node.doing)
+        : make("span", "bad", node.doing || "has not answered"),
+      node.awaited.map((each) => make("div", "warn", each)),
+    ]);
+  }));
+  const fronts = values.nodes.filter((each) => each.kind === "front").length;
+  facts.nodes = `${plural(fronts, "front")}, ${plural(values.nodes.length - fronts, "back")}`;
+  facts.behind = values.nodes.filter((each) => each.behind || !each.answers).length;
+
+  const handlers = by("handlers-rows");
+  fill("handlers-rows", values.handlers.map((each) => row(handlers, [
+    each.name, number(each.lag), each.event && `job ${each.event}`,
+    each.attempts ? number(each.attempts) : "", each.error && make("span", "bad", each.error),
+    each.skipped.join(", "),
+  ])));
+
+  const logs = by("logs-rows");
+  by("logs-none").hidden = values.logs.length > 0;
+  logs.closest("table").hidden = !values.logs.length;
+  fill("logs-rows", values.logs.map((each) => row(logs, [
+    `${each.database}.${each.table}`, when(each.oldest_ms), ["about ", number(each.records)],
+    `about ${short(each.bytes)}B`,
+  ])));
+
+  const { running, waiting, total, error } = values.analyses;
+  const body = by("analyze-rows");
+  const analysis = (job, runs) => row(body, [
+    job.name || `table ${job.table_id}`,
+    [runs ? make("span", "tag good", "running") : null, " ", job.type],
+    job.weight === undefined ? "" : make("span", "number", job.weight.toFixed(3)),
+    job.indicators.change_percentage, job.indicators.table_size,
+    job.indicators.last_analysis_duration, job.has_newly_added_index ? "yes" : "",
+  ]);
+  fill("analyze-rows", [...running.map((job) => analysis(job, true)), ...waiting.map((job) => analysis(job, false))]);
+  body.closest("table").hidden = !(running.length + waiting.length);
+  by("analyze-said").textContent = error ? `Not known: ${error}`
+    : total ? `${count.format(total)} wait; the heaviest first.` : "No table's statistics are due.";
+}
+
+// -- history and tables ---------------------------------------------------------------------------
+
+function finishedRow(body, job, table) {
+  const done = job.state === "synced";
+  const query = make("code", "clip", job.query);
+  query.title = job.query;
+  return row(body, [
+    make("span", "number", `${job.id}`),
+    ...(table ? [named(job)] : []),
+    job.type,
+    [done ? null : make("span", "tag bad", job.state), make("span", "number", when(job.ended_ms)),
+      job.error && make("div", "bad", job.error)],
+    make("span", "number", when(job.created_ms)),
+    make("span", "number", between(job.created_ms, job.started_ms ?? job.ended_ms)),
+    make("span", "number", between(job.started_ms, job.ended_ms)),
+    job.rows ? number(job.rows) : "",
+    job.by,
+    query,
+  ]);
+}
+
+class History {
+  constructor() {
+    this.below = null;
+    by("history-more").addEventListener("click", () => this.look(this.below));
+    by("history-again").addEventListener("click", () => this.look(null));
+  }
+
+  async look(below) {
+    try {
+      const found = await get(`/page/history${below === null ? "" : `?below=${below}`}`);
+      const body = by("history-rows");
+      const rows = found.jobs.map((job) => finishedRow(body, job, true));
+      if (below === null) body.replaceChildren(...rows);
+      else body.append(...rows);
+      this.below = found.more;
+      by("history-more").hidden = found.more === null;
+      by("history-none").hidden = body.children.length > 0;
+    } catch (error) {
+      trouble(error.message);
+    }
+  }
+}
+
+class Tables {
+  constructor() {
+    let timer = 0;
+    this.asked = 0;
+    by("table-name").addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => this.find(), 200);
+    });
+  }
+
+  async find() {
+    const name = by("table-name").value.trim();
+    const asked = ++this.asked;
+    const found = name ? await get(`/page/tables?name=${encodeURIComponent(name)}`) : { tables: [] };
+    if (asked !== this.asked) return;
+    const items = found.tables.map(([database, table]) => {
+      const button = make("button", "", `${database}.${table}`);
+      button.type = "button";
+      button.addEventListener("click", () => this.show(database, table));
+      return make("li", "", button);
+    });
+    if (found.more) items.push(make("li", "soft", "and more"));
+    if (name && !items.length) items.push(make("li", "soft", "No table's name begins so."));
+    by("table-found").replaceChildren(...items);
+  }
+
+  async show(database, table) {
+    by("table-shown").hidden = false;
+    by("table-jobs").replaceChildren();
+    by("table-heading").textContent = `${database}.${table}`;
+    try {
+      const where = new URLSearchParams({ database, table });
+      const found = await get(`/page/table?${where}`);
+      by("table-create").textContent = found.create;
+      const body = by("table-jobs");
+      body.replaceChildren(...found.jobs.map((job) => finishedRow(body, job, false)));
+    } catch (error) {
+      by("table-create").textContent = error.message;
+    }
+    by("table-heading").focus();
+  }
+}
+
+// -- all together ---------------------------------------------------------------------------------
+
+const facts = { nodes: "", behind: 0 };
+const shownFacts = new Map();
+
+function fact(name, text, kind = "") {
+  let known = shownFacts.get(name);
+  if (!known) {
+    known = make("dd");
+    by("facts").append(make("div", "", make("dt", "", name), known));
+    shownFacts.set(name, known);
+  }
+  known.className = kind;
+  if (known.textContent !== text) known.textContent = text;
+}
+
+function trouble(text) {
+  by("trouble").hidden = !text;
+  if (by("trouble").textContent !== text) by("trouble").textContent = text;
+}
+
+function steps(job) {
+  const subs = job.subs ?? [];
+  return subs.find((sub) => sub.rows_per_s) ?? subs.find((sub) => sub.state === "running") ?? job;
+}
+
+const chart = new Chart(by("chart"), by("chart-said"));
+const jobs = new Jobs();
+const history = new History();
+new Tables();
+let begun = new Set();
+
+function showLive(state) {
+  const active = [];
+  let rate = 0, allowed = null, p99 = state.p99_ms;
+  for (const job of state.jobs.values()) {
+    if (!job.started_ms) continue;
+    const now = steps(job);
+    active.push({ id: job.id, label: job.type, state: now.schema_state });
+    rate += now.rows_per_s ?? 0;
+    if (now.allowed_ms !== undefined) allowed = Math.max(allowed ?? 0, now.allowed_ms);
+  }
+  chart.add({ t: state.time_ms, p99, allowed, rate, lanes: active.slice(0, 4) });
+  jobs.told(state);
+  fact("Schema version", count.format(state.version));
+  fact("Owner of changes", state.owner || "nobody", state.owner ? "text" : "text bad");
+  fact("Jobs under way", count.format(state.unfinished));
+  fact("Clients' p99", p99 === null ? "–" : `${short(p99)} ms`);
+  fact("Rows a second", rate < 1e4 ? count.format(rate) : short(rate));
+  fact("Nodes", facts.nodes || "…", "text");
+  fact("Behind or silent", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
+  document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";
+  const ids = new Set(state.jobs.keys());
+  if ([...begun].some((id) => !ids.has(id))) history.look(null);
+  begun = ids;
+}
+
+follow({
+  live: showLive,
+  cluster: showCluster,
+  link: (kind, text) => {
+    const link = by("link");
+    link.className = `link ${kind}`;
+    if (link.textContent !== text) link.textContent = text;
+  },
+  trouble,
+});
+history.look(null);

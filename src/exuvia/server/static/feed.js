@@ -1,0 +1,81 @@
+// What the node says: server-sent events, or asked for every other second where they do not come.
+
+const PATIENCE_MS = 6000;
+
+/** Calls `told.live(state)`, `told.cluster(values)`, `told.link(kind, text)`, `told.trouble(text)`.
+ *  `state.jobs` is a Map by id; `state.changed` the ids that are new or other than before, or null
+ *  for all of them. */
+export function follow(told) {
+  let jobs = new Map();
+  let heard = 0;
+  let polling = 0;
+  let source = null;
+
+  const live = (values, whole) => {
+    heard = performance.now();
+    if (whole) jobs = new Map();
+    for (const job of values.jobs) jobs.set(job.id, job);
+    for (const id of values.gone ?? []) jobs.delete(id);
+    const changed = whole ? null : [...values.jobs.map((job) => job.id), ...(values.gone ?? [])];
+    told.trouble("");
+    told.live({ ...values, jobs, changed });
+  };
+
+  const listen = () => {
+    source = new EventSource("/events");
+    const on = (name, then) =>
+      source.addEventListener(name, (event) => then(JSON.parse(event.data)));
+    on("all", (values) => { stopPolling(); told.link("live", "live"); live(values, true); });
+    on("change", (values) => { told.link("live", "live"); live(values, false); });
+    on("cluster", told.cluster);
+    on("trouble", (values) => { heard = performance.now(); told.trouble(values.error); });
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) {
+        poll();
+        setTimeout(listen, 10_000);
+      } else {
+        told.link("off", "the node does not answer, trying again");
+      }
+    };
+  };
+
+  const ask = async (what) => {
+    const answer = await fetch(`/page/${what}`);
+    const values = await answer.json();
+    if (!answer.ok) throw new Error(values.error);
+    return values;
+  };
+
+  const poll = () => {
+    if (polling) return;
+    let round = 0;
+    const look = async () => {
+      try {
+        live(await ask("live"), true);
+        told.link("live", "asked every other second");
+        if (round++ % 3 === 0) told.cluster(await ask("cluster"));
+      } catch (error) {
+        told.trouble(String(error.message ?? error));
+      }
+    };
+    polling = setInterval(look, 2000);
+    look();
+  };
+  const stopPolling = () => { clearInterval(polling); polling = 0; };
+
+  setInterval(() => {
+    const silent = performance.now() - heard;
+    if (heard && silent > PATIENCE_MS) {
+      told.link("off", `no news for ${Math.round(silent / 1000)} s`);
+    }
+  }, 1000);
+  listen();
+}
+
+/** JSON of a page of the node's. Throws what it says. */
+export async function get(path) {
+  const answer = await fetch(path);
+  const values = await answer.json();
+  if (!answer.ok) throw new Error(values.error ?? answer.statusText);
+  return values;
+}

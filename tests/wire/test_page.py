@@ -1,0 +1,374 @@
+"""The page at the status port: who is answered, what is told, and what it costs."""
+
+import asyncio
+import http.client
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl.job import ActionCode, Job, JobState
+from exuvia.server.http import is_loopback
+from exuvia.server.page import pace_of, path_of, shown_query
+from exuvia.server.watchers import MOST, Watchers, difference
+from support.node_processes import ANSWER_S, READY_S, NodeProcess, end_all, until
+
+FILES = {
+    "/": "text/html",
+    "/app.css": "text/css",
+    "/app.js": "text/javascript",
+    "/chart.js": "text/javascript",
+    "/feed.js": "text/javascript",
+    "/icon.svg": "image/svg+xml",
+}
+EVIL = "<img src=x onerror=alert(1)>"
+SOON_S = 2.0
+LATE_S = 20.0  # on a machine that is busy with something else
+
+
+def request(
+    node: NodeProcess, path: str, method: str = "GET", **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    with closing(http.client.HTTPConnection("127.0.0.1", node.status_port, timeout=60)) as way:
+        way.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        answer = way.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+
+
+class Stream:
+    """One watcher."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._way = http.client.HTTPConnection("127.0.0.1", node.status_port, timeout=ANSWER_S)
+        self._way.request("GET", "/events")
+        self.answer = self._way.getresponse()
+
+    def next(self, *wanted: str) -> tuple[str, dict[str, Any]]:
+        """(name, values) of the next event of those names."""
+        while True:
+            name = self.answer.readline().decode().strip()
+            if name.startswith("event: "):
+                values = json.loads(self.answer.readline().decode().removeprefix("data: "))
+                if not wanted or name.removeprefix("event: ") in wanted:
+                    return name.removeprefix("event: "), values
+
+    def close(self) -> None:
+        self.answer.close()
+        self._way.close()
+
+
+@contextmanager
+def held_jobs(node: NodeProcess, *statements: str) -> Iterator[None]:
+    """Each of them asked for and held, until the end."""
+    with node.connect(autocommit=True) as client, client.cursor() as cursor:
+        cursor.execute("SET exuvia_ddl_async = ON, exuvia_ddl_hold = 'start'")
+        for each in statements:
+            cursor.execute(each)
+    try:
+        yield
+    finally:
+        with node.connect(autocommit=True) as client, client.cursor() as cursor:
+            cursor.execute("SELECT JOB_ID FROM information_schema.ddl_jobs WHERE STATE = 'held'")
+            jobs = [str(row[0]) for row in cursor.fetchall()]
+            if jobs:
+                cursor.execute(f"ADMIN CANCEL DDL JOBS {', '.join(jobs)}")
+        until(lambda: node.status()["jobs_unfinished"] == 0)
+
+
+# -- who is answered, and with what ----------------------------------------------------------------
+
+
+def test_the_page_is_its_own_files_and_nothing_else(node: NodeProcess) -> None:
+    for path, kind in FILES.items():
+        status, headers, text = request(node, path)
+        assert (status, headers.get_content_type()) == (200, kind), path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        policy = headers["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "script-src 'self'", "style-src 'self'"} <= set(policy)
+        assert {"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} <= set(policy)
+        assert not any("unsafe" in each or "http" in each for each in policy)
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
+        named = re.findall(r"""(?:src|href|from|import)[=( ]+["']([^"'#]+)["']""", text)
+        assert all(each in FILES for each in named), (path, named)
+    _, _, page = request(node, "/")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*src=)", page)
+    assert page.count("<table") == page.count("<caption") == page.count("<thead")
+
+
+def test_nothing_but_get_and_head(node: NodeProcess) -> None:
+    for path in ("/", "/events", "/page/live", "/status"):
+        assert request(node, path, "HEAD")[0] == 200
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert request(node, path, method)[0] == 405, (path, method)
+
+
+def test_who_calls_loopback_by_another_name_is_not_answered(node: NodeProcess) -> None:
+    port = node.status_port
+    for host in (f"127.0.0.1:{port}", "localhost", f"LOCALHOST:{port}", "[::1]", f"[::1]:{port}"):
+        assert request(node, "/status", Host=host)[0] == 200, host
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", ""):
+        for path in ("/", "/status", "/events", "/page/live"):
+            assert request(node, path, Host=host)[0] == 403, (host, path)
+
+
+def test_a_page_of_another_site_may_lead_here_and_not_ask(node: NodeProcess) -> None:
+    def ask(mode: str) -> int:
+        headers = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": mode}
+        return request(node, "/", **headers)[0]
+
+    assert (ask("navigate"), ask("no-cors"), ask("cors")) == (200, 403, 403)
+
+
+def started(folder: Path, *options: str) -> tuple[NodeProcess, str, int, str, int]:
+    """(node, MySQL's host and port, the status port's), as its first line has them."""
+    node = NodeProcess(f"lmdb://{folder / 'store'}", folder / "log", options=options)
+    assert node.process.stdout is not None
+    line = node.process.stdout.readline().decode()
+    found = re.search(r"mysql ([\d.]+):(\d+), status http://([\d.]+):(\d+),", line)
+    assert found, (line, node.log.read_text()[-2000:])
+    node.status_port = int(found[4])
+    return node, found[1], int(found[2]), found[3], int(found[4])
+
+
+def test_the_status_port_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    nodes = []
+    try:
+        one = started(tmp_path / "a", "--host", "0.0.0.0")
+        nodes.append(one[0])
+        other = started(tmp_path / "b", "--status-host", "0.0.0.0")
+        nodes.append(other[0])
+        assert (one[1], one[3]) == ("0.0.0.0", "127.0.0.1")
+        with socket.create_connection(("127.0.0.2", one[2]), READY_S):
+            pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", one[4]), READY_S)
+        assert (other[1], other[3]) == ("127.0.0.1", "0.0.0.0")
+        with socket.create_connection(("127.0.0.2", other[4]), READY_S):
+            pass
+        assert request(other[0], "/readyz", Host="balancer.example")[0] == 200
+        with closing(Stream(other[0])) as stream:  # who watches holds no node up
+            stream.next("all")
+            other[0].stop()
+        assert "Traceback" not in other[0].log.read_text()
+    finally:
+        end_all(nodes)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost")),
+        *((host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "db1")),
+    ],
+)
+def test_what_is_loopback(host: str, is_one: bool) -> None:
+    assert is_loopback(host) == is_one
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def test_a_watcher_sees_a_job_come_and_go(node: NodeProcess) -> None:
+    with closing(Stream(node)) as stream:
+        assert stream.answer.headers.get_content_type() == "text/event-stream"
+        name, first = stream.next("all", "change")
+        assert name == "all" and first["version"] > 0
+        with held_jobs(node, "CREATE TABLE test.seen (a INT)"):
+            began = time.monotonic()
+            jobs: list[dict[str, Any]] = []
+            while not any(job["state"] == "held" for job in jobs):
+                jobs = stream.next("change")[1]["jobs"]
+                assert time.monotonic() - began < LATE_S
+            [job] = jobs
+            assert (job["database"], job["table"]) == ("test", "seen")
+            assert (job["path"], job["at"]) == (["none", "public"], 0)
+            assert "ADMIN COMPLETE DDL JOBS" in job["wait"]
+            assert job["by"].startswith("root@")
+            told_s = time.monotonic() - began
+        gone: list[int] = []
+        while job["id"] not in gone:
+            gone = stream.next("change")[1]["gone"]
+        assert time.monotonic() - began < LATE_S
+        cluster = stream.next("cluster")[1]
+    assert told_s < SOON_S
+    assert {each["kind"] for each in cluster["nodes"]} == {"front", "back"}
+    assert sorted(role for each in cluster["nodes"] for role in each["roles"]) == [
+        "ddl", "gc", "stats",
+    ]  # fmt: skip
+    assert [each["name"] for each in cluster["handlers"]] == [
+        "stats meta", "priority queue", "feed",
+    ]  # fmt: skip
+
+
+def test_a_name_that_holds_html_is_a_name(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as client:
+        client.query(f"CREATE TABLE test.`{EVIL}` (`<b>` INT)")
+    for path in (
+        "history",
+        "tables?name=%3Cimg",
+        "table?database=test&table=%3Cimg%20src%3Dx%20on",
+    ):
+        whole = path.replace("x%20on", "x%20onerror%3Dalert(1)%3E")
+        status, headers, text = request(node, f"/page/{whole}")
+        assert (status, headers.get_content_type()) == (200, "application/json"), text
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert EVIL in text
+    table = json.loads(text)
+    assert table["create"].startswith(f"CREATE TABLE `{EVIL}` (\n  `<b>` int")
+    assert [job["type"] for job in table["jobs"]] == ["create table"]
+    assert request(node, "/page/table?database=test&table=missing")[0] == 404
+    assert request(node, "/page/table")[0] == 404
+
+
+def test_history_is_read_a_page_at_a_time(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as client:
+        for n in range(60):
+            client.query(f"CREATE TABLE test.paged{n} (a INT)")
+    first = json.loads(request(node, "/page/history")[2])
+    second = json.loads(request(node, f"/page/history?below={first['more']}")[2])
+    ids = [job["id"] for job in (*first["jobs"], *second["jobs"])]
+    assert len(first["jobs"]) == 50 and len(ids) > 60
+    assert ids == sorted(set(ids), reverse=True)
+    newest = first["jobs"][0]
+    assert newest["table"] == "paged59" and newest["state"] == "synced"
+    assert newest["created_ms"] <= newest["started_ms"] <= newest["ended_ms"]
+    found = json.loads(request(node, "/page/tables?name=test.paged5")[2])
+    assert found["tables"] == [["test", f"paged5{n}"] for n in ("", *range(10))]
+    assert not found["more"]
+    assert json.loads(request(node, "/page/tables?name=paged")[2])["more"]
+
+
+def test_what_a_statement_hides() -> None:
+    assert shown_query("ALTER TABLE t ADD INDEX (a)") == "ALTER TABLE t ADD INDEX (a)"
+    assert len(shown_query("x" * 10_000)) < 400
+    for text in (
+        "CREATE USER a IDENTIFIED BY 'word'",
+        "CREATE TABLE t (a INT) COMMENT 'postgresql://me:word@db1/app'",
+        "ALTER TABLE t MODIFY a INT DEFAULT PASSWORD('word')",
+    ):
+        assert "word'" not in shown_query(text) and "me:word" not in shown_query(text)
+
+
+def test_every_kind_of_job_has_a_path_or_none() -> None:
+    for code in (*ACTIONS, ActionCode.MULTI_SCHEMA_CHANGE):
+        names, at = path_of(Job(type=code))
+        assert -1 <= at < max(1, len(names))
+    walked = Job(type=ActionCode.ADD_INDEX, schema_state=3)
+    forth, at = path_of(walked)
+    assert forth == ["none", "delete only", "write only", "write reorganization", "public"]
+    assert forth[at] == "write reorganization"
+    back, _ = path_of(Job(type=ActionCode.ADD_INDEX, state=JobState.ROLLINGBACK, schema_state=1))
+    assert (back[0], back[-1]) == ("public", "none")
+
+
+def test_what_a_note_says_of_the_pace() -> None:
+    note = "fill, 545 rows/s, 68 s left, clients' p99 4.1 ms of 6.2 allowed, share 45%; spans: 0"
+    assert pace_of(note) == {
+        "rows_per_s": 545, "left_s": 68, "p99_ms": 4.1, "allowed_ms": 6.2, "share": 0.45,
+    }  # fmt: skip
+    assert pace_of("waiting: room on the disk") == {}
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+def test_a_thousand_jobs_are_told_in_little(node: NodeProcess) -> None:
+    statements = [f"CREATE TABLE test.many{n} (a INT, b VARCHAR(20))" for n in range(1000)]
+    with held_jobs(node, *statements), closing(Stream(node)) as stream:
+        until(lambda: stream.next("all", "change")[1]["unfinished"] == 1000)
+        began = time.monotonic()
+        status, _, text = request(node, "/page/live")
+        assert status == 200 and time.monotonic() - began < 5
+        assert len(json.loads(text)["jobs"]) == 1000
+        assert len(text) < 1_000_000
+        quiet = until(lambda: (said := stream.next("change")[1])["jobs"] == [] and said)
+        assert quiet["unfinished"] == 1000 and quiet["gone"] == []
+
+
+def test_only_so_many_watch_and_others_may_when_they_leave(node: NodeProcess) -> None:
+    streams = []
+    try:
+        until(lambda: opened(streams, node) == MOST)
+        status, headers, _ = request(node, "/events")
+        assert status == 503 and headers["Retry-After"]
+        assert request(node, "/page/live")[0] == 200
+        streams.pop().close()
+        until(lambda: opened(streams, node) == MOST)
+        assert all(each.next("all", "change") for each in streams)
+    finally:
+        for each in streams:
+            each.close()
+
+
+def opened(streams: list[Stream], node: NodeProcess) -> int:
+    """How many watch; one more of them, if it may."""
+    if len(streams) < MOST:
+        found = Stream(node)
+        if found.answer.status == 200:
+            streams.append(found)
+        else:
+            found.close()
+    return len(streams)
+
+
+def test_one_look_serves_all_and_nobody_is_looked_for() -> None:
+    class Counted:
+        looks = 0
+
+        def live(self) -> dict[str, Any]:
+            self.looks += 1
+            return {"n": self.looks, "jobs": [{"id": 1, "rows": self.looks}, {"id": 2}]}
+
+        def cluster(self) -> dict[str, Any]:
+            return {}
+
+    async def watch() -> None:
+        watchers = Watchers(page)
+        leave = asyncio.Event()
+        heard: list[bytes] = []
+
+        async def receive() -> dict[str, Any]:
+            await leave.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            heard.append(message.get("body", b""))
+
+        async def changes(most: int) -> int:
+            while (found := sum(b"event: change" in each for each in heard)) < most:
+                await asyncio.wait([asyncio.create_task(receive())], timeout=0.05)
+            return found
+
+        scope = {"type": "http", "method": "GET", "headers": []}
+        answers = [watchers.answer(head=False) for _ in range(20)]
+        assert page.looks == 0
+        each_of_them = asyncio.gather(*(each(scope, receive, send) for each in answers))
+        assert await changes(20) == 20 and page.looks == 2
+        told = next(each for each in heard if b"event: change" in each)
+        values = json.loads(told.split(b"data: ")[1])
+        assert (values["n"], [job["id"] for job in values["jobs"]]) == (2, [1])
+        leave.set()
+        await each_of_them
+        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=1.5)
+        assert page.looks == 2
+
+    page: Any = Counted()
+    asyncio.run(watch())
+
+
+def test_a_difference_is_what_changed_and_what_went() -> None:
+    before = {"n": 1, "jobs": [{"id": 1, "rows": 5}, {"id": 2}, {"id": 3}]}
+    now = {"n": 2, "jobs": [{"id": 1, "rows": 6}, {"id": 3}, {"id": 4}]}
+    assert difference(before, now) == {
+        "n": 2, "jobs": [{"id": 1, "rows": 6}, {"id": 4}], "gone": [2],
+    }  # fmt: skip

@@ -1,0 +1,187 @@
+"""The page as a browser draws it: in two palettes, from a phone to a wall, by keyboard."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from support.browser import open_browser
+from support.node_processes import NodeProcess, until
+
+pytestmark = pytest.mark.browser
+EVIL = "<img src=x onerror=alert(1)>"
+PHONE, DESK, WALL = (360, 780), (1440, 900), (3840, 2160)
+
+# Of every text that is seen: its contrast with what is behind it (WCAG 2, 1.4.3)
+CONTRASTS = """() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = numbers(colour).map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if ((numbers(colour)[3] ?? 1) === 1) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const seen = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (seen.nextNode()) {
+    const element = seen.currentNode.parentElement;
+    if (!seen.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const [a, b] = [light(getComputedStyle(element).color), light(ground(element))];
+    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), seen.currentNode.data.trim()]);
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as found:
+        yield found
+
+
+@contextmanager
+def opened(
+    browser: Any, node: NodeProcess, size: tuple[int, int] = DESK, **options: Any
+) -> Iterator[Any]:
+    """A tab that has been told something; nothing in it may fail or be refused."""
+    troubles: list[str] = []
+    viewport = {"width": size[0], "height": size[1]}
+    with closing(browser.new_context(viewport=viewport, **options)) as context:
+        tab = context.new_page()
+        tab.on("console", lambda message: troubles.append(message.text))
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        tab.on("dialog", lambda dialog: troubles.append(dialog.message))
+        tab.goto(f"http://127.0.0.1:{node.status_port}/")
+        tab.wait_for_selector("#link.live")
+        tab.wait_for_selector("#nodes-rows tr")
+        tab.wait_for_selector("#history-rows tr")
+        yield tab
+        assert troubles == []
+
+
+@contextmanager
+def held(node: NodeProcess, *statements: str) -> Iterator[None]:
+    with node.connect(autocommit=True) as client, client.cursor() as cursor:
+        cursor.execute("SET exuvia_ddl_async = ON, exuvia_ddl_hold = 'start'")
+        for each in statements:
+            cursor.execute(each)
+        yield
+        cursor.execute("ADMIN SHOW DDL JOBS 0")
+        jobs = ", ".join(str(row[0]) for row in cursor.fetchall())
+        cursor.execute(f"ADMIN CANCEL DDL JOBS {jobs}")
+    until(lambda: node.status()["jobs_unfinished"] == 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tables(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as client:
+        client.query("CREATE DATABASE seen")
+        client.query(f"CREATE TABLE seen.`{EVIL}` (a INT)")
+        client.query("CREATE TABLE seen.orders (id INT PRIMARY KEY, buyer INT)")
+        client.query("ALTER TABLE seen.orders ADD INDEX by_buyer (buyer)")
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize("size", [PHONE, DESK, WALL])
+def test_it_fits_and_can_be_read(
+    browser: Any, node: NodeProcess, size: tuple[int, int], scheme: str
+) -> None:
+    with (
+        held(node, "ALTER TABLE seen.orders ADD INDEX (id, buyer)"),
+        opened(browser, node, size, color_scheme=scheme) as tab,
+    ):
+        tab.wait_for_selector("#jobs-rows .path li[aria-current=step]")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+        found = tab.evaluate(CONTRASTS)
+        assert len(found) > 60
+        assert [text for ratio, text in found if ratio < 4.5] == []
+
+
+def test_a_job_is_drawn_where_it_stands(browser: Any, node: NodeProcess) -> None:
+    with opened(browser, node) as tab:
+        with held(node, "ALTER TABLE seen.orders ADD INDEX (id)"):
+            tab.wait_for_selector("#jobs-rows tr")
+            path = tab.locator("#jobs-rows .path li").all_inner_texts()
+            assert path == ["none", "delete only", "write only", "write reorganization", "public"]
+            assert tab.locator("#jobs-rows [aria-current=step]").inner_text() == "none"
+            row = tab.locator("#jobs-rows tr").inner_text()
+            assert "seen.orders" in row and "held" in row and "root@" in row
+            tab.fill("#jobs-filter", "nothing like it")
+            assert tab.locator("#jobs-rows tr").count() == 0
+            tab.fill("#jobs-filter", "ADD index held")
+            assert tab.locator("#jobs-rows tr").count() == 1
+        until(lambda: tab.evaluate("!document.querySelector('#jobs-rows tr')"))
+        until(
+            lambda: tab.evaluate(
+                "document.querySelector('#history-rows').innerText.includes('cancel')"
+            )
+        )
+
+
+def test_a_name_that_holds_html_is_drawn_as_a_name(browser: Any, node: NodeProcess) -> None:
+    with opened(browser, node) as tab:
+        tab.fill("#table-name", "seen.<img")
+        tab.click("#table-found button")
+        until(lambda: tab.evaluate("document.querySelector('#table-create').textContent"))
+        assert EVIL in tab.locator("#table-create").inner_text()
+        assert EVIL in tab.locator("#history-rows").inner_text()
+        assert tab.evaluate("document.images.length") == 0
+
+
+def test_it_is_used_without_a_mouse(browser: Any, node: NodeProcess) -> None:
+    with opened(browser, node, reduced_motion="reduce") as tab:
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.className") == "skip"
+        tab.keyboard.press("Enter")
+        assert tab.evaluate("document.activeElement.id") == "main"
+        tab.focus("#table-name")
+        tab.keyboard.type("seen.orders")
+        tab.wait_for_selector("#table-found button")
+        tab.keyboard.press("Tab")
+        tab.keyboard.press("Enter")
+        until(lambda: tab.evaluate("document.activeElement.id == 'table-heading'"))
+        tab.wait_for_selector("#table-jobs tr")
+        assert "KEY `by_buyer` (`buyer`)" in tab.locator("#table-create").inner_text()
+        assert "add index" in tab.locator("#table-jobs").inner_text()
+
+
+def test_where_events_do_not_come_it_asks(browser: Any, node: NodeProcess) -> None:
+    with closing(browser.new_context()) as context:
+        tab = context.new_page()
+        tab.route("**/events", lambda route: route.fulfill(status=503, body="{}"))
+        tab.goto(f"http://127.0.0.1:{node.status_port}/")
+        tab.wait_for_selector("#link.live")
+        assert tab.locator("#link").inner_text() == "asked every other second"
+        tab.wait_for_selector("#nodes-rows tr")
+
+
+def test_a_thousand_jobs_are_drawn_at_once(browser: Any, node: NodeProcess) -> None:
+    statements = [f"CREATE TABLE seen.many{n} (a INT, b VARCHAR(20))" for n in range(1000)]
+    with held(node, *statements), opened(browser, node) as tab:
+        until(lambda: tab.evaluate("document.querySelector('#jobs-count').textContent == '1,000'"))
+        drawn_ms = tab.evaluate(
+            """() => {
+              const filter = document.querySelector('#jobs-filter');
+              const times = [];
+              for (const text of ['many7', '', 'many99', '']) {
+                const began = performance.now();
+                filter.value = text;
+                filter.dispatchEvent(new Event('input'));
+                document.body.getBoundingClientRect();
+                times.push(performance.now() - began);
+              }
+              return times;
+            }"""
+        )
+        assert min(drawn_ms) < 100, drawn_ms
+        assert tab.locator("#jobs-rows tr").count() == 100
+        tab.click("#jobs-more")
+        assert tab.locator("#jobs-rows tr").count() == 200
+        print("drawn in ms:", [round(each) for each in drawn_ms])
