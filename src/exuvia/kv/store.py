@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import Unavailable
+from exuvia.base.errors import ExuviaError, StoreMoved, Unavailable
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import (
@@ -290,9 +290,11 @@ def open_store(
     try:
         with store.read() as txn:
             require_here(txn)
-    except BaseException:
+    except StoreMoved:
         store.close()
         raise
+    except ExuviaError:
+        pass  # a damaged page, no room for a look: whoever reads is told
     return store
 
 
