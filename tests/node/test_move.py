@@ -396,7 +396,8 @@ def test_refusals(tmp_path: Path) -> None:
         ended = command("move", "--from", here, "--to", full)
         assert ended.returncode == 1 and "the target is not empty" in ended.stderr
         ended = command("move", "--from", f"lmdb://{tmp_path}/none", "--to", f"lmdb://{tmp_path}/n")
-        assert ended.returncode == 1 and "no store of this release" in ended.stderr
+        assert ended.returncode == 1 and "there is no store at" in ended.stderr
+        assert not (tmp_path / "none").exists() and not (tmp_path / "n").exists()
         secret = "postgresql://me:hush@127.0.0.1:1/db"
         ended = command("move", "--from", here, "--to", secret)
         assert ended.returncode == 2 and "hush" not in ended.stderr

@@ -10,6 +10,7 @@ from exuvia.kv.postgres.settings import shown
 from exuvia.kv.store import open_store
 from exuvia.node.assemble import log_to_stderr
 from exuvia.node.move import StoreMove, give_up
+from exuvia.pipeline.moment import require_there
 
 
 def move(source: str, target: str, compare: bool, back: bool, lease_s: float) -> None:
@@ -23,6 +24,8 @@ def move(source: str, target: str, compare: bool, back: bool, lease_s: float) ->
         )
         raise typer.Exit(2)
     try:
+        if source.startswith("lmdb:"):
+            require_there(source, "there is no store at")
         with closing(open_store(source, left=True)) as here, closing(open_store(target)) as there:
             if back:
                 give_up(here, there)
