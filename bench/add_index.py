@@ -31,7 +31,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store, open_store
-from exuvia.pipeline import bulk
+from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Running, Waiting, fill_indexes
 from exuvia.pipeline.spark import Spark
@@ -133,7 +133,9 @@ def run(
     )
     table = publish(store, evolve(info, index_info=filling), revision)
     work = fill_indexes((info.indexes[position].id,))
-    return _timed(PhaseRunner(store, revision, 1, table, work, spark, keep=NewIndexes(store)))
+    timing = _timed(PhaseRunner(store, revision, 1, table, work, spark, keep=NewIndexes(store)))
+    store.transact(lambda txn: checkpoint.forget(txn, revision))  # or the next one shares with it
+    return timing
 
 
 def _timed(reorg: PhaseRunner) -> Timing:
