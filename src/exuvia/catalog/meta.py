@@ -54,6 +54,7 @@ from exuvia.catalog.model import (
     to_json,
 )
 from exuvia.kv import keys
+from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
 _links = msgspec.json.Decoder(tuple[Referred, ...])
@@ -385,6 +386,15 @@ def list_tables(txn: Transaction, database_id: int) -> Iterator[TableInfo]:
         info = get_table(txn, table_id)
         if info is not None:
             yield info
+
+
+def next_table(txn: Transaction, after: int) -> int | None:
+    """The id of the table that comes behind that one, of any database and in any state."""
+    prefix = keys.meta("table")
+    behind = Span(keys.after(keys.meta("table", after)), keys.span_of(prefix).end)
+    for key, _ in txn.scan(behind, limit=1):
+        return keys.read_number(key[len(prefix) :])
+    return None
 
 
 def _place(info: TableInfo) -> tuple[int, str]:

@@ -15,6 +15,7 @@ with a channel that wakes it and `step(now)`; nothing is done while this process
     JobManager "job"     a job has joined the queue
     AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
     FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
+    Inspector "inspect"  a table is to be inspected (ddl/inspection.py)
     Campaign, GcWorker "history"   deferred deletion has an ownership of its own: who walks jobs
                          need not be who empties ranges
 """
@@ -36,6 +37,7 @@ from exuvia.cluster.versions import Waiter
 from exuvia.ddl import admin, queue, two_queues
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.gc_worker import ROLE, GcWorker
+from exuvia.ddl.inspection import Inspector
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
@@ -508,6 +510,7 @@ class Ddl:
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
         self.gc_campaign = Campaign(store, member, ROLE)
         self.gc = GcWorker(store, self.gc_campaign, clock)
+        self.inspector = Inspector(store, schemas, campaign, clock, reorg_factory)
 
     def nudge(self) -> None:
         """A session of this very process submitted a job: no need to wait for the channel."""
@@ -516,4 +519,5 @@ class Ddl:
     def loops(self) -> list[Loop]:
         """All of them, each to be stepped by one thread."""
         fills = [FillLoop(self.manager, worker) for worker in self.manager.workers[True]]
-        return [self.manager, AckLoop(self.manager), *fills, self.gc_campaign, self.gc]
+        cleaners = (self.gc_campaign, self.gc)
+        return [self.manager, AckLoop(self.manager), *fills, self.inspector, *cleaners]

@@ -24,12 +24,15 @@ What a reorg answers when it is stepped; the job's worker matches all of it:
 Deposed is raised: the epoch was lost, the reorg belongs to somebody else or to nobody.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrDataInconsistent
 
 COMPARE = "compare"
 """No kernel of one span, but a conversation of several: verify/compare.py."""
@@ -238,10 +241,29 @@ class Duplicates(NamedTuple):
     error: Refused
 
 
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with an index, in words: what kinds there are stands in
+    pipeline/verify/judge.py.
+
+    `entry` and `row` are the values each side has, or "" where there is none."""
+
+    kind: str
+    index: str
+    handle: str
+    entry: str
+    row: str
+
+    def refusal(self, table: str) -> Refused:
+        """The error 8223 that tells it to a client."""
+        return ErrDataInconsistent(table, self.index, self.handle, self.entry, self.row)
+
+
 class Failed(NamedTuple):
-    """What ends the job."""
+    """What ends the job; where that is what a comparison found, all of it."""
 
     error: Refused
+    faults: Sequence[Fault] = ()
 
 
 Progress = Running | Waiting | Done | Duplicates | Failed

@@ -916,6 +916,18 @@ class AdminCheckTable(Admin, frozen=True):
     tables: tuple[TableName, ...]
 
 
+class AdminInspect(Admin, frozen=True):
+    """ADMIN INSPECT TABLE a, b."""
+
+    tables: tuple[TableName, ...]
+
+
+class AdminCancelInspect(Admin, frozen=True):
+    """ADMIN CANCEL INSPECT JOBS ids."""
+
+    ids: tuple[int, ...]
+
+
 class AdminCheckIndex(Admin, frozen=True):
     """ADMIN CHECK INDEX t i [(a,b), ...]."""
 

@@ -550,6 +550,7 @@ _OWN = (
     count("exuvia_drop_retention_s", 600, 0, 31536000, "G"),
     count("exuvia_change_log_retention_s", 86400, 0, 31536000, "G"),
     SysVar("exuvia_change_log_max_bytes", "0", "G", VariableKind.SIZE, 0, 1 << 60),
+    count("exuvia_inspect_interval_s", 0, 0, 31536000, "G"),
     count("exuvia_history_shown", 10, 0, 2048),
     choice("exuvia_compatibility", "tidb", "tidb", "mysql"),
 )

@@ -46,10 +46,10 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.reorg import TableRule
+from exuvia.pipeline.reorg import Fault, TableRule
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.task import Outcome, Task, TaskOrder, order_for
-from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
+from exuvia.pipeline.verify.judge import MOST_FAULTS, FaultJudge
 from exuvia.pipeline.verify.rules import refusal_of
 from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
 

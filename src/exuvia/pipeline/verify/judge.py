@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from exuvia.base.errors import MOST_LISTED, Duplicate, Refused, counted
-from exuvia.base.mysql_errors import ErrDataInconsistent, ErrDupEntry, ErrInvalidUseOfNull
+from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
@@ -25,28 +25,12 @@ from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, positions_of
+from exuvia.pipeline.reorg import Fault
 from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, TaskOrder
 from exuvia.pipeline.verify.scan import Entry
 
 WORD_BYTES = 8
 MOST_FAULTS = 100
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One finding, in words.
-
-    `entry` and `row` are the values each side has, or "" where there is none."""
-
-    kind: str
-    index: str
-    handle: str
-    entry: str
-    row: str
-
-    def refusal(self, table: str) -> Refused:
-        """The error 8223 that tells it to a client."""
-        return ErrDataInconsistent(table, self.index, self.handle, self.entry, self.row)
 
 
 class FaultJudge:

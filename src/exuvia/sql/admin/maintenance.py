@@ -1,6 +1,8 @@
 """ADMIN SHOW DDL and NEXT_ROW_ID, and statements that check, count or mend tables and indexes.
 
     ADMIN CHECK TABLE | INDEX, CHECK TABLE      8223, 1452
+    ADMIN INSPECT TABLE                         in the background: ddl/inspection.py
+    ADMIN CANCEL INSPECT JOBS ids
     ADMIN CHECKSUM TABLE                        TiDB 8.5's columns
     ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX    entries that lack are put, others go
     OPTIMIZE, REPAIR, SPLIT TABLE               nothing to do: a table is one run of keys
@@ -18,21 +20,25 @@ from collections.abc import Generator
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet
+from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet, ErrWrongObject
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.model import FkInfo, IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
-from exuvia.ddl import queue
+from exuvia.ddl import inspection, queue
 from exuvia.ddl.actions import is_reorg
+from exuvia.ddl.inspection import Inspection
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.reorg import TableRule
 from exuvia.sql.nodes import (
+    AdminCancelInspect,
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminInspect,
     AdminRepairIndex,
     AdminShowDdl,
     AdminShowNextRowId,
@@ -171,6 +177,46 @@ def _check(store: Store, table: Table, index: IndexInfo, fast: bool) -> None:
     report = check_index(store, table, index, "fast" if fast else "slow")
     if report.faults:
         raise report.faults[0].refusal(table.info.name.O)
+
+
+def inspect(session: SessionApi, node: AdminInspect, text: str) -> Result:
+    """ADMIN INSPECT TABLE: which inspections look at them; nothing is waited for. Raises 1146,
+    1347."""
+    tables = [existing_table(session, name) for name in node.tables]
+    for table in tables:
+        if not table.info.is_stored:
+            database, name = table.database.db_name.O, table.info.name.O
+            raise ErrWrongObject(database, name, "BASE TABLE")
+    services = session.services
+
+    def ask(txn: Transaction) -> list[Inspection]:
+        services.member.guard(txn)
+        wall_ns = services.clock.wall_ns()
+        user = f"{session.user}@{session.host}"
+        return [inspection.ask(txn, table, wall_ns, user) for table in tables]
+
+    asked = services.store.transact(ask)
+    rows: list[Row] = [[each.id, each.database, each.table, each.state] for each in asked]
+    return Result(columns_of("JOB_ID# TABLE_SCHEMA TABLE_NAME STATE"), rows)
+
+
+def cancel_inspect(session: SessionApi, node: AdminCancelInspect, text: str) -> Result:
+    """ADMIN CANCEL INSPECT JOBS."""
+    session.commit()
+    services = session.services
+    rows: list[Row] = []
+    for number in node.ids:
+
+        def cancel(txn: Transaction, number: int = number) -> None:
+            services.member.guard(txn)
+            inspection.cancel(txn, number)
+
+        try:
+            services.store.transact(cancel)
+            rows.append([str(number), "successful"])
+        except Refused as error:
+            rows.append([str(number), f"error: [ddl:{error.code}]{error.message}"])
+    return Result(columns_of("JOB_ID RESULT:128"), rows)
 
 
 # -- ADMIN CHECKSUM, RECOVER, CLEANUP --------------------------------------------------------------

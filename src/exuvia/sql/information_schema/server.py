@@ -31,7 +31,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
-from exuvia.ddl import admin, queue
+from exuvia.ddl import admin, inspection, queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
@@ -546,3 +546,47 @@ def _shown_moment(context: Context, moment: Moment | None) -> int | None:
 
 
 CHANGE_LOGS = (("EXUVIA_CHANGE_LOGS", _CHANGE_LOG_COLUMNS, change_logs),)
+
+
+# -- inspections -----------------------------------------------------------------------------------
+
+_INSPECT_JOB_COLUMNS = (
+    "JOB_ID# TABLE_SCHEMA TABLE_NAME STATE FINDINGS# ROW_COUNT# CREATE_TIME@ START_TIME@ END_TIME@"
+    " USER:320 COMMENTS:1024"
+)
+_INSPECT_ERROR_COLUMNS = (
+    "JOB_ID# TABLE_SCHEMA TABLE_NAME PARTITION_NAME ELEMENT_NAME ERROR_TYPE ROW_ID:1024"
+    " DETAILS:4096 REPAIR:512"
+)
+
+
+def inspect_jobs(context: Context) -> Iterable[Row]:
+    """Inspections that are kept, the oldest first."""
+    for each in inspection.every(context.txn):
+        moments = [
+            shift_zone(packed_moment(moment), None, context.zone) & _WHOLE_SECONDS
+            if moment
+            else None
+            for moment in (each.asked, each.began, each.ended)
+        ]
+        line: Row = [each.id, each.database, each.table, each.state, len(each.findings), each.rows]
+        yield [*line, *moments, each.user or ("schedule" if each.automatic else ""), each.note]
+
+
+def inspect_errors(context: Context) -> Iterable[Row]:
+    """What they found."""
+    for each in inspection.every(context.txn):
+        for found in each.findings:
+            yield [each.id, each.database, each.table, *found_as_row(found)]
+
+
+def found_as_row(found: inspection.InspectFinding) -> Row:
+    """A finding, NULL where it says nothing."""
+    said = (found.partition, found.element, found.kind, found.row, found.details, found.mend)
+    return [each or None for each in said]
+
+
+INSPECTIONS = (
+    ("EXUVIA_INSPECT_JOBS", _INSPECT_JOB_COLUMNS, inspect_jobs),
+    ("EXUVIA_INSPECT_ERRORS", _INSPECT_ERROR_COLUMNS, inspect_errors),
+)

@@ -6,9 +6,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import (
     AdminAlterJob,
+    AdminCancelInspect,
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminInspect,
     AdminJobs,
     AdminRepairIndex,
     AdminResignOwner,
@@ -60,6 +62,10 @@ def admin(cursor: TokenCursor) -> Node:
     if cursor.accept("RESIGN"):
         cursor.expect("DDL", "OWNER")
         return AdminResignOwner()
+    if cursor.accept("INSPECT", "TABLE"):
+        return AdminInspect(cursor.listed(cursor.table))
+    if cursor.accept("CANCEL", "INSPECT", "JOBS"):
+        return AdminCancelInspect(cursor.listed(cursor.integer))
     if cursor.accept("CHECK", "TABLE"):
         return AdminCheckTable(cursor.listed(cursor.table))
     if cursor.accept("CHECK", "INDEX"):
