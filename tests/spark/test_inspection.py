@@ -1,7 +1,5 @@
 """An inspection of a large table is done by Spark's workers."""
 
-import time
-
 from exuvia.base.clock import SystemClock
 from exuvia.catalog import meta
 from exuvia.catalog.codec import key_codec
@@ -18,6 +16,7 @@ from exuvia.node.assemble import EVALUATOR, JUDGE
 from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
+from support.node_processes import until
 from support.spark import SparkStore
 from support.tables import DATABASE, publish, table_info
 
@@ -53,13 +52,14 @@ def test_findings_of_the_executors(spark_store: SparkStore) -> None:
     tracker = spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
     inspector = Inspector(store, Schemas(store, evaluator=EVALUATOR), campaign, clock, reorg)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        time.sleep(min(0.05, inspector.step(clock.monotonic())))
+
+    def ended() -> Inspection | None:
+        inspector.step(clock.monotonic())
         with store.read() as txn:
             (found,) = (each for each in inspection.every(txn) if each.id == asked.id)
-        if found.has_ended:
-            break
+        return found if found.has_ended else None
+
+    found = until(ended)
     assert found.state == "finished"
     assert [(each.kind, each.row) for each in found.findings] == [("missing", "17")]
     jobs = set(tracker.getJobIdsForGroup(None)) - before

@@ -49,6 +49,7 @@ from exuvia.server.packets import Incoming, Login, Outgoing, read_change_user, r
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.processes import Connections
 from exuvia.server.results import Agreed, answer, binary_encoder, text_encoder
+from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import split
 from exuvia.sql.result import (
     BIGINT,
@@ -147,7 +148,13 @@ class WireServer:
         self._stop = asyncio.Event()
         self.connections = Connections(clock, self._most)
         parts = connection.ServerParts(
-            self._session, self.connections, Pool(self._most), self.metrics, clock, "8.0.11-test"
+            self._session,
+            self.connections,
+            Pool(self._most),
+            self.metrics,
+            clock,
+            "8.0.11-test",
+            SlowLog(clock),
         )
         listeners = listen("127.0.0.1", 0)
         server = connection.Acceptor(parts, listeners)

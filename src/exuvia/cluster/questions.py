@@ -36,7 +36,7 @@ An older program reads and writes the same records; decision 046 says what it do
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -67,6 +67,7 @@ _FAILURE = b"!"  # begins no JSON text: what follows is a Failure
 Body = TypeVar("Body")
 Reply = TypeVar("Reply")
 Found = TypeVar("Found")
+Item = TypeVar("Item")
 Stop = Callable[[], bool]
 Check = Callable[[], None]
 
@@ -236,6 +237,20 @@ class Asking:
                 except msgspec.DecodeError as error:
                     silent[each] = f"answers what is not understood here: {error}"
         return Answers(given, silent)
+
+    def listed(
+        self,
+        topic: Topic[None, list[Item]],
+        own: Sequence[tuple[str, Item]],
+        others: Sequence[MemberInfo],
+    ) -> tuple[list[tuple[str, Item]], list[str]]:
+        """What fronts list, with the address of each one's node, one's own first; and why those of
+        some are missing."""
+        answers = self.ask_members(topic, None, others)
+        found = [*own]
+        found += [(at.address, each) for at in others for each in answers.given.get(at.id, ())]
+        silent = answers.silent
+        return found, [f"{each.title} {silent[each.id]}" for each in others if each.id in silent]
 
     def ask_owner(
         self,

@@ -52,6 +52,7 @@ from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.page import PageSources, StatusPage
 from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
+from exuvia.server.slow_log import ClusterSlowLog, SlowLog
 from exuvia.server.statements import quoted
 from exuvia.server.transport import context_of
 from exuvia.server.watchers import Watchers
@@ -116,6 +117,7 @@ class Front:
             clock, options.most_connections, lambda: self._base.member.info.number, place
         )
         self.metrics = Metrics()
+        self._slow = SlowLog(clock)
         self.pool = Pool(options.most_connections)
 
     async def run(self) -> None:
@@ -132,6 +134,7 @@ class Front:
             self.metrics,
             self._clock,
             variables.find("version").default,
+            self._slow,
             lambda: self._accounts,
             _tls(self._options),
         )
@@ -222,6 +225,7 @@ class Front:
             member=base.member,
             clock=self._clock,
             processes=ClusterProcesses(base.store, base.member, self._clock, self.connections),
+            slow=ClusterSlowLog(base.store, base.member, self._clock, self._slow),
             row_locks=row_locks,
             named_locks=named_locks,
             deltas=self._deltas,
@@ -230,7 +234,7 @@ class Front:
             secure_file_priv=self._options.secure_file_priv,
         )
         self._loops = Loops(base.store, self._clock, self._broken)
-        own = *answers(self.connections), self.metrics.handler()
+        own = *answers(self.connections), self.metrics.handler(), self._slow.handler()
         states = nodes.handler(base.member, self._clock)
         latencies = LatencyReports(base.store, base.member, self.metrics.durations)
         handlers = (*own, writers(self._services.locks), states)
@@ -240,7 +244,7 @@ class Front:
                 Acknowledger(base.store, base.member, self._services.locks, owner),
                 base.loader,
             ),
-            Reaper(base.store, self.connections),
+            Reaper(base.store, self.connections, self._slow),
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,

@@ -51,6 +51,7 @@ from exuvia.server.fronts import LEAVE_S
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, explain
 from exuvia.server.processes import Connections
+from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded, refusal
 from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks
 from exuvia.sql.privileges.accounts import Accounts
@@ -116,6 +117,7 @@ class ServerParts(NamedTuple):
     metrics: Metrics
     clock: Clock
     version: str
+    slow: SlowLog
     accounts: Callable[[], Accounts | None] = lambda: None  # None: anybody is let in
     tls: ssl.SSLContext | None = None
 
@@ -423,6 +425,9 @@ class Connection(asyncio.Protocol):
         changed_schema = self.statements.session.changed_schema
         took_s = self.parts.clock.monotonic() - started
         self.parts.metrics.observe(task.kind, took_s, changed_schema)
+        if took_s >= self.parts.slow.least_s:
+            session = self.statements.session
+            self.parts.slow.add(session, self.id, task.about, task.parameters, took_s)
 
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""

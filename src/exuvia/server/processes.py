@@ -16,6 +16,7 @@ What is forgotten is ended, and what an operator allows is obeyed; once a second
     a transaction of a silent client   exuvia_max_idle_snapshot_s   told at its next statement
     a connection of a silent client    wait_timeout of its session  closed (4031)
     new connections                    max_connections, 0: as many as at the start     (1040)
+    what counts as slow                tidb_slow_log_threshold      (server/slow_log.py)
 
 A forgotten reader makes a store grow.
 """
@@ -32,6 +33,7 @@ from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import ENDED, Asking, Handler, Topic
 from exuvia.kv.store import Store
 from exuvia.server.fronts import Place
+from exuvia.server.slow_log import SlowLog
 from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
 MOST = 1024
@@ -216,11 +218,9 @@ class ClusterProcesses:
         return self._asked(self._asking.other_fronts())
 
     def _asked(self, others: Sequence[MemberInfo]) -> Everywhere:
-        answers = self._asking.ask_members(_LIST, None, others)
-        found = [(self._member.info.address, each) for each in self._connections.list()]
-        found += [(at.address, each) for at in others for each in answers.given.get(at.id, ())]
-        silent = answers.silent
-        return found, [f"{each.title} {silent[each.id]}" for each in others if each.id in silent]
+        own = self._member.info.address
+        mine = [(own, each) for each in self._connections.list()]
+        return self._asking.listed(_LIST, mine, others)
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
         """End a connection of any node, or what it runs. Raises 1105 where its node is silent."""
@@ -262,15 +262,17 @@ class Reaper:
 
     channel = "idle"
 
-    def __init__(self, store: Store, connections: Connections) -> None:
+    def __init__(self, store: Store, connections: Connections, slow: SlowLog) -> None:
         self._store = store
         self._connections = connections
+        self._slow = slow
 
     def step(self, now: float) -> float:
         """Look at every session once; seconds until the next look. Unit: s."""
         with self._store.read() as txn:
             idle_s = variables.read_int(txn, "exuvia_max_idle_snapshot_s")
             self._connections.allowed = variables.read_int(txn, "max_connections")
+            self._slow.read_threshold(txn)
         for client in self._connections.all():
             statements = client.statements
             if statements is None or client.task is not None:

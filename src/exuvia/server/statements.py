@@ -18,7 +18,7 @@ The socket is not read further while TRANSFER_BYTES wait.
 
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -109,12 +109,14 @@ PREPARED_STATEMENTS = 16_382
 
 
 class CommandTask(NamedTuple):
-    """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST."""
+    """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST;
+    `parameters`: what a prepared statement was given."""
 
     course: Course
     kind: str
     about: str
     work: Work
+    parameters: Sequence[Value] = ()
 
 
 _PIECES = re.compile(
@@ -307,7 +309,7 @@ class Statements:
         course = self.session.course(statement.prepared)
         text = statement.prepared.text
         return CommandTask(
-            course, "execute", text, lambda o: self._execute(o, statement, values, asks)
+            course, "execute", text, lambda o: self._execute(o, statement, values, asks), values
         )
 
     def _execute(

@@ -73,6 +73,7 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.throttle import Durations, LatencyReports
 from exuvia.server.processes import Connections, Reaper
+from exuvia.server.slow_log import SlowLog
 from exuvia.sim.change import INT, table_of_the_world
 from exuvia.sim.process import NodeStore
 from exuvia.sim.session import FrontSeat
@@ -488,7 +489,7 @@ class GrowingCluster:
         handlers = writers(locks), node_states.handler(member, clock)
         for loop in (
             follower,
-            Reaper(store, Connections(clock)),
+            Reaper(store, Connections(clock), SlowLog(clock)),
             Deltas(store, member),
             FreshStatistics(store, lambda: None),
             Accounts(store),

@@ -910,6 +910,13 @@ class AdminAlterJob(Admin, frozen=True):
     options: dict[str, Tree]
 
 
+class AdminShowSlow(Admin, frozen=True):
+    """ADMIN SHOW SLOW RECENT n | TOP [INTERNAL | ALL] n (`kind` in lower case)."""
+
+    kind: str
+    count: int
+
+
 class AdminCheckTable(Admin, frozen=True):
     """ADMIN CHECK TABLE a, b."""
 

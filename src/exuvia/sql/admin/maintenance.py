@@ -20,11 +20,19 @@ from collections.abc import Generator
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet, ErrWrongObject
+from exuvia.base.mysql_errors import (
+    ErrKeyDoesNotExist,
+    ErrNoDB,
+    ErrNotSupportedYet,
+    ErrUnknown,
+    ErrWrongObject,
+)
+from exuvia.base.types import packed_moment
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.model import FkInfo, IndexInfo, SchemaState
 from exuvia.catalog.table import Table
+from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member, owner
 from exuvia.ddl import inspection, queue
 from exuvia.ddl.actions import is_reorg
@@ -42,6 +50,7 @@ from exuvia.sql.nodes import (
     AdminRepairIndex,
     AdminShowDdl,
     AdminShowNextRowId,
+    AdminShowSlow,
     Do,
     TableMaintenance,
     TableName,
@@ -95,6 +104,35 @@ def show_next_row_id(context: Context, node: AdminShowNextRowId) -> Result:
         rows.append([*place, scattered.name.O, ids.peek(context.txn, table.info.id), "AUTO_RANDOM"])
     columns = columns_of("DB_NAME TABLE_NAME COLUMN_NAME NEXT_GLOBAL_ROW_ID# ID_TYPE")
     return Result(columns, rows)
+
+
+_WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
+_SLOW = (
+    "SQL:4096 START@ DURATION DETAILS:256 SUCC# CONN_ID# TRANSACTION_TS# USER DB TABLE_IDS"
+    " INDEX_IDS INTERNAL# DIGEST SESSION_ALIAS"
+)
+
+
+def show_slow(context: Context, node: AdminShowSlow) -> Result:
+    """ADMIN SHOW SLOW: of this node, the latest or the slowest. None is internal: what a node asks
+    for itself is no statement."""
+    found, silent = context.session.services.slow.here()
+    for reason in silent:
+        context.note(ErrUnknown.code, reason)
+    each = [slow for _, slow in found] if node.kind != "internal" else []
+    by_time = node.kind == "recent"
+    each.sort(key=lambda slow: slow.ended_ns if by_time else slow.took_s, reverse=True)
+    rows: list[Row] = []
+    for slow in each[: node.count]:
+        began = packed_moment(slow.ended_ns - int(slow.took_s * 1e9))
+        line: Row = [
+            slow.query,
+            shift_zone(began, None, context.zone) & _WHOLE_SECONDS,
+            f"{slow.took_s:.6f}",
+        ]
+        line += ["", int(slow.succeeded), slow.connection, 0, slow.user, slow.database]
+        rows.append([*line, "", "", 0, "", ""])
+    return Result(columns_of(_SLOW), rows)
 
 
 # -- checks ----------------------------------------------------------------------------------------

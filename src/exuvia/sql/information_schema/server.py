@@ -19,6 +19,7 @@ changes read on from; RECORDS and BYTES are estimates.
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TypeVar
 
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
@@ -43,7 +44,12 @@ from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.services import Everywhere, ProcessInfo
+from exuvia.sql.statement.services import (
+    Everywhere,
+    ProcessInfo,
+    SlowEverywhere,
+    SlowStatement,
+)
 from exuvia.stats import analyze_jobs
 from exuvia.stats import queue as stats_queue
 from exuvia.stats.priority import AnalysisJob, parts
@@ -86,6 +92,15 @@ def processes_seen(context: Context) -> list[ProcessInfo]:
 
 def _seen(context: Context, told: Everywhere) -> list[tuple[str, ProcessInfo]]:
     """Those that the user may see; who has not answered is a warning."""
+    return _visible(context, told)
+
+
+OfUser = TypeVar("OfUser", ProcessInfo, SlowStatement)
+
+
+def _visible(
+    context: Context, told: tuple[list[tuple[str, OfUser]], list[str]]
+) -> list[tuple[str, OfUser]]:
     session, (found, silent) = context.session, told
     for reason in silent:
         context.note(ErrUnknown.code, reason)
@@ -125,6 +140,30 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
             yield [*row[:12], job.query, *row[12:]]
 
 
+def slow_seen(context: Context, told: SlowEverywhere) -> list[tuple[str, SlowStatement]]:
+    """Those that the user may see, as of connections; who has not answered is a warning."""
+    return _visible(context, told)
+
+
+def _slow_row(context: Context, each: SlowStatement) -> Row:
+    moment = shift_zone(packed_moment(each.ended_ns), None, context.zone)
+    about: Row = [moment, each.user, each.host, each.connection, each.took_s]
+    return [*about, each.database or None, int(each.succeeded), each.plan or None, each.query]
+
+
+def _slow_query(context: Context) -> Iterable[Row]:
+    """The oldest first."""
+    told = context.session.services.slow.here()
+    return [_slow_row(context, each) for _, each in slow_seen(context, told)]
+
+
+def _cluster_slow_query(context: Context) -> Iterable[Row]:
+    """With the address of each one's node."""
+    told = context.session.services.slow.everywhere()
+    return [[at, *_slow_row(context, each)] for at, each in slow_seen(context, told)]
+
+
+_SLOW = "TIME! USER HOST CONN_ID# QUERY_TIME% DB SUCC# PLAN:65535 QUERY:65535"
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
@@ -233,6 +272,8 @@ TABLES = (
         _applicability,
     ),
     ("PROCESSLIST", _PROCESS, _processlist),
+    ("SLOW_QUERY", _SLOW, _slow_query),
+    ("CLUSTER_SLOW_QUERY", f"INSTANCE {_SLOW}", _cluster_slow_query),
     ("CLUSTER_PROCESSLIST", f"INSTANCE {_PROCESS}", _cluster_processlist),
     (
         "DDL_JOBS",

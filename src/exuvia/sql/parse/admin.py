@@ -20,6 +20,7 @@ from exuvia.sql.nodes import (
     AdminShowDdlNodes,
     AdminShowDdlNotifier,
     AdminShowNextRowId,
+    AdminShowSlow,
     AdminSkipEvent,
     AdminWaitJobs,
     AnalyzeTable,
@@ -43,6 +44,13 @@ from exuvia.sql.parse.tokens import read_expression, word_of
 def admin(cursor: TokenCursor) -> Node:
     """ADMIN ..."""
     cursor.expect("ADMIN")
+    if cursor.accept("SHOW", "SLOW"):
+        kind = cursor.accept_any("RECENT", "TOP").lower()
+        if not kind:
+            raise cursor.error()
+        if kind == "top":
+            kind = (cursor.accept_any("INTERNAL", "ALL") or kind).lower()
+        return AdminShowSlow(kind, cursor.integer())
     if cursor.accept("SHOW"):
         if not cursor.accept("DDL"):
             table = cursor.table()

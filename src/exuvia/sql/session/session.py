@@ -15,8 +15,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import tzinfo
+from functools import partial
 
-from exuvia.base.errors import Refused
+from exuvia.base.errors import ExuviaError, Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
     ErrAsOf,
@@ -31,7 +32,7 @@ from exuvia.cluster.row_locks import SHORT
 from exuvia.events.change_log import ReadTime
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
-from exuvia.sql.nodes import Begin, Commit, Rollback, Statement
+from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
 from exuvia.sql.parse.literals import (
     MANY_ROWS,
     RowsAlike,
@@ -44,13 +45,14 @@ from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
-from exuvia.sql.result import NULL, Note, Result, notes_of
+from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
+from exuvia.sql.show import explain
 from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
@@ -369,6 +371,19 @@ class Session:
     def look(self, work: Callable[[Context], Seen]) -> Seen:
         """What work sees in a snapshot of its own; see TransactionRunner.look."""
         return self.transactions.look(work, *self._bound)
+
+    def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """What EXPLAIN says of a read or write; nothing of what has no plan, or none any more."""
+        try:
+            with self._turn:
+                (node,) = statements = parse(text)
+                any(map(number_placeholders, statements))
+                asked = Explain(statement=node)
+                work = partial(explain.explain, node=asked)
+                letters = letters_of(parameters)
+                return list(self.transactions.look(work, parameters, letters).rows)
+        except (ExuviaError, ValueError):
+            return []
 
     def _answer(self, result: Result) -> Result:
         self.warnings = result.warnings

@@ -304,6 +304,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminShowNextRowId: StatementKind(
         "ADMIN SHOW", _table("SELECT"), in_txn=maintenance.show_next_row_id
     ),
+    nodes.AdminShowSlow: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_slow),
     nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
     # its statement is planned first, and each of its jobs
     nodes.NonTransactionalDml: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),

@@ -113,6 +113,9 @@ class SessionApi(Protocol):
     def rights(self) -> Rights:
         """What its account may do."""
 
+    def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """What EXPLAIN says of it; nothing of what has no plan."""
+
     @property
     def account_name(self) -> tuple[str, str]:
         """User and host of its account."""

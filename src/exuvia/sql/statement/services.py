@@ -32,8 +32,26 @@ class ProcessInfo(NamedTuple):
     attributes: tuple[tuple[str, str], ...] = ()
 
 
+class SlowStatement(NamedTuple):
+    """One command that took long. `ended_ns` is wall time; `plan`: EXPLAIN's lines, a tab between
+    their cells, "" where there is none."""
+
+    ended_ns: int
+    took_s: float
+    connection: int
+    user: str
+    host: str
+    database: str
+    succeeded: bool
+    plan: str
+    query: str
+
+
 Killed = Literal["killed", "unknown", "denied"]
 Everywhere = tuple[list[tuple[str, ProcessInfo]], list[str]]
+
+
+SlowEverywhere = tuple[list[tuple[str, SlowStatement]], list[str]]
 
 
 class Processes(Protocol):
@@ -71,6 +89,26 @@ class NoProcesses:
         return "unknown"
 
 
+class SlowStatements(Protocol):
+    """What took long of late."""
+
+    def here(self) -> SlowEverywhere:
+        """On this node, with its address, and why those of some of its fronts are missing."""
+
+    def everywhere(self) -> SlowEverywhere:
+        """In the cluster."""
+
+
+class NoSlowStatements:
+    """A node that notes none."""
+
+    def here(self) -> SlowEverywhere:
+        return [], []
+
+    def everywhere(self) -> SlowEverywhere:
+        return [], []
+
+
 @dataclass(frozen=True)
 class Services:
     """What sessions stand on, of one node."""
@@ -83,6 +121,7 @@ class Services:
     member: Member
     clock: Clock
     processes: Processes = field(default_factory=NoProcesses)
+    slow: SlowStatements = field(default_factory=NoSlowStatements)
     plans: PlanCache = field(default_factory=PlanCache)
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
