@@ -56,6 +56,30 @@ def plant(world: World, session: Session, index_name: str, faults: str) -> None:
     txn.commit()
 
 
+def test_entries_of_ranges_of_handles(session: Session, table: str) -> None:
+    found = run(session, "ADMIN CHECK INDEX t ia (3, 5), (11, 12)")
+    assert [each.name for each in found.columns] == ["a", "extra_handle"]
+    assert [list(row) for row in found.rows] == [[2, 11], [3, 3], [4, 4]]
+    found = run(session, "ADMIN CHECK INDEX t iu (10, 12)")
+    assert [list(row) for row in found.rows] == [[None, 10], ["u11", 11]]
+    assert rows(session, "ADMIN CHECK INDEX t ia (5, 5)") == []
+    run(session, "CREATE TABLE named (n VARCHAR(9) PRIMARY KEY, a INT, KEY ia (a))")
+    with pytest.raises(Refused) as caught:
+        run(session, "ADMIN CHECK INDEX named ia (1, 2)")
+    assert caught.value.code == 1235
+
+
+def test_there_is_no_tiflash(session: Session, table: str) -> None:
+    for what in ("TABLE t", f"DATABASE {session.database}"):
+        run(session, f"ALTER {what} SET TIFLASH REPLICA 0")
+        with pytest.raises(Refused) as caught:
+            run(session, f"ALTER {what} SET TIFLASH REPLICA 1 LOCATION LABELS 'a', 'b'")
+        assert caught.value.code == 1105
+        assert caught.value.message == (
+            "the tiflash replica count: 1 should be less than the total tiflash server count: 0"
+        )
+
+
 @pytest.mark.parametrize("name", ["ia", "iu"])
 def test_missing_entries_are_put_and_orphans_removed(
     client: World, session: Session, table: str, name: str

@@ -442,6 +442,12 @@ class Ignored(Spec, frozen=True):
     text: str
 
 
+class SetTiFlashReplica(Spec, frozen=True):
+    """SET TIFLASH REPLICA n [LOCATION LABELS ...]."""
+
+    count: int
+
+
 # -- data definition -------------------------------------------------------------------------------
 
 
@@ -455,11 +461,12 @@ class CreateDatabase(Node, frozen=True):
 
 
 class AlterDatabase(Node, frozen=True):
-    """ALTER DATABASE; name None means the current one."""
+    """ALTER DATABASE; name None means the current one. `replicas`: SET TIFLASH REPLICA n."""
 
     name: str | None
     charset: str | None = None
     collate: str | None = None
+    replicas: int | None = None
 
 
 class DropDatabase(Node, frozen=True):

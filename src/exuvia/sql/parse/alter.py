@@ -27,6 +27,7 @@ from exuvia.sql.nodes import (
     RenameIndex,
     RenameTo,
     SetDefault,
+    SetTiFlashReplica,
     Spec,
     TableName,
     TableOptions,
@@ -52,7 +53,7 @@ from exuvia.sql.parse.create_table import (
     partitioning_rest,
 )
 from exuvia.sql.parse.cursor import TokenCursor
-from exuvia.sql.parse.ddl import alter_database, alter_sequence
+from exuvia.sql.parse.ddl import alter_database, alter_sequence, tiflash_replicas
 
 _CHARSET = ("charset", "collate")
 
@@ -377,6 +378,10 @@ def _ignored(cursor: TokenCursor) -> Spec:
     return Ignored(cursor.text[start : cursor.tokens[cursor.position - 1].end + 1])
 
 
+def _tiflash(cursor: TokenCursor) -> Spec:
+    return SetTiFlashReplica(tiflash_replicas(cursor))
+
+
 def _order_by(cursor: TokenCursor) -> Spec:
     """ORDER BY a, b DESC, ...: its list goes on at a comma, unless a reserved word begins the next
     change."""
@@ -406,5 +411,6 @@ _SPECS = {
     "ENABLE": _ignored,
     "DISABLE": _ignored,
     "ORDER BY": _order_by,
+    "SET": _tiflash,
     **PARTITION_SPECS,
 }

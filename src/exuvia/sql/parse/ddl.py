@@ -225,12 +225,23 @@ def _if_exists(cursor: TokenCursor) -> bool:
 def alter_database(cursor: TokenCursor) -> AlterDatabase:
     """ALTER DATABASE [name] options; the cursor stands after DATABASE."""
     name = None
-    if not cursor.at_any(("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET")):
+    if not cursor.at_any(("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET", "SET")):
         name = cursor.name()
+    if cursor.accept("SET"):
+        return AlterDatabase(name, None, None, tiflash_replicas(cursor))
     charset, collate = _database_options(cursor)
     if charset is None and collate is None:
         raise cursor.error()
     return AlterDatabase(name, charset, collate)
+
+
+def tiflash_replicas(cursor: TokenCursor) -> int:
+    """TIFLASH REPLICA n [LOCATION LABELS 'a', ...], behind SET."""
+    cursor.expect("TIFLASH", "REPLICA")
+    count = cursor.integer()
+    if cursor.accept("LOCATION", "LABELS"):
+        cursor.listed(cursor.string)
+    return count
 
 
 def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:

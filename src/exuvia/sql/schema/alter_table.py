@@ -231,6 +231,7 @@ BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.RenameTo: rename.rename_to,
     nodes.TableOptions: table_options.table_options,
     nodes.ConvertCharset: table_options.convert_charset,
+    nodes.SetTiFlashReplica: table_options.set_tiflash_replica,
     nodes.AddCheck: check.add_check,
     nodes.DropConstraint: drop_constraint,
     nodes.AlterCheck: check.alter_check,

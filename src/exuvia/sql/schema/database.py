@@ -23,6 +23,7 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_database, keys_are_checked
+from exuvia.sql.schema.table_options import require_no_replicas
 
 
 def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Change:
@@ -37,8 +38,10 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
 
 
 def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Change:
-    """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200."""
+    """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200, 1105."""
     database = reader.database_named(node.name)
+    if node.replicas is not None:
+        require_no_replicas(node.replicas)
     old = database.charset, database.collate
     new = resolve(node.charset, node.collate, old)
     if new == old:

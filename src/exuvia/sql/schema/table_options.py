@@ -46,7 +46,7 @@ from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
-from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, TableOptions
+from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
 from exuvia.sql.schema.change import AlterContext, Warn
 from exuvia.sql.schema.index_definition import part_bytes
@@ -277,6 +277,19 @@ def _auto_increment(at: AlterContext, value: str) -> Job | None:
     """AUTO_INCREMENT = n: not below what was given, unless FORCE says so."""
     following = max(whole(value), 1)
     return _rebase(at, following, forced=False)
+
+
+def require_no_replicas(count: int) -> None:
+    """What a cluster without TiFlash says to SET TIFLASH REPLICA. Raises 1105."""
+    if count:
+        few = "should be less than the total tiflash server count: 0"
+        raise ErrUnknown(f"the tiflash replica count: {count} {few}")
+
+
+def set_tiflash_replica(at: AlterContext, spec: SetTiFlashReplica) -> Job | None:
+    """Nothing to do for 0. Raises 1105."""
+    require_no_replicas(spec.count)
+    return None
 
 
 def _force_auto_increment(at: AlterContext, value: str) -> Job | None:
