@@ -1094,6 +1094,11 @@ ErrOptOnCacheTable = MySQLError(8242, "HY000", "'%s' is unsupported on cache tab
 ErrCannotPauseDDLJob = MySQLError(8260, "HY000", "Job [%s] can't be paused: %s")
 ErrCannotResumeDDLJob = MySQLError(8261, "HY000", "Job [%s] can't be resumed: %s")
 ErrPausedDDLJob = MySQLError(8262, "HY000", "Job [%s] has already been paused")
+ErrBDRRestrictedDDL = MySQLError(
+    8263,
+    "HY000",
+    "The operation is not allowed while the bdr role of this cluster is set to %s.",
+)
 ErrGlobalIndexNotExplicitlySet = MySQLError(
     8264,
     "HY000",

@@ -37,7 +37,7 @@ from exuvia.cluster.service_scope import scope_of
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.action import GetsId
-from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.actions import bdr, is_reorg, kind_of
 from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
 from exuvia.ddl.job import Job, timestamp
 from exuvia.kv.store import Store
@@ -225,6 +225,8 @@ class Submitter:
         def insert(txn: Transaction) -> list[tuple[Share, Job]]:
             self._member.guard(txn)
             shares = self._shares(txn, batch)
+            for share in shares:
+                bdr.check(txn, share.job)
             now = timestamp(self._clock.wall_ns())
             asked = [self._assented(txn, share.job) for share in shares]
             jobs = numbered(txn, asked, now)

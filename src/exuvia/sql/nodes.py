@@ -858,6 +858,14 @@ class AdminShowDdl(Admin, frozen=True):
     """ADMIN SHOW DDL."""
 
 
+class AdminBdrRole(Admin, frozen=True):
+    """ADMIN SHOW | UNSET BDR ROLE, ADMIN SET BDR ROLE PRIMARY | SECONDARY. `kind` and `role` in
+    lower case."""
+
+    kind: str
+    role: str = ""
+
+
 class AdminShowDdlNodes(Admin, frozen=True):
     """ADMIN SHOW DDL NODES [WHERE condition]."""
 

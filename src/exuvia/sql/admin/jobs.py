@@ -4,6 +4,7 @@
     ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
     ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
     ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
+    ADMIN SHOW | SET | UNSET BDR ROLE               what may be asked for at all: ddl/actions/bdr.py
     ADMIN SHOW DDL NOTIFIER                         a row for each handler of finished changes
     ADMIN SKIP DDL EVENT job [PART n] FOR HANDLER id    it passes over the event that it refuses
 
@@ -21,12 +22,15 @@ from exuvia.base.mysql_errors import ErrDDLJobNotFound, ErrUnknown
 from exuvia.base.types import Value
 from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
+from exuvia.ddl.actions import bdr
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
 from exuvia.events import notifier
 from exuvia.events.notifier import skip, skipped, troubles
+from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.settings import Own
 from exuvia.sql.nodes import (
     AdminAlterJob,
+    AdminBdrRole,
     AdminJobs,
     AdminShowDdlJobQueries,
     AdminShowDdlJobs,
@@ -139,6 +143,22 @@ def alter(session: SessionApi, node: AdminAlterJob, text: str) -> Result:
 
     session.commit()
     return session.run(work)
+
+
+def bdr_role(session: SessionApi, node: AdminBdrRole, text: str) -> Result:
+    """ADMIN SHOW | SET | UNSET BDR ROLE."""
+    session.commit()
+    services = session.services
+    if node.kind == "show":
+        with services.store.read() as txn:
+            return Result(columns_of("BDR_ROLE"), [[bdr.role_of(txn)]])
+
+    def put(txn: Transaction) -> None:
+        services.member.guard(txn)
+        bdr.put_role(txn, node.role)
+
+    services.store.transact(put)
+    return Result()
 
 
 def _number(name: str, value: Value) -> int:

@@ -6,6 +6,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import (
     AdminAlterJob,
+    AdminBdrRole,
     AdminCancelInspect,
     AdminCheckIndex,
     AdminChecksum,
@@ -44,6 +45,13 @@ from exuvia.sql.parse.tokens import read_expression, word_of
 def admin(cursor: TokenCursor) -> Node:
     """ADMIN ..."""
     cursor.expect("ADMIN")
+    if cursor.at_any(("SHOW", "SET", "UNSET")) and cursor.peek(1) == "BDR":
+        kind = cursor.take().text.lower()
+        cursor.expect("BDR", "ROLE")
+        role = cursor.accept_any("PRIMARY", "SECONDARY") if kind == "set" else ""
+        if kind == "set" and not role:
+            raise cursor.error()
+        return AdminBdrRole(kind, role.lower())
     if cursor.accept("SHOW", "SLOW"):
         kind = cursor.accept_any("RECENT", "TOP").lower()
         if not kind:

@@ -285,6 +285,7 @@ STATEMENTS: dict[type, StatementKind] = {
         "CREATE", _sequence("CREATE"), change=sequence.create_sequence
     ),
     nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
+    nodes.AdminBdrRole: StatementKind("ADMIN", _SUPER, own_txn=jobs.bdr_role),
     nodes.AdminCancelInspect: StatementKind("ADMIN", _SUPER, own_txn=maintenance.cancel_inspect),
     nodes.AdminInspect: StatementKind("ADMIN", _SUPER, own_txn=maintenance.inspect),
     nodes.AdminCheckIndex: StatementKind(

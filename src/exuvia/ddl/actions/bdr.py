@@ -1,0 +1,80 @@
+"""The cluster's role in bidirectional replication: which schema changes may be asked for in it.
+
+    none         all
+    primary      what a secondary can take over without losing anything: new elements, defaults
+    secondary    none: they come from the primary
+
+`m/bdrrole` holds the role. It is judged in the transaction that puts a job into the queue, so no
+job is asked for in the role before. A change of several is allowed if each of its changes is.
+
+Source: TiDB's `ADMIN SET BDR ROLE`.
+"""
+
+from exuvia.base.mysql_errors import ErrBDRRestrictedDDL
+from exuvia.catalog.model import ColumnInfo
+from exuvia.ddl.actions.column import AddColumnArgs
+from exuvia.ddl.actions.index import indexes_of
+from exuvia.ddl.actions.modify_column import modification_of
+from exuvia.ddl.job import ActionCode, Job, arguments
+from exuvia.ddl.multi_schema_change import sub_jobs
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+
+PRIMARY, SECONDARY = "primary", "secondary"
+_KEY = keys.meta("bdrrole")
+_ALWAYS = frozenset(
+    (
+        ActionCode.CREATE_SCHEMA,
+        ActionCode.CREATE_TABLE,
+        ActionCode.CREATE_TABLES,
+        ActionCode.CREATE_VIEW,
+        ActionCode.DROP_VIEW,
+        ActionCode.DROP_INDEX,
+        ActionCode.DROP_PRIMARY_KEY,
+        ActionCode.RENAME_INDEX,
+        ActionCode.INDEX_VISIBILITY,
+        ActionCode.SET_DEFAULT,
+        ActionCode.TABLE_COMMENT,
+        ActionCode.ADD_PARTITION,
+    )
+)
+
+
+def role_of(txn: Transaction) -> str:
+    """Empty for none."""
+    return (txn.get(_KEY) or b"").decode()
+
+
+def put_role(txn: Transaction, role: str) -> None:
+    txn.put(_KEY, role.encode())
+
+
+def check(txn: Transaction, job: Job) -> None:
+    """Raises 8263 for what may not be asked for in the role."""
+    role = role_of(txn)
+    if not role or job.schema_name.lower() in ("mysql", "sys"):
+        return
+    if role == SECONDARY or not all(map(_may_be_replicated, sub_jobs(job))):
+        raise ErrBDRRestrictedDDL(role)
+
+
+def _may_be_replicated(job: Job) -> bool:
+    match job.type:
+        case ActionCode.ADD_COLUMN:
+            return _fits_old_rows(arguments(job, AddColumnArgs).column)
+        case ActionCode.ADD_INDEX:
+            return not any(index.is_unique for index in indexes_of(job))
+        case ActionCode.MODIFY_COLUMN:
+            asked = modification_of(job)
+            same_name = asked.column.name.L == asked.old_column_name.lower()
+            same = same_name and asked.column.type == asked.old_type
+            return same and _has_default(asked.column)
+    return job.type in _ALWAYS
+
+
+def _fits_old_rows(column: ColumnInfo) -> bool:
+    return column.is_generated or not column.not_null or _has_default(column)
+
+
+def _has_default(column: ColumnInfo) -> bool:
+    return column.default is not None or column.default_bit is not None
