@@ -46,6 +46,7 @@ from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, failed, timestamp
 from exuvia.ddl.runs import may_follow
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
+from exuvia.ddl.tracing import JobTraces
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Running, Waiting
@@ -195,6 +196,7 @@ class WorkerContext(NamedTuple):
     reorg_factory: ReorgFactory
     ends: HistoryListener
     unforeseen: Unforeseen = raise_it
+    traces: JobTraces | None = None
 
 
 class JobWorker:
@@ -321,6 +323,8 @@ class JobWorker:
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
+            if self._context.traces is not None:
+                self._context.traces.stepped(taken.last.job)
             if taken.last.archive:
                 return self._end()
             delay = LAG_POLL_S if taken.awaits else 0.0

@@ -39,6 +39,7 @@ from exuvia.node.assemble import (
     notify_all,
 )
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
+from exuvia.node.telemetry import Telemetry
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, WaveShare
@@ -82,6 +83,7 @@ class Back:
         self._spark = Spark(options.store, options.spark_master or None)
         store, member = self.base.store, self.base.member
         self.campaign = Campaign(store, member)
+        self._telemetry = Telemetry(member, clock)
         self._ddl = Ddl(
             store,
             self.base.schemas,
@@ -90,6 +92,7 @@ class Back:
             clock,
             self._reorg,
             unforeseen=_say_loudly,
+            traces=self._telemetry.traces,
         )
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
         self._loops = Loops(store, clock, self._broken)
@@ -142,6 +145,7 @@ class Back:
             _log.warning("left without saying so", extra={"reason": str(error)})
         self._spark.stop()
         self.base.store.close()
+        self._telemetry.stop()  # last: a collector may be silent
 
     def _resign(self) -> None:
         """Others go on at once with all that this node owns."""

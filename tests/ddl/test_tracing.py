@@ -1,0 +1,146 @@
+"""A job as a trace: what is told of each step, and what a collector gets of a real node's."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from exuvia.base.clock import SystemClock
+from exuvia.catalog.model import SchemaState, evolve
+from exuvia.ddl.job import ActionCode, Job, JobError, JobState, timestamp
+from exuvia.ddl.tracing import JobSpan, JobTraces
+from support.node_processes import NodeProcess, until
+
+ASKED = Job(id=7, type=ActionCode.ADD_INDEX, start_ts=timestamp(10**18))
+
+
+class Moments(SystemClock):
+    """A second more each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 10**18 + 10**9
+
+    def wall_ns(self) -> int:
+        self.now += 10**9
+        return self.now
+
+
+def walked(*jobs: Job, told: JobTraces | None = None) -> list[JobSpan]:
+    found: list[JobSpan] = []
+    traces = told or JobTraces(Moments(), found.append)
+    for job in jobs:
+        traces.stepped(job)
+    return found
+
+
+def at(state: SchemaState, job_state: JobState = JobState.RUNNING, **more: object) -> Job:
+    began = timestamp(10**18 + 10**9)
+    return evolve(ASKED, schema_state=state, state=job_state, real_start_ts=began, **more)
+
+
+def test_a_span_for_each_state_and_one_for_all() -> None:
+    found = walked(
+        at(SchemaState.DELETE_ONLY),
+        at(SchemaState.WRITE_ONLY),
+        at(SchemaState.WRITE_REORG),
+        at(SchemaState.WRITE_REORG, exuvia_held=True),
+        at(SchemaState.PUBLIC),
+        at(SchemaState.PUBLIC, JobState.SYNCED),
+    )
+    *states, whole = found
+    names = ["queueing", "delete only", "write only", "write reorganization", "held", "public"]
+    assert [each.name for each in states] == names
+    assert whole.name == "add index" and not whole.error
+    assert {each.trace for each in found} == {whole.trace}
+    assert {each.parent for each in states} == {whole.id}
+    assert len({each.id for each in found}) == len(found)
+    for one, other in pairwise(states[1:]):
+        assert one.ended_ns == other.began_ns
+    assert states[0].began_ns == whole.began_ns == 10**18
+    assert states[-1].ended_ns == whole.ended_ns
+
+
+def test_what_two_owners_tell_is_one_trace() -> None:
+    first = walked(at(SchemaState.DELETE_ONLY), at(SchemaState.WRITE_ONLY))
+    second = walked(at(SchemaState.PUBLIC), at(SchemaState.PUBLIC, JobState.SYNCED))
+    assert {each.trace for each in (*first, *second)} == {first[0].trace}
+    assert first[0].id == second[0].id  # "queueing" is told twice
+
+
+def test_what_failed_says_why() -> None:
+    error = JobError(1062, "23000", "Duplicate entry '1' for key 't.u'")
+    *states, whole = walked(
+        at(SchemaState.WRITE_REORG),
+        at(SchemaState.DELETE_ONLY, JobState.ROLLINGBACK, err=error),
+        at(SchemaState.ABSENT, JobState.ROLLBACK_DONE, err=error),
+    )
+    assert [each.name for each in states][1:] == ["write reorganization", "rollingback"]
+    assert whole.error == error.message
+    assert whole.attributes["exuvia.job.state"] == "rollback done"
+
+
+class Collector(HTTPServer):
+    """Takes traces over HTTP, as OpenTelemetry's collector does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Taking)
+        self.spans: list[Span] = []
+
+
+class Taking(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        """One export."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        asked = ExportTraceServiceRequest.FromString(body)
+        for resource in asked.resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans.extend(scope.spans)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    with Collector() as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{found.server_address[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def test_a_collector_gets_the_changes_of_a_node(tmp_path: Path, collector: Collector) -> None:
+    node = NodeProcess(f"lmdb://{tmp_path / 'store'}", tmp_path / "log")
+    try:
+        with node.wait_ready().connect(autocommit=True) as client, client.cursor() as cursor:
+            cursor.execute("CREATE DATABASE shop")
+            cursor.execute("CREATE TABLE shop.t (a INT)")
+            cursor.execute("INSERT INTO shop.t VALUES (1), (1)")
+            cursor.execute("ALTER TABLE shop.t ADD INDEX (a)")
+        names = ["create schema", "create table", "add index"]
+        until(lambda: [each.name for each in list(collector.spans) if is_whole(each)] == names)
+    finally:
+        node.stop()
+    (index,) = (each for each in collector.spans if each.name == "add index")
+    about = {each.key: each.value for each in index.attributes}
+    assert about["db.namespace"].string_value == "shop"
+    assert about["db.query.text"].string_value == "ALTER TABLE shop.t ADD INDEX (a)"
+    below = [each.name for each in collector.spans if each.parent_span_id == index.span_id]
+    assert below[0] == "queueing" and "write reorganization" in below
+
+
+def is_whole(span: Span) -> bool:
+    return not span.parent_span_id
