@@ -7,6 +7,7 @@
     exuvia move     all of a store into another one, while nodes serve it
     exuvia backup | verify-backup | restore           a store as of one moment
     exuvia changes  row changes of a table, as they come
+    exuvia schema   dump | diff | apply | lint | history: tables as a file says they are to be
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -28,7 +29,7 @@ from exuvia import __version__
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, StoreMoved, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
-from exuvia.cli import client
+from exuvia.cli import client, schema
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 from exuvia.node.supervise import Keeper, LastStop, Ready
 from exuvia.server.fronts import ClientCounts, Place, listen, turn_away
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(client.ddl_app, name="ddl")
 app.add_typer(client.stats_app, name="stats")
+app.add_typer(schema.schema_app, name="schema")
 store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
 app.add_typer(store_app, name="store")
 

@@ -12,7 +12,8 @@ While tidb_enable_concurrent_ddl is OFF the lists of ddl/two_queues.py stand in 
 tables.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from heapq import merge
 from itertools import islice
@@ -149,6 +150,8 @@ def _job_row(job: Job, processing: int) -> Row:
 
 _JOB_META = 4
 _HISTORY_META = 1
+_HISTORY_DATABASE = 2
+_HISTORY_TABLE = 3
 _HISTORY_TABLES = 5
 
 
@@ -201,6 +204,34 @@ def about(txn: Transaction, table_id: int, most: int) -> Iterator[Job]:
     for _, row in islice(rows, most):
         if wanted in str(row[_HISTORY_TABLES]).split(","):
             yield decode(row[_HISTORY_META])
+
+
+def concerning(
+    txn: Transaction, ids: Collection[int], names: AbstractSet[tuple[str, str]]
+) -> Iterator[Job]:
+    """Finished jobs that involve one of the tables, or were asked for by one of the names (of
+    database and table, lower case), newest first; only they are decoded. Both are looked at again
+    for each, so that who reads may add what a table was before."""
+    rows = reader.scan(txn, *_finished_below(txn, None), reverse=True)
+    kept = (
+        decode(row[_HISTORY_META])
+        for _, row in rows
+        if not names.isdisjoint(_named(str(row[_HISTORY_DATABASE]), str(row[_HISTORY_TABLE])))
+        or any(str(each) in str(row[_HISTORY_TABLES]).split(",") for each in ids)
+    )
+    listed = (
+        job
+        for job in two_queues.newest(txn)
+        if not names.isdisjoint(_named(job.schema_name, job.table_name))
+        or not set(ids).isdisjoint(table_ids(job))
+    )
+    return merge(kept, listed, key=lambda job: -job.id)
+
+
+def _named(database: str, table: str) -> Iterator[tuple[str, str]]:
+    """The places a job was asked for; one that makes several tables lists their names."""
+    for each in {table, *table.split(",")}:
+        yield database.lower(), each.lower()
 
 
 def _finished_below(txn: Transaction, below: int | None) -> tuple[Table, Span]:

@@ -790,6 +790,14 @@ class ExplainChange(Node, frozen=True):
     format: str = "row"
 
 
+class ExplainApply(Node, frozen=True):
+    """EXPLAIN [FORMAT = f] APPLY 'text': what would make tables of these definitions, each with its
+    text."""
+
+    wanted: tuple[tuple[CreateTable, str], ...]
+    format: str = "row"
+
+
 class PrepareStatement(Node, frozen=True):
     """PREPARE name FROM 'text' | @variable."""
 
@@ -974,6 +982,12 @@ class AdminChecksum(Admin, frozen=True):
 
 class AdminShowNextRowId(Admin, frozen=True):
     """ADMIN SHOW t NEXT_ROW_ID, SHOW TABLE t NEXT_ROW_ID."""
+
+    table: TableName
+
+
+class ShowTableHistory(Node, frozen=True):
+    """SHOW TABLE t HISTORY."""
 
     table: TableName
 

@@ -32,6 +32,7 @@ from exuvia.sql.nodes import (
     Node,
     RecoverTable,
     Show,
+    ShowTableHistory,
     TableName,
     Tree,
     Unsupported,
@@ -305,6 +306,8 @@ def show(cursor: TokenCursor) -> Node:
     if cursor.at("TABLE") and cursor.peek(1) != "STATUS":
         cursor.expect("TABLE")
         table = cursor.table()
+        if cursor.accept("HISTORY"):
+            return ShowTableHistory(table)
         cursor.expect("NEXT_ROW_ID")
         return AdminShowNextRowId(table)
     kind = facts["kind"] = _kind(cursor)

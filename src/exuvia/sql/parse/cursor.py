@@ -44,6 +44,11 @@ class TokenCursor:
         token = self.tokens[place]
         return "" if token.token_type in _NOT_WORDS else token.text.upper()
 
+    def is_string(self, ahead: int = 0) -> bool:
+        """Whether a string literal stands there."""
+        place = self.position + ahead
+        return place < len(self.tokens) and self.tokens[place].token_type is TokenType.STRING
+
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
         return self._match(words) > 0

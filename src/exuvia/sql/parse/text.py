@@ -6,12 +6,13 @@ The reader of each first word is in the table at the end; everything without one
 Errors carry TiDB's 'line N column M near "..."'."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery
+from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery, ErrNotSupportedYet
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
     Explain,
@@ -88,15 +89,7 @@ def parse(text: str) -> list[Statement]:
     if "\x00" in opened:
         raise syntax_error(opened, opened.index("\x00"))
     tokens = tokenize(opened)
-    statements: list[Statement] = []
-    start = 0
-    for n, token in enumerate(tokens):
-        if token.token_type is TokenType.SEMICOLON:
-            if n > start:
-                statements.append(_statement(opened, tokens[start:n]))
-            start = n + 1
-    if start < len(tokens):
-        statements.append(_statement(opened, tokens[start:] if start else tokens))
+    statements = [_statement(opened, each) for each in _pieces(tokens)]
     if not statements:
         raise ErrEmptyQuery()
     if _AS_OF.search(opened) and has_as_of(tokens):
@@ -107,6 +100,40 @@ def parse(text: str) -> list[Statement]:
 
 
 _AS_OF = re.compile(r"\bAS\s+OF\s+TIMESTAMP\b", re.IGNORECASE)
+
+
+def _pieces(tokens: list[Token]) -> Iterator[list[Token]]:
+    start = 0
+    for n, token in enumerate(tokens):
+        if token.token_type is TokenType.SEMICOLON:
+            if n > start:
+                yield tokens[start:n]
+            start = n + 1
+    if start < len(tokens):
+        yield tokens[start:] if start else tokens
+
+
+class FileStatement(NamedTuple):
+    """A statement of a file, its text without the semicolon, and where that stands."""
+
+    statement: Statement
+    text: str
+    start: int
+    end: int
+
+
+def parse_file(text: str) -> list[FileStatement]:
+    """The statements of a text with where they stand; none is no error. Raises as `parse`."""
+    opened = open_comments(text)
+    return [
+        FileStatement(
+            _statement(opened, tokens),
+            text[tokens[0].start : tokens[-1].end + 1],
+            tokens[0].start,
+            tokens[-1].end + 1,
+        )
+        for tokens in _pieces(tokenize(opened))
+    ]
 
 
 def parse_one(text: str) -> Statement:
@@ -167,6 +194,9 @@ def _describe(cursor: TokenCursor) -> Statement:
         form = cursor.take().text.lower()
     elif cursor.accept_any("EXTENDED", "PARTITIONS"):
         pass
+    applies = cursor.at("APPLY") and cursor.is_string(1)
+    if applies and not analyze:
+        return _explain_apply(cursor, form)
     if not analyze and cursor.peek() not in QUERY_HEADS and cursor.peek() not in READERS:
         return describe_table(cursor)
     rest = cursor.tokens[cursor.position :]
@@ -177,6 +207,24 @@ def _describe(cursor: TokenCursor) -> Statement:
     if isinstance(statement, SCHEMA_CHANGES):
         return ExplainChange(statement, analyze, form)
     return Explain(statement, analyze, form)
+
+
+def _explain_apply(cursor: TokenCursor, form: str) -> Statement:
+    """EXPLAIN APPLY 'CREATE TABLE ...; CREATE TABLE ...'. Raises 1235 for any other statement."""
+    cursor.take()
+    wanted = []
+    for each in parse_file(cursor.string()):
+        made = each.statement
+        plain = isinstance(made, nodes.CreateTable) and made.like is None and made.query is None
+        if not isinstance(made, nodes.CreateTable) or not plain or made.temporary:
+            raise ErrNotSupportedYet(f"'{first_words(each.text)}' among the tables that are wanted")
+        wanted.append((made, each.text))
+    return nodes.ExplainApply(tuple(wanted), form)
+
+
+def first_words(text: str) -> str:
+    """The beginning of a statement, for people."""
+    return " ".join(text.split())[:40]
 
 
 def item_texts(tree: exp.Expression) -> list[str]:

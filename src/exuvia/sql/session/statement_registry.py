@@ -27,6 +27,7 @@ from exuvia.sql.admin import jobs, maintenance
 from exuvia.sql.admin import nodes as admin_nodes
 from exuvia.sql.admin import statistics as admin_statistics
 from exuvia.sql.nodes import TableName
+from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import Result
 from exuvia.sql.schema import (
     alter_table,
@@ -39,7 +40,7 @@ from exuvia.sql.schema import (
 )
 from exuvia.sql.schema.change import Build
 from exuvia.sql.session import batch, control, set_variables
-from exuvia.sql.show import explain, grants, show
+from exuvia.sql.show import explain, explain_apply, grants, history, show
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.load_data import load_data
 
@@ -226,6 +227,21 @@ def _explain_change(session: SessionApi, node: nodes.ExplainChange, text: str) -
     return explain.explain_change(build, session, node, text)
 
 
+def _explain_apply(session: SessionApi, node: nodes.ExplainApply, text: str) -> Result:
+    """EXPLAIN APPLY: who may not run its statements is not shown what they would change."""
+    found = session.look(lambda context: explain_apply.steps(context, node))
+    for step in found:
+        made = parse_one(step.statement)
+        if not isinstance(made, nodes.DropTable):
+            check_privileges(session, made)
+    return explain_apply.explain_apply(session, node, found)
+
+
+def _explain_apply_demand(session: SessionApi, node: nodes.ExplainApply) -> None:
+    for made, _ in node.wanted:
+        _create_table(session, made)
+
+
 STATEMENTS: dict[type, StatementKind] = {
     nodes.AlterDatabase: StatementKind(
         "ALTER",
@@ -320,6 +336,9 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
     nodes.Explain: StatementKind("DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain.explain),
     nodes.ExplainChange: StatementKind("DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change),
+    nodes.ExplainApply: StatementKind(
+        "DESC DESCRIBE EXPLAIN", _explain_apply_demand, own_txn=_explain_apply
+    ),
     nodes.FlashbackDatabase: StatementKind(
         "FLASHBACK", _SUPER, change=drop_table.flashback_database
     ),
@@ -333,6 +352,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.SetSavepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
     nodes.SetStatement: StatementKind("SET", _set, own_txn=set_variables.set_statement),
     nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
+    nodes.ShowTableHistory: StatementKind("SHOW", _table("SELECT"), in_txn=history.table_history),
     nodes.TableMaintenance: StatementKind(
         "CHECK CHECKSUM OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
     ),

@@ -41,12 +41,11 @@ from exuvia.sql.write.foreign_keys import clause
 def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequence[str] = ()) -> str:
     """The statement that makes the table. `next_auto`: the number AUTO_INCREMENT or AUTO_RANDOM
     gives next; `constraints`: `constraint_lines`."""
-    lines = [_column(table, column) for column in table.public_columns]
-    if table.pk_is_handle and table.index("PRIMARY") is None:
-        handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
-        lines.append(f"  PRIMARY KEY ({identifier(handle.name.O)}) {_CLUSTERED}")
+    lines = [f"  {column_text(table, column)}" for column in table.public_columns]
+    handle = handle_text(table)
+    lines += [f"  {handle}"] if handle else []
     public = [index for index in table.indexes if index.state == SchemaState.PUBLIC]
-    lines += [_index(table, index) for index in public]
+    lines += [f"  {index_text(table, index)}" for index in public]
     body = ",\n".join([*lines, *constraints])
     kind = "TEMPORARY TABLE" if table.is_temporary else "TABLE"
     text = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n)"
@@ -74,13 +73,22 @@ _CLUSTERED = "/*T![clustered_index] CLUSTERED */"
 _NONCLUSTERED = "/*T![clustered_index] NONCLUSTERED */"
 
 
-def _column(table: TableInfo, column: ColumnInfo) -> str:
+def handle_text(table: TableInfo) -> str:
+    """The primary key that is the row's handle and no index; "" for none."""
+    if not table.pk_is_handle or table.index("PRIMARY") is not None:
+        return ""
+    handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
+    return f"PRIMARY KEY ({identifier(handle.name.O)}) {_CLUSTERED}"
+
+
+def column_text(table: TableInfo, column: ColumnInfo) -> str:
+    """Its definition. A character set is said where it is not the table's."""
     kind, charset = column.type, ""
     plain = is_text(kind) and CHARSETS[kind.Charset][0] == kind.Collate == table.collate
     if is_text(kind) and not plain:
         named = "" if kind.Charset == table.charset else f" CHARACTER SET {kind.Charset}"
         charset = f"{named} COLLATE {kind.Collate}"
-    parts = [f"  {identifier(column.name.O)} {type_text(kind)}{charset}"]
+    parts = [f"{identifier(column.name.O)} {type_text(kind)}{charset}"]
     if column.is_generated:
         where = "STORED" if column.generated_stored else "VIRTUAL"
         parts.append(f"GENERATED ALWAYS AS ({column.generated_expr_string}) {where}")
@@ -119,15 +127,16 @@ def _default(column: ColumnInfo) -> list[str]:
     return [f"DEFAULT {quoted(text)}"]
 
 
-def _index(table: TableInfo, index: IndexInfo) -> str:
+def index_text(table: TableInfo, index: IndexInfo) -> str:
+    """Its definition."""
     parts = ",".join(_part(table, part) for part in index.idx_cols)
     if index.is_primary:
         clustered = table.pk_is_handle or index.exuvia_clustered
-        return f"  PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}"
+        return f"PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}"
     head = "UNIQUE KEY" if index.is_unique else "KEY"
     hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
     comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
-    return f"  {head} {identifier(index.idx_name.O)} ({parts}){hidden}{comment}"
+    return f"{head} {identifier(index.idx_name.O)} ({parts}){hidden}{comment}"
 
 
 def _part(table: TableInfo, part: IndexColumn) -> str:

@@ -71,7 +71,7 @@ from exuvia.sql.statement.plan import Plan
 from exuvia.sql.type_text import expression_of
 from exuvia.sql.write.update_delete import DeleteRows, UpdateRows
 
-_COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
+CHANGE_COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
 _KNOWN_FORMATS = (
     *("row", "brief", "traditional", "tree", "dot", "json", "verbose", "hint", "true_card_cost"),
     *("cost_trace", "plan_cache", "plan_tree", "tidb_json"),
@@ -88,7 +88,7 @@ def explain(context: Context, node: Explain) -> Result:
     plan = planner.plan(statement, context)
     if node.analyze:
         plan.run(context)
-    return Result(columns_of(_COLUMNS), list(_lines(plan, statement, context)))
+    return Result(columns_of(CHANGE_COLUMNS), list(_lines(plan, statement, context)))
 
 
 def _lines(plan: Plan, statement: object, context: Context) -> Iterator[Row]:
@@ -295,16 +295,17 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
     change = session.look(lambda context: build(SchemaReader(context), node.statement, text))
     notes = change.told([(each.name, None) for each in change.jobs if isinstance(each, Absent)])
     jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
-    rows = list(_rows(session, jobs))
+    rows = list(change_rows(session, jobs))
     if node.format == "json":
         names = ("id", "estRows", "taskType", "accessObject", "operatorInfo")
         shown = [dict(zip(names, row, strict=True)) for row in rows]
         whole = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
         return Result(text_columns("TiDB_JSON"), [[whole]], warnings=notes)
-    return Result(columns_of(_COLUMNS), rows, warnings=notes)
+    return Result(columns_of(CHANGE_COLUMNS), rows, warnings=notes)
 
 
-def _rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
+def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
+    """The lines of EXPLAIN for jobs that nobody has asked for yet."""
     services = session.services
     store = services.store
     with store.read() as txn:

@@ -1,0 +1,319 @@
+"""Tables as a file of CREATE TABLEs says they are to be.
+
+    exuvia schema dump              all CREATE TABLEs of a database, which diff finds equal
+    exuvia schema diff FILE.sql     the ALTERs that would make its tables, with plans
+    exuvia schema apply FILE.sql    the same, run one after the other; the first error ends it
+    exuvia schema lint FILE.sql     advice about its statements; no node is asked
+    exuvia schema history DB.TABLE  what a table was after each schema change
+
+Exit codes: 0 done; 1 refused, or ended by an error; 2 wrong usage, and of `diff --exit-code` that
+there is a difference; of lint 3 for warnings and 4 for errors.
+"""
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from exuvia.base.errors import Refused
+from exuvia.cli.client import (
+    Format,
+    HostOption,
+    NodeClient,
+    OutputOption,
+    PortOption,
+    Rows,
+    UserOption,
+    show,
+)
+
+FileArgument = Annotated[Path, typer.Argument(help="CREATE TABLEs.", exists=True, dir_okay=False)]
+DatabaseOption = Annotated[str, typer.Option("--database", "-D", help="Default database.")]
+FormatOption = Annotated[Format | None, typer.Option("--format", help="As --output.")]
+AllowDropOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-drop", help="Also what rows lose by: tables, columns, partitions, conversions."
+    ),
+]
+
+schema_app = typer.Typer(help="Tables as a file of CREATE TABLEs says they are to be.")
+
+DIFFERENT = 2
+WARNED, FAILED = 3, 4
+
+
+def _end(code: int, said: str) -> NoReturn:
+    sys.stderr.write(f"{said}\n")
+    raise typer.Exit(code)
+
+
+def _client(host: str, port: int, user: str, database: str) -> NodeClient:
+    """Ends the command where there is no node, or no such database."""
+    import pymysql
+
+    try:
+        return NodeClient(host, port, user, database)
+    except pymysql.err.MySQLError as error:
+        _end(1, told(error))
+
+
+def told(error: Exception) -> str:
+    """ERROR 1146: ..."""
+    code, message = (*error.args, "")[:2]
+    return f"ERROR {code}: {message}"
+
+
+def ask(client: NodeClient, statement: str) -> Rows:
+    """The answer; an error ends the command."""
+    import pymysql
+
+    try:
+        return client.ask(statement)
+    except pymysql.err.MySQLError as error:
+        _end(1, told(error))
+
+
+def literal(text: str) -> str:
+    """A string of a statement."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+# -- dump ------------------------------------------------------------------------------------------
+
+_NEXT_ID = re.compile(
+    r"^(\) ENGINE=\S+ DEFAULT CHARSET=\S+(?: COLLATE=\S+)?)"
+    r"(?: AUTO_INCREMENT=\d+| /\*T!\[auto_rand_base\] AUTO_RANDOM_BASE=\d+ \*/)",
+    re.MULTILINE,
+)
+
+
+@schema_app.command("dump")
+def dump(
+    database: DatabaseOption,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+) -> None:
+    """All CREATE TABLEs of a database, without where ids go on; no views, no sequences."""
+    client = _client(host, port, user, database)
+    for row in ask(client, "SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'").rows:
+        title = str(row[0]).replace("`", "``")
+        text = str(ask(client, f"SHOW CREATE TABLE `{title}`").rows[0][1])
+        sys.stdout.write(_NEXT_ID.sub(r"\1", text) + ";\n\n")
+
+
+# -- diff and apply --------------------------------------------------------------------------------
+
+Step = dict[str, Any]
+
+
+def _steps(client: NodeClient, text: str, allow_drop: bool) -> list[Step]:
+    """What is to be done. Tables that the file does not have stay, unless `allow_drop`."""
+    found = json.loads(
+        str(ask(client, f"EXPLAIN FORMAT = 'json' APPLY {literal(text)}").rows[0][0])
+    )
+    kept = []
+    for step in found:
+        if allow_drop or not step["statement"].startswith("DROP TABLE "):
+            kept.append(step)
+        else:
+            sys.stderr.write(f"{step['table']} is not in the file: left as it is\n")
+    return kept
+
+
+def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
+    lines = []
+    for number, step in enumerate(steps, 1):
+        lines.append(f"-- {number}. {step['table']}")
+        if step["loses"]:
+            word = "allowed" if allow_drop else "refused without --allow-drop"
+            lines.append(f"-- {word}: {step['loses']}")
+        if step["refused"]:
+            lines.append(f"-- the server refuses it: {step['refused']}")
+        if step["follows"]:
+            lines.append(f"-- planned once {step['follows']} is done")
+        for row in step["plan"]:
+            cells = [row[each] for each in ("id", "estRows", "task", "object", "info")]
+            lines.append("-- " + "  ".join(str(cell) for cell in cells if cell))
+        lines.append(f"{step['statement']};\n")
+    return "\n".join(lines)
+
+
+@schema_app.command("diff")
+def diff(
+    file: FileArgument,
+    database: DatabaseOption = "",
+    allow_drop: AllowDropOption = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="2 where there is a difference.")
+    ] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+    form: FormatOption = None,
+) -> None:
+    """Print what would make the file's tables of those there are, and what it would meet."""
+    steps = _steps(_client(host, port, user, database), file.read_text(), allow_drop)
+    if (form or output) is Format.json:
+        sys.stdout.write(json.dumps(steps, indent=2) + "\n")
+    elif steps:
+        sys.stdout.write(_printed(steps, allow_drop))
+    if steps and exit_code:
+        raise typer.Exit(DIFFERENT)
+
+
+@schema_app.command("apply")
+def apply(
+    file: FileArgument,
+    database: DatabaseOption = "",
+    allow_drop: AllowDropOption = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    every: Annotated[
+        float, typer.Option(help="Seconds between lines of progress.", min=0.05)
+    ] = 1.0,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+) -> None:
+    """Make the file's tables of those there are: one statement after the other, each online."""
+    client = _client(host, port, user, database)
+    steps = _steps(client, file.read_text(), allow_drop)
+    if not steps:
+        sys.stderr.write("nothing to do\n")
+        return
+    sys.stdout.write(_printed(steps, allow_drop))
+    sys.stdout.flush()
+    if not allow_drop and any(step["loses"] for step in steps):
+        hint = "a column's line may end with: -- renamed from old"
+        _end(1, f"refused: rows would lose something; --allow-drop allows it ({hint})")
+    if any(step["refused"] for step in steps):
+        _end(1, "refused: the server would not do all of it; nothing was done")
+    if not yes and not typer.confirm(f"Run {len(steps)} statement(s)?"):
+        _end(1, "nothing was done")
+    watcher = _client(host, port, user, database)
+    for number, step in enumerate(steps, 1):
+        failed = _run(client, watcher, step, every)
+        if failed:
+            done = f"done: {_numbers(1, number)}; not done: {_numbers(number, len(steps) + 1)}"
+            _end(1, f"{failed}\n{number}. {step['table']} has failed. {done}")
+        sys.stderr.write(f"{number}. {step['table']}: done\n")
+
+
+def _numbers(first: int, behind: int) -> str:
+    return ", ".join(map(str, range(first, behind))) or "none"
+
+
+def _run(client: NodeClient, watcher: NodeClient, step: Step, every: float) -> str:
+    """Run a statement and tell of its job meanwhile; its error, "" for none."""
+    import pymysql
+
+    failed: list[str] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            client.ask(step["statement"])
+        except pymysql.err.MySQLError as error:
+            failed.append(told(error))
+        finally:
+            ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    shown = ""
+    while not ended.wait(every):
+        line = _progress(watcher, step["table"])
+        if line and line != shown:
+            sys.stderr.write(f"{line}\n")
+            shown = line
+    return failed[0] if failed else ""
+
+
+def _progress(watcher: NodeClient, table: str) -> str:
+    """The unfinished job of a table: what it does, and its rows so far."""
+    import pymysql
+
+    try:
+        answer = watcher.ask("ADMIN SHOW DDL JOBS 0")
+    except pymysql.err.MySQLError:
+        return ""  # who may change a table may not see all jobs
+    for row in answer.rows:
+        job = dict(zip(answer.names, row, strict=True))
+        if f"{job['DB_NAME']}.{job['TABLE_NAME']}".lower() == table.lower():
+            state, rows = job["SCHEMA_STATE"], f"{job['ROW_COUNT']} rows"
+            parts = (job["JOB_TYPE"], job["STATE"], state, rows)
+            said = ", ".join(map(str, parts))
+            return f"job {job['JOB_ID']}: {said} {job['COMMENTS'] or ''}".rstrip()
+    return ""
+
+
+# -- lint ------------------------------------------------------------------------------------------
+
+
+@schema_app.command("lint")
+def lint(
+    file: FileArgument,
+    output: OutputOption = Format.table,
+    form: FormatOption = None,
+) -> None:
+    """Advice about the statements of a file. 0: none worse than info, 3: warnings, 4: errors."""
+    from exuvia.sql.schema import lint as rules
+
+    try:
+        found = rules.lint(file.read_text())
+    except Refused as error:
+        _end(1, f"{file}: ERROR {error.code}: {error.message}")
+    if (form or output) is Format.json:
+        listed = [{"file": str(file), **each._asdict()} for each in found]
+        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+    else:
+        for each in found:
+            place = f"{file}:{each.line}: {each.severity}: {each.rule}"
+            sys.stdout.write(f"{place}: {each.table}: {each.message}\n    help: {each.help}\n")
+    severities = {each.severity for each in found}
+    if rules.ERROR in severities:
+        raise typer.Exit(FAILED)
+    if rules.WARNING in severities:
+        raise typer.Exit(WARNED)
+
+
+# -- history ---------------------------------------------------------------------------------------
+
+
+@schema_app.command("history")
+def history(
+    table: Annotated[str, typer.Argument(help="DATABASE.TABLE")],
+    at_version: Annotated[
+        int | None, typer.Option("--at-version", help="The CREATE TABLE as of that version.")
+    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+    form: FormatOption = None,
+) -> None:
+    """What a table was after each schema change, newest first."""
+    database, _, title = table.partition(".")
+    if not title:
+        raise typer.BadParameter("DATABASE.TABLE")
+    client = _client(host, port, user, "")
+    quoted = ".".join(f"`{each.replace('`', '``')}`" for each in (database, title))
+    answer = ask(client, f"SHOW TABLE {quoted} HISTORY")
+    if at_version is None:
+        show(answer, form or output)
+        return
+    at = [answer.names.index(each) for each in ("VERSION", "CREATE_TABLE")]
+    for row in answer.rows:
+        version, text = (row[each] for each in at)
+        if int(str(version)) <= at_version:
+            if text is None:
+                _end(1, f"{table} was dropped at version {version}")
+            sys.stdout.write(f"{text};\n")
+            return
+    _end(1, f"nothing is known of {table} at version {at_version}")

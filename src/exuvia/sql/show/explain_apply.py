@@ -1,0 +1,303 @@
+"""EXPLAIN APPLY 'CREATE TABLE ...; CREATE TABLE ...': what would make these tables.
+
+    each CREATE TABLE -> the catalog's model, as CREATE TABLE itself makes it -> difference.py
+        -> steps, in an order that foreign keys allow -> each with the plan that EXPLAIN prints
+
+    id               task     access object  operator info
+    Apply_1                   table:d.t      ALTER TABLE `t` ADD COLUMN `c` int DEFAULT NULL
+      add column_1   ...      as EXPLAIN ALTER TABLE
+    Apply_2          unsafe   table:d.u      DROP TABLE `u`
+      Loses                                  drops table u with its rows
+
+FORMAT = 'json' has the same as one value, for programs:
+
+    [{"table": "d.t", "statement": "ALTER ...", "loses": "", "refused": "", "follows": 0,
+      "plan": [{"id": ..., "estRows": ..., "task": ..., "object": ..., "info": ...}]}]
+
+A table of a database of which the text wants one, and which the text does not have, is to be
+dropped: a step like any other, that says what it loses. Whoever runs the steps decides.
+
+A step that stands on an earlier one (the same table's, or a parent's) has no plan yet: `follows` is
+that one's number. Two new tables that refer to each other are made first and joined by an ALTER.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableExists
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.system_tables import is_system
+from exuvia.sql.bind.scope import table_in
+from exuvia.sql.information_schema.tables import shown_keys
+from exuvia.sql.nodes import AlterTable, CreateTable, DropTable, ExplainApply
+from exuvia.sql.parse.text import parse_one
+from exuvia.sql.result import Result, Row, text_columns
+from exuvia.sql.schema.alter_table import alter_table
+from exuvia.sql.schema.change import Build, JobRequest, SchemaReader, modes_of
+from exuvia.sql.schema.check import table_with_checks
+from exuvia.sql.schema.create_table import create_table
+from exuvia.sql.schema.drop_table import drop_table
+from exuvia.sql.schema.foreign_key import checked_names, made_key, with_key_indexes
+from exuvia.sql.schema.table_definition import table_info
+from exuvia.sql.show.create import create_table_text
+from exuvia.sql.show.difference import check_text, difference, hints
+from exuvia.sql.show.explain import CHANGE_COLUMNS, change_rows
+from exuvia.sql.show.listing import columns_of
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.type_text import identifier
+from exuvia.sql.write.foreign_keys import clause as key_text
+
+FORMATS = ("row", "brief", "traditional", "json")
+
+
+class ApplyStep(NamedTuple):
+    """One statement. `after`: places of steps that have to be done before, from 1."""
+
+    database: str
+    table: str
+    statement: str
+    loses: str = ""
+    after: tuple[int, ...] = ()
+
+
+class _Wanted(NamedTuple):
+    """A table as it is to be; `current` None: it is to be made. Moments are the session's."""
+
+    database: DatabaseInfo
+    info: TableInfo
+    current: TableInfo | None
+    hints: dict[str, str]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.database.db_name.L, self.info.name.L
+
+    @property
+    def parents(self) -> list[tuple[str, str]]:
+        """Of the keys that it does not have yet."""
+        held = {key.fk_name.L for key in (self.current.foreign_keys if self.current else ())}
+        fresh = (key for key in self.info.foreign_keys if key.fk_name.L not in held)
+        found = [(key.ref_schema.L, key.ref_table.L) for key in fresh]
+        return [each for each in found if each != self.place]
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def steps(context: Context, node: ExplainApply) -> list[ApplyStep]:
+    """In the order they are to be done. Raises what a CREATE TABLE of the text does."""
+    reader = SchemaReader(context)
+    wanted: dict[tuple[str, str], _Wanted] = {}
+    for made, text in node.wanted:
+        each = _wanted(reader, made, text)
+        if each.place in wanted:
+            raise ErrTableExists(f"{each.database.db_name.O}.{each.info.name.O}")
+        wanted[each.place] = each
+    found: list[ApplyStep] = []
+    done: dict[tuple[str, str], int] = {}
+    joins: list[tuple[_Wanted, _Wanted]] = []
+    for each, whole in _ordered(wanted):
+        after = [done[place] for place in whole.parents if place in done]
+        for statement, loses in _statements(each, context.session.database):
+            found.append(_step(each, statement, loses, tuple(after)))
+            after = [len(found)]
+            done[each.place] = len(found)
+        if whole is not each:
+            joins.append((each, whole))
+    for made_table, whole in joins:
+        held = whole._replace(current=made_table.info)
+        after = [done[place] for place in (whole.place, *whole.parents) if place in done]
+        for statement, loses in _statements(held, context.session.database):
+            found.append(_step(held, statement, loses, tuple(after)))
+    return [*found, *_drops(context, wanted)]
+
+
+def _step(each: _Wanted, statement: str, loses: str, after: tuple[int, ...]) -> ApplyStep:
+    return ApplyStep(each.database.db_name.O, each.info.name.O, statement, loses, after)
+
+
+def _wanted(reader: SchemaReader, node: CreateTable, text: str) -> _Wanted:
+    database = reader.database_named(node.table.db)
+    info = _defined(reader, database, node)
+    found = None
+    if meta.find_table(reader.txn, database.id, node.table.name) is not None:
+        _, held = reader.table_named(node.table)
+        if not held.is_stored:
+            raise ErrTableExists(f"{database.db_name.O}.{held.name.O}")
+        found = _as_today(reader.context, held)
+    zone = reader.zone
+    current = None if found is None else table_in(found, None, zone)
+    return _Wanted(database, table_in(info, None, zone), current, hints(text))
+
+
+def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) -> TableInfo:
+    """The table that the statement would make. Of parents nothing is asked: they may be made by the
+    same text, and the step itself is judged."""
+
+    def ignore(code: int, said: str) -> None: ...
+
+    modes = modes_of(reader.variable, ignore, ignore, reader.zone)
+    info = table_in(table_info(node, database, ignore, modes), reader.zone, None)
+    names = checked_names(node.foreign_keys, (), 0)
+    keys = tuple(
+        made_key(written, text, info, database, 1)
+        for written, text in zip(node.foreign_keys, names, strict=True)
+    )
+    info = with_key_indexes(evolve(info, fk_info=keys or None, max_fk_id=len(keys)))
+    return table_with_checks(reader.txn, node, info, ignore)
+
+
+def _as_today(context: Context, table: TableInfo) -> TableInfo:
+    """With today's names in its foreign keys."""
+    return evolve(table, fk_info=tuple(shown_keys(context, table)) or None)
+
+
+def _ordered(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[tuple[_Wanted, _Wanted]]:
+    """Parents first: each table as it is made at first, and as it is in the end."""
+    begun: set[tuple[str, str]] = set()
+    ended: set[tuple[str, str]] = set()
+
+    def walk(each: _Wanted) -> Iterator[tuple[_Wanted, _Wanted]]:
+        begun.add(each.place)
+        for place in each.parents:
+            if place in wanted and place not in begun:
+                yield from walk(wanted[place])
+        later = {
+            place
+            for place in each.parents
+            if place in wanted and place not in ended and wanted[place].current is None
+        }
+        ended.add(each.place)
+        first = each
+        if later and each.current is None:
+            kept = tuple(
+                key
+                for key in each.info.foreign_keys
+                if (key.ref_schema.L, key.ref_table.L) not in later
+            )
+            first = each._replace(info=evolve(each.info, fk_info=kept))
+        yield first, each
+
+    for each in wanted.values():
+        if each.place not in begun:
+            yield from walk(each)
+
+
+def _statements(each: _Wanted, home: str) -> Iterator[tuple[str, str]]:
+    own = each.database.db_name.O
+    title = identifier(each.info.name.O)
+    if own.lower() != home.lower():
+        title = f"{identifier(own)}.{title}"
+    if each.current is None:
+        yield created(each.info, own, title), ""
+        return
+    for alter in difference(each.current, each.info, own, each.hints):
+        yield f"ALTER TABLE {title} {', '.join(alter.clauses)}", alter.loses
+
+
+def created(table: TableInfo, home: str, title: str = "") -> str:
+    """CREATE TABLE with its constraints by the names it holds; `title`: as it is to be named."""
+    keys = [f"  {key_text(key, home, ',')}" for key in table.foreign_keys]
+    checks = [f"  {check_text(each)}" for each in table.checks if each.state == SchemaState.PUBLIC]
+    text = create_table_text(table, table.auto_inc_id, [*keys, *checks])
+    own = f"CREATE TABLE {identifier(table.name.O)} "
+    return text if not title else f"CREATE TABLE {title} {text.removeprefix(own)}"
+
+
+def _drops(context: Context, wanted: dict[tuple[str, str], _Wanted]) -> Iterator[ApplyStep]:
+    """Children first."""
+    session = context.session
+    databases = {each.database.id: each.database for each in wanted.values()}
+    for database in databases.values():
+        gone = {
+            info.name.L: info
+            for info in meta.list_tables(context.txn, database.id)
+            if (database.db_name.L, info.name.L) not in wanted
+            and info.state == SchemaState.PUBLIC
+            and info.is_stored
+            and not is_system(info)
+            and session.rights.sees_table(database.db_name.O, info.name.O)
+        }
+        left = dict(gone)
+        while left:
+            referred = {
+                key.ref_table.L
+                for info in left.values()
+                for key in shown_keys(context, info)
+                if key.ref_schema.L == database.db_name.L and key.ref_table.L != info.name.L
+            }
+            free = [text for text in left if text not in referred] or list(left)[:1]
+            for text in free:
+                info = left.pop(text)
+                title = identifier(info.name.O)
+                if database.db_name.L != session.database.lower():
+                    title = f"{identifier(database.db_name.O)}.{title}"
+                lost = f"drops table {info.name.O} with its rows"
+                yield ApplyStep(database.db_name.O, info.name.O, f"DROP TABLE {title}", lost)
+
+
+# -- the answer ------------------------------------------------------------------------------------
+
+
+def explain_apply(session: SessionApi, node: ExplainApply, found: Sequence[ApplyStep]) -> Result:
+    """See the module. Raises 1235 for another format."""
+    if node.format not in FORMATS:
+        raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
+    rows: list[Row] = []
+    listed: list[dict[str, Any]] = []
+    for number, step in enumerate(found, 1):
+        session.check_interrupt()
+        place, follows = f"{step.database}.{step.table}", max(step.after, default=0)
+        plan, refused = ([], "") if follows else _planned(session, step.statement)
+        task = "unsafe" if step.loses else ""
+        rows.append([f"Apply_{number}", "", task, f"table:{place}", step.statement])
+        rows += [[f"  {each[0]}", *each[1:]] for each in plan]
+        for title, said in (
+            ("Loses", step.loses),
+            ("Refused", refused),
+            ("Follows", follows and f"Apply_{follows}"),
+        ):
+            if said:
+                rows.append([f"  {title}", "", "", "", said])
+        keys = ("id", "estRows", "task", "object", "info")
+        listed.append(
+            {
+                "table": place,
+                "statement": step.statement,
+                "loses": step.loses,
+                "refused": refused,
+                "follows": follows,
+                "plan": [dict(zip(keys, each, strict=True)) for each in plan],
+            }
+        )
+    if node.format == "json":
+        whole = msgspec.json.format(msgspec.json.encode(listed), indent=4).decode()
+        return Result(text_columns("TiDB_JSON"), [[whole]])
+    return Result(columns_of(CHANGE_COLUMNS), rows)
+
+
+_BUILDS: dict[type, Build] = {
+    AlterTable: alter_table,
+    CreateTable: create_table,
+    DropTable: drop_table,
+}
+
+
+def _planned(session: SessionApi, statement: str) -> tuple[list[Row], str]:
+    """The rows of EXPLAIN, and what refuses the statement."""
+    node = parse_one(statement)
+    build = _BUILDS[type(node)]
+    try:
+        change = session.look(lambda context: build(SchemaReader(context), node, statement))
+        change.told()
+        jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
+        return list(change_rows(session, jobs)), ""
+    except Refused as error:
+        return [], f"{error.code}: {error.message}"
+
+
+__all__ = ["ApplyStep", "created", "explain_apply", "steps"]

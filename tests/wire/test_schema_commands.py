@@ -1,0 +1,245 @@
+"""`exuvia schema`: the page's tour as it stands there, and each way a command ends."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.node_processes import ROOT, NodeProcess
+from wire.test_cli import Done, exuvia
+
+PAGE = (ROOT / "docs" / "declarative.md").read_text()
+SHOP = (
+    "CREATE TABLE customer (id bigint PRIMARY KEY AUTO_INCREMENT, city varchar(20), KEY (city))",
+    "CREATE TABLE sale (id bigint PRIMARY KEY, customer bigint, at timestamp NULL,"
+    " CONSTRAINT who FOREIGN KEY (customer) REFERENCES customer (id))",
+    "INSERT INTO customer (city) VALUES ('Basel'), ('Genova')",
+    "CREATE VIEW cities AS SELECT DISTINCT city FROM customer",
+)
+
+
+@pytest.fixture
+def shop(node: NodeProcess) -> Iterator[str]:
+    """The port's option; a fresh database `shop`."""
+    with node.connect() as connection:
+        connection.query("CREATE DATABASE shop")
+        connection.query("USE shop")
+        for text in SHOP:
+            connection.query(text)
+        yield f"-P{node.port}"
+        connection.query("DROP DATABASE shop")
+
+
+@pytest.fixture
+def file(tmp_path: Path, shop: str) -> Path:
+    """What `dump` writes."""
+    found = tmp_path / "shop.sql"
+    found.write_text(exuvia("schema", "dump", shop, "-Dshop").stdout)
+    return found
+
+
+def changed(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def diff(file: Path, shop: str, *options: str) -> Done:
+    return exuvia("schema", "diff", str(file), shop, "-Dshop", "--exit-code", *options)
+
+
+def apply(file: Path, shop: str, *options: str) -> Done:
+    return exuvia("schema", "apply", str(file), shop, "-Dshop", "--yes", *options)
+
+
+def test_the_tour(shop: str, tmp_path: Path) -> None:
+    """Each command of the page, as a user types it."""
+    tour = PAGE.partition("## A tour")[2].partition("\n## ")[0]
+    commands = re.findall(r"^    (\S.*)$", tour, re.MULTILINE)
+    assert len(commands) > 8
+    assert shutil.which("sed")
+    (tmp_path / "exuvia").write_text(f'#!/bin/sh\nexec {sys.executable} -m exuvia.cli.main "$@"\n')
+    (tmp_path / "exuvia").chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "EXUVIA_PORT": shop.removeprefix("-P"),
+    }
+    said = []
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        lints = " schema lint " in command
+        assert done.returncode == (3 if lints else 0), (command, done.stdout, done.stderr)
+        said.append(done.stdout)
+    shown = dict(zip(commands, said, strict=True))
+    alter = "ALTER TABLE `customer` MODIFY COLUMN `city` varchar(40) DEFAULT NULL;"
+    assert alter in shown["exuvia schema diff shop.sql -D shop"]
+    assert alter in shown["exuvia schema apply shop.sql -D shop --yes"]
+    assert "has_foreign_key" in shown["exuvia schema lint shop.sql"]
+    assert "`city` varchar(40)" in shown["exuvia schema history shop.customer --at-version 1000000"]
+
+
+def test_a_dump_is_equal_and_makes_the_same_tables(shop: str, file: Path) -> None:
+    assert diff(file, shop) == Done(0, "", "")
+    assert "AUTO_INCREMENT=" not in file.read_text()
+    assert "cities" not in file.read_text()
+    exuvia("sql", shop, "DROP DATABASE shop; CREATE DATABASE shop")
+    assert diff(file, shop).returncode == 2
+    done = apply(file, shop)
+    assert (done.returncode, done.stderr) == (0, "1. shop.customer: done\n2. shop.sale: done\n")
+    assert exuvia("schema", "dump", shop, "-Dshop").stdout == file.read_text()
+    done = apply(file, shop)
+    assert (done.returncode, done.stderr) == (0, "nothing to do\n")
+
+
+def test_a_difference_for_people_and_for_programs(shop: str, file: Path) -> None:
+    changed(file, "KEY `city` (`city`)", "KEY `city` (`city`,`id`)")
+    done = diff(file, shop)
+    assert done.returncode == 2
+    assert "-- 1. shop.customer\n" in done.stdout
+    assert "-- planned once 1 is done\n" in done.stdout
+    listed = json.loads(diff(file, shop, "--format", "json").stdout)
+    assert [each["statement"] for each in listed] == [
+        "ALTER TABLE `customer` RENAME INDEX `city` TO `old_city`",
+        "ALTER TABLE `customer` ADD KEY `city` (`city`,`id`), DROP INDEX `old_city`",
+    ]
+    assert listed[0]["plan"][0]["id"] == "rename index_1"
+    assert listed[1]["follows"] == 1
+
+
+def test_nothing_is_lost_unless_it_is_allowed(shop: str, file: Path) -> None:
+    changed(file, "  `city` varchar(20) DEFAULT NULL,\n", "")
+    changed(file, ",\n  KEY `city` (`city`)", "")
+    done = apply(file, shop)
+    assert done.returncode == 1
+    assert "-- refused without --allow-drop: drops column city" in done.stdout
+    assert "renamed from" in done.stderr
+    assert "Basel" in exuvia("sql", shop, "SELECT city FROM shop.customer").stdout
+    assert apply(file, shop, "--allow-drop").returncode == 0
+    assert diff(file, shop) == Done(0, "", "")
+    file.write_text(file.read_text().partition("CREATE TABLE `sale`")[0])
+    left = diff(file, shop)
+    assert (left.returncode, left.stderr) == (0, "shop.sale is not in the file: left as it is\n")
+    done = apply(file, shop, "--allow-drop")
+    assert done.stdout.endswith("DROP TABLE `sale`;\n")
+    assert diff(file, shop) == Done(0, "", "")
+
+
+def test_a_renamed_column_keeps_its_values(shop: str, file: Path) -> None:
+    changed(file, "`city` varchar(20) DEFAULT NULL,", "`town` varchar(20), -- renamed from city")
+    changed(file, "(`city`)", "(`town`)")
+    assert apply(file, shop).returncode == 0
+    assert "Genova" in exuvia("sql", shop, "SELECT town FROM shop.customer").stdout
+    assert diff(file, shop).returncode == 0
+
+
+def test_nothing_is_done_where_the_server_would_refuse(shop: str, file: Path) -> None:
+    changed(file, "`customer` bigint DEFAULT NULL", "`customer` int DEFAULT NULL")
+    changed(file, "  `city` varchar(20)", "  `note` text,\n  `city` varchar(20)")
+    done = apply(file, shop, "--allow-drop")
+    assert done.returncode == 1
+    assert "-- the server refuses it: 3780" in done.stdout
+    assert done.stderr == "refused: the server would not do all of it; nothing was done\n"
+    assert "note" not in exuvia("schema", "dump", shop, "-Dshop").stdout
+
+
+def test_the_first_error_ends_it_and_says_what_is_done(shop: str, file: Path) -> None:
+    """Rows that a later statement refuses: known only when it runs."""
+    changed(file, "KEY `city` (`city`)", "UNIQUE KEY `city` (`city`)")
+    exuvia("sql", shop, "INSERT INTO shop.customer (city) VALUES ('Basel')")
+    done = apply(file, shop)
+    assert done.returncode == 1
+    assert "1. shop.customer: done\nERROR 1062: Duplicate entry 'Basel'" in done.stderr
+    assert done.stderr.endswith("2. shop.customer has failed. done: 1; not done: 2\n")
+    exuvia("sql", shop, "DELETE FROM shop.customer ORDER BY id DESC LIMIT 1")
+    assert apply(file, shop).returncode == 0
+    assert diff(file, shop) == Done(0, "", "")
+
+
+def test_it_asks_and_tells_how_far_it_is(shop: str, file: Path, node: NodeProcess) -> None:
+    changed(file, "`city` varchar(20)", "`city` varchar(30)")
+    command = [sys.executable, "-m", "exuvia.cli.main", "schema", "apply", str(file), shop]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    asked = subprocess.run(
+        [*command, "-Dshop"], input="n\n", capture_output=True, text=True, env=environment
+    )
+    assert asked.returncode == 1
+    assert "Run 1 statement(s)? [y/N]" in asked.stdout
+    assert "nothing was done" in asked.stderr
+    with node.connect() as holder:
+        holder.query("BEGIN")
+        holder.query("UPDATE shop.customer SET city = 'Roma' WHERE id = 1")
+        running = subprocess.Popen(
+            [*command, "-Dshop", "--yes", "--every", "0.1"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        assert running.stderr is not None
+        line = running.stderr.readline()
+        assert re.match(r"job \d+: modify column, ", line), line
+        holder.query("COMMIT")
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert said.endswith("1. shop.customer: done\n")
+
+
+def test_the_schema_of_a_table_at_any_version(shop: str) -> None:
+    exuvia("sql", shop, "ALTER TABLE shop.sale ADD COLUMN n int")
+    found = json.loads(exuvia("schema", "history", shop, "shop.sale", "-ojson").stdout)
+    assert [each["JOB_TYPE"] for each in found] == ["add column", "create table"]
+    last, first = (each["VERSION"] for each in found)
+    for version, has in ((first, False), (last - 1, False), (last, True), (last + 5, True)):
+        done = exuvia("schema", "history", shop, "shop.sale", "--at-version", str(version))
+        assert done.returncode == 0
+        assert ("`n` int" in done.stdout) == has
+        assert done.stdout.startswith("CREATE TABLE `sale` (")
+    done = exuvia("schema", "history", shop, "shop.sale", "--at-version", str(first - 1))
+    assert (done.returncode, done.stdout) == (1, "")
+    exuvia("sql", shop, "DROP TABLE shop.sale")
+    done = exuvia("schema", "history", shop, "shop.sale", "--at-version", "1000000")
+    assert "was dropped at version" in done.stderr
+    assert exuvia("schema", "history", shop, "shop.none").stderr.startswith("ERROR 1146")
+
+
+def test_lint_ends_by_severity(tmp_path: Path) -> None:
+    file = tmp_path / "x.sql"
+    for text, code in (
+        ("CREATE TABLE t (a bigint PRIMARY KEY)", 0),
+        ("ALTER TABLE t COMMENT 'a'; ALTER TABLE t COMMENT 'b'", 0),
+        ("CREATE TABLE t (a int PRIMARY KEY)", 3),
+        ("CREATE TABLE t (a int)", 4),
+        ("CREATE TABLE t (a", 1),
+    ):
+        file.write_text(text)
+        assert exuvia("schema", "lint", str(file)).returncode == code
+    file.write_text("\nCREATE TABLE t (a int)")
+    [found] = json.loads(exuvia("schema", "lint", str(file), "--format", "json").stdout)
+    assert found["file"] == str(file)
+    assert (found["rule"], found["line"], found["severity"]) == ("primary_key", 2, "error")
+
+
+def test_errors_are_one_line(tmp_path: Path, shop: str) -> None:
+    file = tmp_path / "x.sql"
+    file.write_text("DROP TABLE customer")
+    done = diff(file, shop)
+    assert done.returncode == 1
+    assert done.stderr.startswith("ERROR 1235: ")
+    file.write_text("CREATE TABLE t (a int) COMMENT 'a\\\\b''c'")
+    assert "COMMENT='a\\\\b''c'" in diff(file, shop).stdout
+    assert exuvia("schema", "dump", shop, "-Dnosuch").stderr.startswith("ERROR 1049")
+    assert diff(file, "-P1").returncode == 1
