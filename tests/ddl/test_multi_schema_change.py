@@ -15,6 +15,7 @@ _NAMES = (
     " query binlog version reorg_meta multi_schema_info priority seq_num charset collate"
     " involving_schema_info admin_operator last_schema_version exuvia_dropped exuvia_ids"
     " exuvia_wait exuvia_by exuvia_assent exuvia_hold exuvia_held exuvia_filled exuvia_verified"
+    " exuvia_wait_timeout_s exuvia_wait_kills exuvia_overdue exuvia_ended exuvia_window"
 )
 THE_JOBS = set(_NAMES.split())
 

@@ -313,10 +313,10 @@ def test_a_change_between_the_plan_and_its_metadata_lock_is_planned_anew(
     locks = world.services.locks
     hold, changed = locks.hold, []
 
-    def late(*what: Any, reads: bool = False) -> None:
+    def late(*what: Any, reads: bool = False, **more: Any) -> None:
         if not changed and not reads:
             changed.append(run(session, f"ALTER TABLE account {change}"))
-        hold(*what, reads=reads)
+        hold(*what, reads=reads, **more)
 
     monkeypatch.setattr(locks, "hold", late)
     run(another, f"BEGIN {'OPTIMISTIC' if optimistic else 'PESSIMISTIC'}")

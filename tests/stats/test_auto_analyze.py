@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from exuvia.base.daily_window import is_open
 from exuvia.base.errors import Refused
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta as catalog
@@ -13,7 +14,7 @@ from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import definition as variables_of
 from exuvia.catalog.sysvar import variables
 from exuvia.stats.analyze_jobs import FAILED, FINISHED, AnalyzeOrder, Gone, Stopped
-from exuvia.stats.auto import Runner, is_open, orders
+from exuvia.stats.auto import Runner, orders
 from exuvia.stats.priority import NEVER, AnalysisJob
 from support.stats_owners import Place
 

@@ -38,6 +38,9 @@ is renewed here and nowhere else, in the transaction of a look: a front that bea
 every job, with an acknowledgement or with who holds it back. So nobody waits longer than a lease
 for a front that does not answer, and one that is held back by a client for an hour keeps its lease.
 
+A change that waits no longer asks fronts, in its announcement, to end who is in its way
+(`end_blockers`): each front ends its own, and names them in its acknowledgements of that job.
+
 What a change would wait for at other fronts, EXPLAIN asks them (`told_elsewhere`).
 """
 
@@ -51,7 +54,8 @@ from typing import NamedTuple
 import msgspec
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import Conflict, Deposed
+from exuvia.base.errors import Conflict, Deposed, Refused
+from exuvia.base.mysql_errors import ErrQueryInterrupted
 from exuvia.cluster import assent
 from exuvia.cluster import member as members
 from exuvia.cluster.assent import Assent
@@ -67,17 +71,22 @@ READ_HOLD_S = 1.0
 """For how long an explicit transaction holds what it has only read."""
 
 
+End = Callable[[Refused], None]
+"""Roll that transaction back; its client is told by that error."""
+
+
 class Hold(NamedTuple):
     """A table written by an open transaction, or only read. `since` is this front's monotonic
     clock: of a reader when its transaction began. Unit: s.
 
-    `session`: the connection's number, where it has one."""
+    `session`: the connection's number, where it has one. `end`: any thread."""
 
     about: str
     revision: int
     since: float
     session: int = 0
     reads: bool = False
+    end: End | None = None
 
     def reason(self, now: float) -> str:
         """Who waits must read what for (law 10)."""
@@ -146,6 +155,7 @@ class MetadataLocks:
         about: str = "",
         session: int = 0,
         reads: bool = False,
+        end: End | None = None,
     ) -> None:
         """The transaction wrote the table with a plan of that revision; the oldest plan counts.
         `reads`: it is an explicit one and only reads it.
@@ -161,7 +171,7 @@ class MetadataLocks:
                 since = self._open.get(token, since) if reads else since
                 oldest = revision if known is None else min(revision, known.revision)
                 told = about or f"open transaction {token!r} wrote"
-                holds[token] = Hold(told, oldest, since, session, reads)
+                holds[token] = Hold(told, oldest, since, session, reads, end)
                 self._tokens.setdefault(token, set()).add(table_id)
             reserved = self._reserved.get(table_id)
         if reserved is not None:
@@ -176,6 +186,11 @@ class MetadataLocks:
                 del holds[token]
                 if not holds:
                     del self._tables[table_id]
+
+    def is_held(self, token: Hashable) -> bool:
+        """Whether that transaction is open and holds any table."""
+        with self._lock:
+            return token in self._tokens
 
     def blockers(self, table_id: int, below_revision: int) -> list[Hold]:
         """Open transactions that wrote the table with an older plan, oldest first."""
@@ -194,17 +209,21 @@ IDLE_S = 1.0
 BLOCKED_S = 0.01
 REASON_S = 1.0
 SHOWN = 10
+TOLD_LETTERS = 80
+_INTERRUPTED = ErrQueryInterrupted().message
 LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 
 class Announcement(msgspec.Struct, frozen=True):
     """What a job's last step published: table id -> revision. `number` counts the announcements
-    of one version, from 1; `assent`: which front has answered in advance."""
+    of one version, from 1; `assent`: which front has answered in advance; `ends`: why fronts end
+    who blocks it, "" while they do not."""
 
     version: int
     tables: dict[int, int]
     number: int = 0
     assent: Assent | None = None
+    ends: str = ""
 
     @property
     def place(self) -> "Place":
@@ -215,13 +234,15 @@ class Announcement(msgspec.Struct, frozen=True):
 class Blocker(msgspec.Struct, frozen=True):
     """An open transaction that a front cannot acknowledge for. Unit: s.
 
-    One with a `number` is none: it tells which announcement of its version a front means."""
+    One with a `number` is none: it tells which announcement of its version a front means. One that
+    is `ended` was rolled back for the job's sake."""
 
     reason: str
     session: int = 0
     age_s: float = 0.0
     query: str = ""
     number: int = 0
+    ended: bool = False
 
 
 class Lag(NamedTuple):
@@ -256,7 +277,8 @@ def _read_ack(payload: bytes | None) -> tuple[Place, list[Blocker]]:
         return NOTHING, []
     told = _blockers.decode(payload[8:])
     number = max((each.number for each in told), default=0) or UNNUMBERED
-    return (keys.read_number(payload[:8]), number), [each for each in told if not each.number]
+    blocking = [each for each in told if not each.number and not each.ended]
+    return (keys.read_number(payload[:8]), number), blocking
 
 
 def announce(
@@ -280,6 +302,28 @@ def announced(txn: Transaction) -> dict[int, Announcement]:
     prefix = keys.meta("sync")
     found = txn.scan(keys.span_of(prefix))
     return {keys.read_number(key[len(prefix) :]): _announcement.decode(raw) for key, raw in found}
+
+
+def end_blockers(txn: Transaction, job_id: int, why: str) -> bool:
+    """Ask every front to end the transactions that a job's last version waits for; whether that is
+    new. `why`: what their clients are told."""
+    key = keys.meta("sync", job_id)
+    payload = txn.get(key)
+    if payload is None:
+        return False
+    announcement = _announcement.decode(payload)
+    if announcement.ends:
+        return False
+    txn.put(key, msgspec.json.encode(msgspec.structs.replace(announcement, ends=why)))
+    txn.notify("version")
+    return True
+
+
+def ended_for(txn: Transaction, job_id: int) -> list[str]:
+    """The transactions that fronts have ended for a job's sake."""
+    found = txn.scan(keys.span_of(keys.meta("ack", job_id)))
+    told = [each for _, payload in found for each in _blockers.decode(payload[8:])]
+    return [each.reason for each in told if each.ended]
 
 
 def finish(txn: Transaction, job_id: int) -> None:
@@ -419,7 +463,8 @@ class Acknowledger:
         self._locks = locks
         self._answered: dict[int, Place] = {}
         self._explained: dict[int, float] = {}
-        self._held_back: list[dict[int, int]] = []  # tables of jobs that nobody can answer yet
+        self._held_back: dict[int, Announcement] = {}  # of jobs that nobody can answer yet
+        self._ended: dict[int, dict[str, Blocker]] = {}  # whom it has ended, by job
         self._look_by = 0.0
         self._seen = -1
 
@@ -433,6 +478,7 @@ class Acknowledger:
         beats = member.due_in(now) == 0.0
         seen = self._store.counter(self.channel)
         if seen == self._seen and not beats and now < self._look_by and self._is_held_back():
+            self._end_blockers()
             return BLOCKED_S
         try:
             done, is_blocked = self._store.transact(partial(self._look, now=now, beats=beats), ONCE)
@@ -445,14 +491,30 @@ class Acknowledger:
             member.renewed(now)
         self._answered.update(done)
         self._seen, self._look_by = seen, now + REASON_S
+        self._end_blockers()
         return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now))
 
     def _is_held_back(self) -> bool:
         """Whether each job that was held back still is: that needs no look at the store."""
         return bool(self._held_back) and all(
-            any(self._locks.blockers(*each) for each in tables.items())
-            for tables in self._held_back
+            any(self._locks.blockers(*each) for each in announcement.tables.items())
+            for announcement in self._held_back.values()
         )
+
+    def _end_blockers(self) -> None:
+        """End the transactions in the way of jobs that wait no longer. One in which a statement
+        runs ends with it, so this is done again until they are gone."""
+        for job_id, announcement in self._held_back.items():
+            if not announcement.ends:
+                continue
+            error = ErrQueryInterrupted.with_text(f"{_INTERRUPTED}: {announcement.ends}")
+            for table in announcement.tables.items():
+                for hold in self._locks.blockers(*table):
+                    if hold.end is not None and not hold.reads:  # a reader blocks no longer soon
+                        told = f"connection {hold.session} ({hold.about[:TOLD_LETTERS]})"
+                        ended = Blocker(told, hold.session, ended=True)
+                        self._ended.setdefault(job_id, {})[told] = ended
+                        hold.end(error)
 
     def _look(self, txn: Transaction, now: float, beats: bool) -> tuple[dict[int, Place], bool]:
         """What is acknowledged in it, by job id, and whether some job is held back."""
@@ -466,7 +528,7 @@ class Acknowledger:
             and not (a.assent is not None and assent.relied_on(txn, a.assent))
         }
         blocked = self._blocked(txn, fresh)
-        self._held_back = [fresh[job_id].tables for job_id in blocked]
+        self._held_back = {job_id: fresh[job_id] for job_id in blocked}
         done = {j: a.place for j, a in fresh.items() if j not in blocked}
         for job_id, place in done.items():
             self._write(txn, job_id, place, [])
@@ -507,10 +569,13 @@ class Acknowledger:
                 self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)
 
     def _write(self, txn: Transaction, job_id: int, place: Place, told: list[Blocker]) -> None:
+        told = [*told, *list(self._ended.get(job_id, {}).values())[:SHOWN]]
         txn.write(WriteKind.PLACE, ack_key(job_id, self._member.id), ack(place, told))
         txn.notify("ack")
 
     def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
+        for job_id in [j for j in self._ended if j not in wanted]:
+            del self._ended[job_id]
         for job_id in [j for j in (*self._answered, *self._explained) if j not in wanted]:
             self._answered.pop(job_id, None)
             self._explained.pop(job_id, None)

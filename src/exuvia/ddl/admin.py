@@ -5,6 +5,7 @@
     resume   paused -> queueing                           8261 by another operator, or not paused
     hold     it is to wait before it is public            1105 too late for that
     complete held -> queueing, or it is not to be held    1105 nobody holds it
+             it waits for its window -> it starts now
     alter    a reorg's threads, rows and bytes, from its next batch on
 
 All jobs of one statement are changed by one transaction; each has an answer of its own. `m/admin`
@@ -87,6 +88,8 @@ def held(job: Job, by: int) -> Job | Refused:
 def completed(job: Job, by: int) -> Job | Refused:
     """The job as ADMIN COMPLETE leaves it."""
     if not job.exuvia_hold:
+        if job.exuvia_window and not job.begun:
+            return evolve(job, exuvia_window="", exuvia_wait="")
         return ErrUnknown(f"ddl job {job.id} is not held")
     job = evolve(job, exuvia_hold="")
     if job.exuvia_held:

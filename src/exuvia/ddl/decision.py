@@ -126,6 +126,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     moves: bool = False  # the catalog changes: one schema version, revisions bumped
     archive: bool = False  # the job goes to history
     parks: bool = False  # the job keeps its place and needs no worker
+    rests_s: float = 0.0  # until when it is to be looked at again at the latest; 0: no such time
     ranges: tuple[DeleteRange, ...] = ()
     events: tuple[JobEvent, ...] = ()  # of a plain job that has ended well
     sub_job_events: tuple[

@@ -302,6 +302,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_held: bool = False  # it waits there
     exuvia_filled: bool = False  # of a plain job that is held: as a SubJob's
     exuvia_verified: int = 0  # when what it has filled was verified, if it is held since
+    exuvia_wait_timeout_s: int = 0  # how long a step waits for open transactions; 0: for ever
+    exuvia_wait_kills: bool = False  # it ends them then, and is not turned back itself
+    exuvia_overdue: bool = False  # it is turned back because a step waited for so long
+    exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for its sake
+    exuvia_window: str = ""  # when it may start
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property
@@ -339,12 +344,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             f"Version: v{self.version}"
         )
 
-    def _own(self) -> Iterator[str]:
-        """The settings an operator gave its reorg (ddl/admin.py)."""
+    def _comments(self) -> Iterator[str]:
+        """The settings an operator gave its reorg (ddl/admin.py), how that goes, what it waits for,
+        and whom it has ended."""
         for name, shown in _DIALS:
             value = (self.reorg_meta or {}).get(name)
             if value is not None:
                 yield f"{shown}={value}"
+        yield self.exuvia_note
+        yield self.exuvia_wait
+        if self.exuvia_ended:
+            yield "ended: " + "; ".join(self.exuvia_ended)
 
     def row(self) -> tuple[object, ...]:
         """The row of ADMIN SHOW DDL JOBS (`ROW_COLUMNS`); times: packed DATETIME in UTC or None."""
@@ -361,7 +371,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             packed_time(self.real_start_ts),
             packed_time(self.binlog.FinishedTS) if self.in_history else None,
             "held" if self.exuvia_held else JOB_STATE_TEXT[self.state],
-            ", ".join(part for part in (*self._own(), self.exuvia_note, self.exuvia_wait) if part),
+            ", ".join(filter(None, self._comments())),
             self.exuvia_by,
         )
 
@@ -404,8 +414,13 @@ def timestamp(wall_ns: int) -> int:
     return wall_ns // 1_000_000 << 18
 
 
+def wall_s(stamp: int) -> float:
+    """Inverse of `timestamp`, in seconds since 1970."""
+    return (stamp >> 18) / 1000
+
+
 def _moment(stamp: int) -> datetime:
-    return datetime.fromtimestamp((stamp >> 18) / 1000, UTC)
+    return datetime.fromtimestamp(wall_s(stamp), UTC)
 
 
 def packed_time(stamp: int) -> int | None:

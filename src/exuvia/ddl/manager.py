@@ -423,7 +423,8 @@ class JobManager:
             return worker.due - now
         worker.step(now)
         if worker.parked:
-            self._parked[worker.job_id] = now + (PAUSED_S if worker.rests else self._tick_s)
+            rests_s = min(worker.rests_s or PAUSED_S, PAUSED_S) if worker.rests else self._tick_s
+            self._parked[worker.job_id] = now + rests_s
             worker.assign(0)
             self._dispatch()
         return 0.0

@@ -37,11 +37,14 @@ A job may be held before it starts or before it is public: what it fills is veri
 left (no late task can write), writers keep it complete by their duties, and it takes no worker.
 Tombstones stay, so its reorg may run again: it does if its verification has become too old.
 
+A job with a window does not start outside it.
+
 Pure: same job, same snapshot, same decision. Nothing here reads a store or a clock.
 """
 
 from typing import NamedTuple
 
+from exuvia.base.daily_window import opens_at
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.catalog.model import evolve
@@ -57,7 +60,15 @@ from exuvia.ddl.decision import (
     ReorgOrder,
     StepWait,
 )
-from exuvia.ddl.job import BEFORE_START, Job, JobState, failed
+from exuvia.ddl.job import (
+    BEFORE_START,
+    Job,
+    JobState,
+    failed,
+    timestamp,
+    timestamp_text,
+    wall_s,
+)
 from exuvia.ddl.multi_schema_change import (
     fill_is_noted,
     is_several,
@@ -123,6 +134,10 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     if not job.begun:
         if job.exuvia_hold == BEFORE_START:
             return _hold(job, snapshot)
+        if job.exuvia_window:
+            opens_s = opens_at(job.exuvia_window, wall_s(snapshot.now))
+            if opens_s > wall_s(snapshot.now):
+                return _wait_for_window(job, snapshot, opens_s)
         error = _refusal(job, snapshot)
         if error is not None:
             return give_up(job, snapshot, error)
@@ -247,6 +262,14 @@ def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
         held = evolve(held, row_count=snapshot.rows, exuvia_note=snapshot.note)
     order = ReorgOrder.LEAVE if left else ReorgOrder.NONE
     return Decision(job=held, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order)
+
+
+def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Decision:
+    at = timestamp_text(timestamp(round(opens_s) * 1_000_000_000))[:16]
+    waits = f"waiting: its window {job.exuvia_window} opens at {at} UTC"
+    waiting = evolve(job, exuvia_wait=waits)
+    rests_s = opens_s - wall_s(snapshot.now)
+    return Decision(job=waiting, before=snapshot, after=snapshot, parks=True, rests_s=rests_s)
 
 
 def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:

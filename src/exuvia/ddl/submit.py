@@ -125,10 +125,11 @@ class _Ticket:
 
 
 class _Wait:
-    """One session that waits for its job."""
+    """One session that waits for its job. `to_end`: also while one that is overdue turns back."""
 
-    def __init__(self, job_id: int) -> None:
+    def __init__(self, job_id: int, to_end: bool) -> None:
         self.job_id = job_id
+        self.to_end = to_end
         self.job: Job | None = None
         self.wake = threading.Event()
 
@@ -262,12 +263,14 @@ class Submitter:
         job_id: int,
         timeout_s: float | None = None,
         look: Callable[[], None] = lambda: None,
+        to_end: bool = True,
     ) -> Job:
         """The job once it is in history. Unavailable when time is up: the job itself goes on.
 
-        `look` is called now and then; what it raises ends the wait, and not the job."""
+        `look` is called now and then; what it raises ends the wait, and not the job. Without
+        `to_end` a job whose own time is up is given back as soon as that is decided."""
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
-        mine = _Wait(job_id)
+        mine = _Wait(job_id, to_end)
         with self._lock:
             self._waits.append(mine)
         try:
@@ -302,6 +305,9 @@ class Submitter:
         with self._store.read() as txn:
             for each in waits:
                 job = queue.finished(txn, each.job_id)
+                if job is None and not each.to_end:
+                    unfinished = queue.get(txn, each.job_id)
+                    job = unfinished if unfinished and unfinished.exuvia_overdue else None
                 if job is not None:
                     self._schemas.refresh(txn, job.table_id)
                     self._unreserve(job)

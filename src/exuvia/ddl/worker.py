@@ -1,7 +1,8 @@
 """A worker walks one job from its first step to history. Only here a step is committed.
 
     read the job row, again, in the step's snapshot
-      every front has the last version?   no -> note who and why, look again when one acknowledges
+      every front has the last version?   no -> note who and why, look again when one acknowledges;
+                                          for as long as the job may wait, if somebody has said it
       decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `reorg`
       the next one too, where nobody has to answer (ddl/runs.py)
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
@@ -33,7 +34,7 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
-from exuvia.base.mysql_errors import ErrDupEntry, ErrUnknown
+from exuvia.base.mysql_errors import ErrDupEntry, ErrLockWaitTimeout, ErrUnknown
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
@@ -43,9 +44,9 @@ from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.apply import announce_reads, apply, read_snapshot, take_epoch
 from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
-from exuvia.ddl.job import Job, failed, timestamp
+from exuvia.ddl.job import Job, JobState, failed, timestamp
 from exuvia.ddl.runs import may_follow
-from exuvia.ddl.state_machine import decide, give_up, reason_to_end
+from exuvia.ddl.state_machine import decide, give_up, is_revertible, reason_to_end
 from exuvia.ddl.tracing import JobTraces
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
@@ -163,6 +164,17 @@ MOST_REASON = 500
 Unforeseen = Callable[[int, Exception], None]
 
 
+_FORWARD = (JobState.NONE, JobState.QUEUEING, JobState.RUNNING, JobState.DONE)
+
+
+def _told_whom_it_ended(txn: Transaction, job: Job) -> Job:
+    """The job with the transactions in it that fronts have ended for its sake."""
+    if not job.exuvia_wait_kills:
+        return job
+    ended = dict.fromkeys((*job.exuvia_ended, *versions.ended_for(txn, job.id)))
+    return evolve(job, exuvia_ended=tuple(ended))
+
+
 def commits(decision: Decision) -> bool:
     """Whether it is a step, and not a wait."""
     return decision.moves or decision.archive or decision.keeps
@@ -216,6 +228,7 @@ class JobWorker:
             self.job_id = job_id
             self.due = 0.0
             self.parked = self.rests = False  # no worker is needed; it is paused
+            self.rests_s = 0.0  # so long at most; 0: nobody knows
             self._leave_reorg()
             self._noted_at = float("-inf")
             self._lags_since: float | None = None
@@ -277,11 +290,12 @@ class JobWorker:
         if versions.lagging(txn, job.id):
             return partial(self._wait_for_fronts, job, now)
         self._lags_since = None
-        decision = decide(job, self._snapshot(txn, job))
+        decision = decide(_told_whom_it_ended(txn, job), self._snapshot(txn, job))
         if commits(decision):
             return self._write(txn, decision, now)
         # Nothing moves: a reorg may have to run, and people must be able to see what for
         self.parked = self.rests = decision.parks
+        self.rests_s = decision.rests_s
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
             self._open_reorg(txn, job, decision.to_run)
         elif decision.job != job and (decision.parks or self._may_note(now)):
@@ -300,7 +314,8 @@ class JobWorker:
                 self.due = max(self.due, self._lag_seen_at + LAG_POLL_S)
                 return None
             self._lags_since = None
-            decision = decide(job, self._snapshot(txn, job, ended))
+            told = _told_whom_it_ended(txn, job)
+            decision = decide(told, self._snapshot(txn, job, ended))
             return self._take(txn, decision, ended) if commits(decision) else None
 
     def _take(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
@@ -385,10 +400,41 @@ class JobWorker:
         if self._lags_since is None:
             self._lags_since = now
         reason = "waiting: " + "; ".join(lag.reason for lag in lags)
-        lasts = now - self._lags_since >= NOTE_EVERY_S
+        waited_s = now - self._lags_since
+        if 0 < job.exuvia_wait_timeout_s <= waited_s:
+            late = partial(self._act_late, reason=reason)
+            reason += self._context.store.transact(late, ONCE)
+        lasts = waited_s >= NOTE_EVERY_S
         if lasts and reason != job.exuvia_wait and self._may_note(now):
             self._context.store.transact(partial(self._note, reason=reason), ONCE)
         return LAG_POLL_S
+
+    def _act_late(self, txn: Transaction, reason: str) -> str:
+        """A step has waited for as long as it may: the transactions in the way are ended, or the
+        job is turned back, where it still can be. What is to be said of the wait from now on."""
+        job = queue.get(txn, self.job_id)
+        if job is None or not versions.lagging(txn, job.id):
+            return ""
+        limit = f"{job.exuvia_wait_timeout_s} s"
+        if job.exuvia_wait_kills:
+            what = f"{job.action_text} {job.schema_name}.{job.table_name}"
+            why = f"schema change {job.id} ({what}) has waited {limit} for this transaction"
+            if versions.end_blockers(txn, job.id, f"{why}, which is rolled back"):
+                self._context.campaign.guard(txn)
+            return f" (waited {limit}: they are ended)"
+        if job.state not in _FORWARD:
+            return ""  # its state says that it is turned back, or that it has all but ended
+        if job.state == JobState.DONE or not is_revertible(job):
+            return f" (waited {limit}: it can no longer be turned back, and waits on)"
+        self._context.campaign.guard(txn)
+        text = (
+            f"Lock wait timeout exceeded; schema change {job.id} has waited {limit}, and is rolled"
+        )
+        error = ErrLockWaitTimeout.with_text(f"{text} back; {reason}"[:MOST_REASON])
+        refused = failed(job, error)
+        queue.update(txn, evolve(refused, state=JobState.CANCELLING, exuvia_overdue=True))
+        txn.notify("history")
+        return ""
 
     def _may_note(self, now: float) -> bool:
         if now - self._noted_at < NOTE_EVERY_S:

@@ -9,20 +9,15 @@
 A job becomes orders for the analyzer: partitions in batches, indexes alone where rows did not
 change. All orders of a job run one after the other in a thread of its own; `spawn` gives it one.
 
-When automatic analysis may begin something: a window of the day, "HH:MM +ZZZZ" to "HH:MM +ZZZZ".
-
-    00:00 +0000 .. 06:00 +0000        between them, both minutes included
-    22:00 +0100 .. 04:00 +0000        over midnight
-
-Both ends are turned into minutes of the day in UTC, whatever their zones; so is now.
+When it may begin something: a window of the day, "HH:MM +ZZZZ" to "HH:MM +ZZZZ".
 """
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from exuvia.base.daily_window import is_open
 from exuvia.base.errors import Deposed
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.sysvar import variables
@@ -33,35 +28,6 @@ from exuvia.stats import meta
 from exuvia.stats.analyze_jobs import AnalyzeOrder, Gone, PhysicalName, has_just_failed
 from exuvia.stats.priority import AnalysisJob
 from exuvia.stats.queue import Queue
-
-DAY_MINUTES = 24 * 60
-_TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?:\s*([+-])(\d{2})(\d{2}))?\s*")
-
-
-def minute_of(text: str) -> int:
-    """The minute of the day in UTC. Raises ValueError."""
-    found = _TIME.fullmatch(text)
-    if found is None or int(found[1]) > 23 or int(found[2]) > 59:
-        raise ValueError(f"no time of day: {text!r}")
-    minute = int(found[1]) * 60 + int(found[2])
-    if found[3]:
-        offset = int(found[4]) * 60 + int(found[5])
-        minute += -offset if found[3] == "+" else offset
-    return minute % DAY_MINUTES
-
-
-def is_open(start: str, end: str, wall_s: float) -> bool:
-    """Whether that moment, in seconds since 1970, is in the window; a window that cannot be read
-    is open all day."""
-    try:
-        first, last = minute_of(start), minute_of(end)
-    except ValueError:
-        return True
-    now = int(wall_s // 60) % DAY_MINUTES
-    if first <= last:
-        return first <= now <= last
-    return now >= first or now <= last
-
 
 # -- auto ------------------------------------------------------------------------------------------
 

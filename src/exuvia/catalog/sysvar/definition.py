@@ -13,6 +13,7 @@
     ZONE        SYSTEM, +hh:mm, or a name of the zones     else 1298
     NAME        text of at most so many characters, without spaces behind it   clamps (1292)
     DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
+    WINDOW      HH:MM-HH:MM [+ZZZZ], likewise; '' is none  else 1231
 
 Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
 
@@ -27,6 +28,7 @@ from decimal import Decimal
 from enum import Enum, auto
 from typing import NamedTuple
 
+from exuvia.base.daily_window import ends_of
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrTruncatedWrongValue,
@@ -87,6 +89,7 @@ class VariableKind(Enum):
     MODES = auto()
     ZONE = auto()
     DAYTIME = auto()
+    WINDOW = auto()
     NAME = auto()
 
 
@@ -145,6 +148,8 @@ def check(variable: SysVar, value: Setting) -> Checked:
             return Checked(_zone(str(value)))
         case VariableKind.DAYTIME:
             return Checked(_daytime(variable, str(value)))
+        case VariableKind.WINDOW:
+            return Checked(_window(variable, str(value)))
         case VariableKind.NAME:
             text = str(value)
             kept = text[: int(variable.most)].rstrip()
@@ -240,6 +245,17 @@ def _daytime(variable: SysVar, text: str) -> str:
     if found is None:
         raise ErrWrongValueForVar(variable.name, text)
     return f"{int(found[1]):02}:{found[2]} {found[3] or '+0000'}"
+
+
+def _window(variable: SysVar, text: str) -> str:
+    if not text.strip():
+        return ""
+    try:
+        first, last = (_daytime(variable, each) for each in ends_of(text))
+    except ValueError:
+        raise ErrWrongValueForVar(variable.name, text) from None
+    times, zone = (first.split()[0], last.split()[0]), first.split()[1]
+    return f"{'-'.join(times)} {zone}"
 
 
 def _zone(text: str) -> str:

@@ -15,15 +15,20 @@ from contextlib import suppress
 import msgspec
 
 from exuvia.base.errors import Refused, Unavailable
-from exuvia.base.mysql_errors import ErrTableDefChanged
+from exuvia.base.mysql_errors import (
+    ErrQueryInterrupted,
+    ErrSpecificAccessDenied,
+    ErrTableDefChanged,
+)
 from exuvia.catalog.model import evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import admin, queue
 from exuvia.ddl.actions.table import is_batch
 from exuvia.ddl.job import Job
 from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
-from exuvia.sql.result import Result, Row
+from exuvia.sql.result import Note, Result, Row
 from exuvia.sql.schema.change import (
     Absent,
     Build,
@@ -56,8 +61,9 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
         return _create_filled(session, change, change.rows)
     if session.variable("exuvia_ddl_async") == "ON":
         return _submitted(session, change)
-    absent = [each for wanted in change.jobs for each in _run(session, change, wanted)]
-    notes = change.told(absent)
+    ended: list[Note] = []
+    absent = [each for wanted in change.jobs for each in _run(session, change, wanted, ended)]
+    notes = (*change.told(absent), *ended)
     if absent:
         return Result(warnings=notes)
     if change.leaves_database:
@@ -98,13 +104,15 @@ def _built(session: SessionApi, build: Build, node: object, text: str) -> Change
 
 
 def _run(
-    session: SessionApi, change: Change, wanted: JobRequest | Absent
+    session: SessionApi, change: Change, wanted: JobRequest | Absent, ended: list[Note]
 ) -> Sequence[tuple[str, Refused | None]]:
-    """Run a job to its end; what turns out to be absent. Raises what else it ends with."""
+    """Run a job to its end; what turns out to be absent. Raises what else it ends with. `ended`: it
+    adds the transactions that were ended for its sake."""
     if isinstance(wanted, Absent):
         return [(wanted.name, None)]
     try:
-        submit(session, wanted.job)
+        finished = submit(session, wanted.job)
+        ended += [_of_ended(who) for who in finished.exuvia_ended]
     except Refused as error:
         if error.code not in change.existence.codes:
             raise
@@ -133,28 +141,50 @@ def submit(session: SessionApi, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with."""
     job = asked_by(session, job)
     submitter = session.services.submitter
-    ask = submitter.submit_alone if job.exuvia_hold else submitter.submit_nowait
-    finished = _waited(session, ask(job))
+    is_plain = not (job.exuvia_hold or job.exuvia_window or job.exuvia_wait_timeout_s)
+    ask = submitter.submit_nowait if is_plain else submitter.submit_alone
+    finished = _waited(session, ask(job), not job.exuvia_wait_timeout_s)
     if failed_with_others(job, finished):
         finished = _waited(session, submitter.submit_alone(job))
     return _ended(session, finished)
 
 
 def asked_by(session: SessionApi, job: Job) -> Job:
-    """The job with the client's name in it, and where the client wants it held."""
+    """The job with the client's name in it, and where and for how long the client wants it to wait.
+    Raises 1227: who may not KILL others ends none of theirs."""
     hold = session.variable("exuvia_ddl_hold").lower()
-    by = f"{session.user}@{session.host}"
-    return evolve(job, exuvia_by=by, exuvia_hold="" if hold == "off" else hold)
+    timeout_s = int(session.variable("exuvia_ddl_wait_timeout_s"))
+    kills = timeout_s > 0 and session.variable(_ACTION).lower() == "kill"
+    if kills and not {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere:
+        with session.services.store.read() as txn:
+            if variables.get_global(txn, _ACTION).lower() != "kill":  # then it is wanted of all
+                raise ErrSpecificAccessDenied("SUPER or CONNECTION_ADMIN")
+    return evolve(
+        job,
+        exuvia_by=f"{session.user}@{session.host}",
+        exuvia_hold="" if hold == "off" else hold,
+        exuvia_wait_timeout_s=timeout_s,
+        exuvia_wait_kills=kills,
+        exuvia_window=session.variable("exuvia_ddl_window"),
+    )
 
 
-def _waited(session: SessionApi, job_id: int) -> Job:
-    """A submitted job at its end.
+_ACTION = "exuvia_ddl_wait_timeout_action"
+
+
+def _of_ended(who: str) -> Note:
+    text = f"{ErrQueryInterrupted().message}: the transaction of {who} was in the way"
+    return Note("Warning", ErrQueryInterrupted.code, text)
+
+
+def _waited(session: SessionApi, job_id: int, to_end: bool = True) -> Job:
+    """A submitted job at its end; without `to_end` one that is overdue as soon as it turns back.
 
     A kill ends the wait (1317) and cancels the job, unless other sessions' tables are made by it
     too; without its client the job goes on."""
     services = session.services
     try:
-        return services.submitter.wait(job_id, look=session.check_interrupt)
+        return services.submitter.wait(job_id, look=session.check_interrupt, to_end=to_end)
     except Refused:
         if not session.client_is_gone and not _is_shared(session, job_id):
             with suppress(Unavailable):  # a job that steps all the time has soon ended

@@ -72,6 +72,7 @@ _QUERY = re.compile(
 
 _UNLIMITED = nullcontext()
 _BEGIN_AND_END = (Begin(), Commit(), Rollback())
+_UNDOES = ("ROLLBACK", "ROLLBACK WORK")
 _ENDS: dict[str, Sequence[Statement]] = {}
 """How clients write BEGIN, COMMIT and ROLLBACK, parsed: every transaction has two of them."""
 LONGEST_END, MOST_ENDS = 40, 64
@@ -119,7 +120,8 @@ class Session:
         # what runs now
         self._bound: tuple[Sequence[Value], str] = ((), "")
         self._looked_up: tuple[str, str, ShapedStatement | None] = ("", "", None)
-        self._ended = ""
+        self._ended: Refused | None = None  # why its transaction was rolled back meanwhile
+        self._ending: tuple[tuple[int, int], Refused] | None = None  # which is to be, and why
         self._turn = threading.Lock()
         self._interruption = Interruption()
         self._commanded = False
@@ -181,9 +183,12 @@ class Session:
         if not self.services.member.serving(now):
             self.rollback()  # as after 1213: the client begins its transaction anew
             raise ErrInfoSchemaExpired()
-        if self._ended:
-            reason, self._ended = self._ended, ""
-            raise ErrSnapshotTooOld(reason)
+        if self._ending is not None:
+            self._end_current(*self._ending)
+        if self._ended is not None:
+            ended, self._ended = self._ended, None
+            if text.rstrip("; ").upper() not in _UNDOES:  # that is what has been done
+                raise ended
 
     def _limited(self, text: str) -> AbstractContextManager[None]:
         """Ends a query after max_execution_time (3024)."""
@@ -493,10 +498,32 @@ class Session:
             if self.current.txn.is_unread:
                 return False  # it keeps nothing
             self.rollback()
-            self._ended = f"idle for more than {idle_s:g} s; the transaction was rolled back"
+            idle = f"idle for more than {idle_s:g} s; the transaction was rolled back"
+            self._ended = ErrSnapshotTooOld(idle)
             return True
         finally:
             self._turn.release()
+
+    def end_transaction(self, token: tuple[int, int], error: Refused) -> None:
+        """Roll that transaction back, if it is still open. Its next statement is told by the error;
+        one that runs in it is interrupted, and the transaction ends after it. Any thread."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._end_current(token, error)
+            finally:
+                self._turn.release()
+        elif self.services.locks.is_held(token):
+            self._ending = token, error
+            if self._interruption.reason is None:
+                self.client_is_gone = False
+            self._interruption.end(error)
+            self._wake()
+
+    def _end_current(self, token: tuple[int, int], error: Refused) -> None:
+        self._ending = None
+        if self.current is not None and self.current.token == token:
+            self.rollback()
+            self._ended = error
 
     def begin_command(self) -> None:
         """The wire has read a command: what ends it may come before its statement begins, or

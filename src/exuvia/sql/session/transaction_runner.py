@@ -13,6 +13,7 @@ variables. Ids that it took are gaps.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 
 from exuvia.base.errors import (
@@ -132,8 +133,9 @@ class TransactionRunner:
         settings = session.settings
         token = (session.connection_id, next(_serial))
         lock = settings.metadata_lock
+        end = partial(session.end_transaction, token)
         open_ = OpenTransaction(
-            session.services, token, explicit, read_only, lock, pessimistic, reads
+            session.services, token, explicit, read_only, lock, pessimistic, reads, end
         )
         open_.about = session.statement
         open_.txn.limit(settings.entry_bytes, SIZE_STEP, self._grown)

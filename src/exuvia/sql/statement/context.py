@@ -162,6 +162,10 @@ class SessionApi(Protocol):
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long; any thread."""
 
+    def end_transaction(self, token: tuple[int, int], error: Refused) -> None:
+        """Roll that transaction back, if it is still open; its client is told by the error. Any
+        thread."""
+
     def close(self) -> None:
         """The client is gone."""
 

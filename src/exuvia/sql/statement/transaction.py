@@ -29,6 +29,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import writer
 from exuvia.catalog.meta import is_closing
 from exuvia.catalog.table import Table
+from exuvia.cluster.versions import End
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot, SnapshotUse
@@ -78,6 +79,7 @@ class OpenTransaction:
     transaction they are called so until it ends, though others drop or rename them meanwhile."""
 
     __slots__ = (
+        "_end",
         "_holding",
         "_ledger",
         "_metadata_lock",
@@ -108,9 +110,12 @@ class OpenTransaction:
         metadata_lock: bool = True,
         pessimistic: bool = False,
         reads: bool = False,
+        end: End | None = None,
     ) -> None:
-        """`reads`: its snapshot is taken at once. Raises 8027, and then what the store raises."""
+        """`reads`: its snapshot is taken at once. `end`: by which a schema change may end it.
+        Raises 8027, and then what the store raises."""
         self._services = services
+        self._end = end
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
         self._read: set[int] = set()
@@ -281,7 +286,7 @@ class OpenTransaction:
             return
         locks, session = self._services.locks, self.token[0]
         self._holding = True
-        locks.hold(self.token, table.info.id, revision, self.about, session)
+        locks.hold(self.token, table.info.id, revision, self.about, session, end=self._end)
         if self.explicit:
             self._look_ahead(table, held)
 
