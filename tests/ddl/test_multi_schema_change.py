@@ -16,6 +16,7 @@ _NAMES = (
     " involving_schema_info admin_operator last_schema_version exuvia_dropped exuvia_ids"
     " exuvia_wait exuvia_by exuvia_assent exuvia_hold exuvia_held exuvia_filled exuvia_verified"
     " exuvia_wait_timeout_s exuvia_wait_kills exuvia_overdue exuvia_ended exuvia_window"
+    " exuvia_group"
 )
 THE_JOBS = set(_NAMES.split())
 

@@ -422,12 +422,14 @@ def publish(
     affected: Iterable[int] = (),
     bumps: Mapping[int, int] | None = None,
     database_bumps: Mapping[int, int] | None = None,
+    joins: bool = False,
 ) -> int:
     """Raise the version, write its diff, move the revisions; returns the new version.
 
     `type` is the job's action code; `bumps` is by table id, `database_bumps` by database id.
+    `joins`: the version is the one that this transaction has published, whose diff grows.
     Steps that run side by side conflict here and are run again."""
-    published = version(txn) + 1
+    published = version(txn) + (0 if joins else 1)
     txn.put(keys.VERSION, keys.number(published))
     diff = SchemaDiff(
         version=published,
@@ -437,6 +439,9 @@ def publish(
         old_table_id=old_table_id,
         affected=tuple(affected),
     )
+    if joins:
+        first = _diff.decode(txn.get(keys.meta("diff", published)) or b"")
+        diff = evolve(first, affected=(*first.affected, table_id, *diff.affected))
     txn.put(keys.meta("diff", published), to_json(diff))
     forgotten = published - DIFFS_KEPT
     if forgotten > 0 and txn.get(keys.meta("diff", forgotten)) is not None:

@@ -87,6 +87,10 @@ def held(job: Job, by: int) -> Job | Refused:
 
 def completed(job: Job, by: int) -> Job | Refused:
     """The job as ADMIN COMPLETE leaves it."""
+    if job.exuvia_group:
+        return ErrUnknown(
+            f"ddl job {job.id} is one of a group: ADMIN COMPLETE DDL GROUP {job.exuvia_group}"
+        )
     if not job.exuvia_hold:
         if job.exuvia_window and not job.begun:
             return evolve(job, exuvia_window="", exuvia_wait="")
@@ -125,8 +129,10 @@ def command(
     txn: Transaction, kind: str, ids: Iterable[int], by: int = END_USER
 ) -> list[tuple[int, Refused | None]]:
     """Change jobs in the caller's transaction; (id, why it was not done). No id: every job that is
-    to be held."""
-    ids = tuple(ids) or [job.id for job in queue.unfinished(txn) if job.exuvia_hold]
+    to be held, and is not one of a group."""
+    ids = tuple(ids) or [
+        job.id for job in queue.unfinished(txn) if job.exuvia_hold and not job.exuvia_group
+    ]
     return [(job_id, _one(txn, kind, job_id, by)) for job_id in ids]
 
 

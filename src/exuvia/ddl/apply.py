@@ -128,8 +128,9 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
-    """Put the decision into the transaction; the job as it will stand once that commits."""
+def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False) -> Job:
+    """Put the decision into the transaction; the job as it will stand once that commits. `joins`:
+    into the version of the step before it in this transaction."""
     job = decision.job
     _move_epoch(txn, job.id, decision.reorg)
     if decision.anew:
@@ -137,7 +138,7 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     if decision.reorg == ReorgOrder.START:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
-        job = _publish(txn, decision, owner)
+        job = _publish(txn, decision, owner, joins)
     first = gc_worker.free_ordinal(txn, job.id) if decision.ranges else 0
     for ordinal, each in enumerate(decision.ranges, first):
         gc_worker.add_range(txn, job.id, ordinal, each, decision.before.now)
@@ -167,7 +168,7 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     return job
 
 
-def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
+def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> Job:
     """Catalog, version, revisions, and the request to acknowledge them."""
     job = decision.job
     bumps = _bumps(decision)
@@ -195,6 +196,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
             affected=[each for each in bumps if each != job.table_id],
             bumps=bumps,
             database_bumps={job.schema_id: meta.STEP} if states[0] != states[1] else {},
+            joins=joins,
         )
     job = evolve(job, last_schema_version=version)
     if job.state in FINISHED:

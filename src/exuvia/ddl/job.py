@@ -301,6 +301,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_hold: str = ""  # where it waits until it is completed
     exuvia_held: bool = False  # it waits there
     exuvia_filled: bool = False  # of a plain job that is held: as a SubJob's
+    exuvia_group: str = ""  # of jobs that are completed together
     exuvia_verified: int = 0  # when what it has filled was verified, if it is held since
     exuvia_wait_timeout_s: int = 0  # how long a step waits for open transactions; 0: for ever
     exuvia_wait_kills: bool = False  # it ends them then, and is not turned back itself
@@ -351,6 +352,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             value = (self.reorg_meta or {}).get(name)
             if value is not None:
                 yield f"{shown}={value}"
+        if self.exuvia_group:
+            yield f"group {self.exuvia_group}"
         yield self.exuvia_note
         yield self.exuvia_wait
         if self.exuvia_ended:

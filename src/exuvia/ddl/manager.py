@@ -27,14 +27,14 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock, Loop
-from exuvia.base.errors import Conflict, Deposed
+from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError, Unavailable
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
-from exuvia.ddl import admin, queue, two_queues
+from exuvia.ddl import admin, groups, queue, two_queues
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.inspection import Inspector
@@ -231,6 +231,7 @@ class JobManager:
             True: [JobWorker(parts) for _ in range(most.reorg)],
         }
         self._aside = JobWorker(parts)
+        self._parts = parts
         self._together = StepBatcher(parts)
         self._forget()
 
@@ -257,6 +258,7 @@ class JobManager:
         """Under that discipline, with nothing read yet."""
         self._ready = policy
         self._newest = 0
+        self._completing: list[str] = []  # groups
         self._parked: dict[int, float] = {}  # jobs that need no worker until then
         self.status_writer = QueueStatusWriter(self._store, self._campaign, policy, self._busy)
         for worker in (*self._all_workers(), self._aside):
@@ -323,9 +325,38 @@ class JobManager:
             if self._fixed is None:
                 self._limits = _limits(txn)
             told = admin.jobs_commanded(txn, MOST_TOLD)
+            self._completing = groups.completing(txn)
         if told:
             self._hear(told, now)
             self._nudged = len(told) == MOST_TOLD
+        for name in self._completing:
+            self._complete(name)
+
+    def _complete(self, name: str) -> None:
+        """Complete a group, if all of it is held. What fails moves none of it, and is told."""
+        try:
+            crossed = self._store.transact(
+                lambda txn: groups.complete(txn, name, self._parts), ONCE
+            )
+        except Deposed:
+            raise
+        except (Conflict, Unavailable):
+            return  # at the next look
+        except Exception as error:  # a fault met by one group must not stop all others
+            failure = error
+            with suppress(Conflict, Unavailable):
+                self._store.transact(lambda txn: self._note_failure(txn, name, failure), ONCE)
+            if not isinstance(error, ExuviaError) or isinstance(error, Broken):
+                self._parts.unforeseen(0, error)
+            return
+        for worker in self._all_workers():
+            if worker.job_id in crossed:
+                worker.due = 0.0
+        self._give_back(crossed)
+
+    def _note_failure(self, txn: Transaction, name: str, failure: Exception) -> None:
+        self._campaign.guard(txn)
+        groups.give_up(txn, name, failure)
 
     def _give_back(self, jobs: Iterable[int]) -> None:
         """Parked jobs may be taken by a worker again."""
@@ -427,6 +458,7 @@ class JobManager:
             self._parked[worker.job_id] = now + rests_s
             worker.assign(0)
             self._dispatch()
+            self._nudged |= bool(self._completing)  # it may have been the last one of a group
         return 0.0
 
 

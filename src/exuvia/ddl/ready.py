@@ -123,7 +123,7 @@ class ReadySet:
             if kind_of(job).drops_database:
                 drops.join(job.id)
             self._lines["schema", schema].join(job.id)
-        for place in _elements(job):
+        for place in elements(job):
             self._lines[place].join(job.id)
         self._judge(job)
 
@@ -180,7 +180,7 @@ class ReadySet:
         heappush(self._ready[is_reorg(job)], job.id)
 
     def _find_blocker(self, job: Job) -> int:
-        for place in _elements(job):
+        for place in elements(job):
             before = self._lines[place].before(job.id)
             if before:
                 return before
@@ -207,10 +207,10 @@ def _places(job: Job) -> list[Place]:
     places: list[Place] = [("schema", schema) for schema in schema_ids(job)]
     if kind_of(job).drops_database:
         places += [("drops", schema) for schema in schema_ids(job)]
-    return places + _elements(job)
+    return places + elements(job)
 
 
-def _elements(job: Job) -> list[Place]:
+def elements(job: Job) -> list[Place]:
     """Its tables, and the names that it takes or gives up."""
     found: list[Place] = [("table", table) for table in table_ids(job)]
     names = kind_of(job).names

@@ -254,7 +254,7 @@ def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
         job,
         state=JobState.PAUSED,
         exuvia_held=True,
-        exuvia_wait=f"held before {job.exuvia_hold}: ADMIN COMPLETE DDL JOBS {job.id}",
+        exuvia_wait=f"held before {job.exuvia_hold}: ADMIN COMPLETE DDL {_completed_as(job)}",
         exuvia_filled=job.exuvia_filled or left,
         exuvia_verified=snapshot.now if snapshot.filled else job.exuvia_verified,
     )
@@ -262,6 +262,21 @@ def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
         held = evolve(held, row_count=snapshot.rows, exuvia_note=snapshot.note)
     order = ReorgOrder.LEAVE if left else ReorgOrder.NONE
     return Decision(job=held, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order)
+
+
+def _completed_as(job: Job) -> str:
+    return f"GROUP {job.exuvia_group}" if job.exuvia_group else f"JOBS {job.id}"
+
+
+def released(job: Job) -> Job:
+    """A held job that is to cross."""
+    state = JobState.QUEUEING
+    return evolve(job, state=state, exuvia_hold="", exuvia_held=False, exuvia_wait="")
+
+
+def crosses_openly(job: Job) -> bool:
+    """Whether clients see a change where it crosses the non-revertible point, and not later."""
+    return not any(_step_across(action_of(sub)).barrier for sub in sub_jobs(job))
 
 
 def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Decision:

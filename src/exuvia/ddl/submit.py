@@ -35,7 +35,7 @@ from exuvia.cluster import assent
 from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import scope_of
 from exuvia.cluster.versions import MetadataLocks
-from exuvia.ddl import queue
+from exuvia.ddl import groups, queue
 from exuvia.ddl.action import GetsId
 from exuvia.ddl.actions import bdr, is_reorg, kind_of
 from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
@@ -189,6 +189,25 @@ class Submitter:
     def submit_alone(self, job: Job) -> int:
         """The same for a job that is to share none with others."""
         return self._submit(job, alone=True)
+
+    def submit_to_group(self, job: Job, group: str) -> int:
+        """The same for a job that is to be completed together with others. Raises 1105."""
+
+        def insert(txn: Transaction) -> Job:
+            self._member.guard(txn)
+            bdr.check(txn, job)
+            member = groups.join(txn, group, job)
+            (made,) = numbered(txn, [member], timestamp(self._clock.wall_ns()))
+            scope = scope_of(txn, self._member.info)
+            made = _scoped(txn, made, scope) if scope and is_reorg(made) else made
+            queue.insert(txn, made)
+            groups.joined(txn, made)
+            txn.notify("job")
+            return made
+
+        made = self._store.transact(insert, UNBOUNDED)
+        self._notice()
+        return made.id
 
     def _submit(self, job: Job, *, alone: bool) -> int:
         ticket = _Ticket(job, alone)

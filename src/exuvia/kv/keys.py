@@ -19,6 +19,7 @@
     m/sync/{job}            the version a job's last step published: what is to be acknowledged
     m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
+    m/group/{name}          jobs that are completed together; ddl/groups.py
     m/admin/{job}           an operator changed the job: its owner looks at it now
     m/dial/{job}            a reorg's own settings, instead of the variables'; pipeline/settings.py
     m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it

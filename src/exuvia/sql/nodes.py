@@ -918,6 +918,13 @@ class AdminJobs(Admin, frozen=True):
     ids: tuple[int, ...]
 
 
+class AdminGroup(Admin, frozen=True):
+    """ADMIN CREATE | COMPLETE | CANCEL DDL GROUP name (`kind` in lower case)."""
+
+    kind: str
+    name: str
+
+
 class AdminWaitJobs(Admin, frozen=True):
     """ADMIN WAIT DDL JOBS ids [TIMEOUT n] (seconds; None: as long as it takes)."""
 

@@ -528,6 +528,7 @@ _OWN = (
     flag("exuvia_ddl_async", "OFF"),
     count("exuvia_ddl_wait_timeout_s", 0, 0, _YEAR_S),
     choice("exuvia_ddl_wait_timeout_action", "refuse", "refuse", "kill"),
+    SysVar("exuvia_ddl_group", "", "S", VariableKind.NAME, most=64),
     SysVar("exuvia_ddl_window", "", "GS", VariableKind.WINDOW),
     count("exuvia_ddl_verify_max_age_s", 86400, 0, 31536000, "G"),
     SysVar("exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100),

@@ -3,6 +3,7 @@
     ADMIN SHOW DDL JOBS [n] [WHERE ...]             a row a job, one more for each of its sub-jobs
     ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
     ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
+    ADMIN CREATE | COMPLETE | CANCEL DDL GROUP g    likewise, a row for each of its jobs
     ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
     ADMIN SHOW | SET | UNSET BDR ROLE               what may be asked for at all: ddl/actions/bdr.py
     ADMIN SHOW DDL NOTIFIER                         a row for each handler of finished changes
@@ -17,11 +18,11 @@ from collections.abc import Iterable
 import msgspec
 
 from exuvia.base import limits
-from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.errors import Conflict, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrDDLJobNotFound, ErrUnknown
 from exuvia.base.types import Value
 from exuvia.cluster import owner
-from exuvia.ddl import admin, queue
+from exuvia.ddl import admin, groups, queue
 from exuvia.ddl.actions import bdr
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
 from exuvia.events import notifier
@@ -31,6 +32,7 @@ from exuvia.pipeline.settings import Own
 from exuvia.sql.nodes import (
     AdminAlterJob,
     AdminBdrRole,
+    AdminGroup,
     AdminJobs,
     AdminShowDdlJobQueries,
     AdminShowDdlJobs,
@@ -95,6 +97,28 @@ def command(session: SessionApi, node: AdminJobs, text: str) -> Result:
     answers = admin.command_now(services.store, node.kind, node.ids, guard=guard)
     rows: list[Row] = [[str(job_id), _result(error)] for job_id, error in answers]
     return Result(columns_of("JOB_ID RESULT:128"), rows)
+
+
+def group(session: SessionApi, node: AdminGroup, text: str) -> Result:
+    """ADMIN CREATE | COMPLETE | CANCEL DDL GROUP. Raises 1105."""
+    session.commit()
+    services, by = session.services, f"{session.user}@{session.host}"
+
+    def work(txn: Transaction) -> list[tuple[int, Refused | None]]:
+        services.member.guard(txn)
+        if node.kind == "create":
+            groups.create(txn, node.name, by)
+            return []
+        if node.kind == "complete":
+            return [(each, None) for each in groups.ask_to_complete(txn, node.name)]
+        return admin.command(txn, "cancel", groups.remove(txn, node.name) or (0,))
+
+    try:
+        answers = services.store.transact(work)
+    except Conflict:
+        raise Unavailable("the jobs change too fast: try again") from None
+    rows: list[Row] = [[str(job_id), _result(error)] for job_id, error in answers if job_id]
+    return Result() if node.kind == "create" else Result(columns_of("JOB_ID RESULT:128"), rows)
 
 
 def wait(session: SessionApi, node: AdminWaitJobs, text: str) -> Result:

@@ -32,7 +32,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
-from exuvia.ddl import admin, inspection, queue
+from exuvia.ddl import admin, groups, inspection, queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
@@ -164,6 +164,23 @@ def _cluster_slow_query(context: Context) -> Iterable[Row]:
 
 
 _SLOW = "TIME! USER HOST CONN_ID# QUERY_TIME% DB SUCC# PLAN:65535 QUERY:65535"
+
+
+def _ddl_groups(context: Context) -> Iterable[Row]:
+    """A row a job of each group; one with NULLs for a group without any."""
+    if not context.session.rights.everything:
+        return
+    for status in groups.all_groups(context.txn):
+        group, said = status.group, status.broken or status.group.trouble
+        for job in status.members:
+            yield [
+                *(group.name, status.state, job.id, job.schema_name, job.table_name),
+                *(job.action_text, job.row()[-3], group.by, said),
+            ]
+        if not status.members:
+            yield [group.name, status.state, *[None] * 5, group.by, said]
+
+
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
@@ -280,6 +297,12 @@ TABLES = (
         "JOB_ID# DB_NAME TABLE_NAME JOB_TYPE SCHEMA_STATE SCHEMA_ID# TABLE_ID# ROW_COUNT#"
         " CREATE_TIME@ START_TIME@ END_TIME@ STATE QUERY:65535 COMMENTS:1024 USER:320",
         _ddl_jobs,
+    ),
+    (
+        "DDL_GROUPS",
+        "GROUP_NAME STATE JOB_ID# DB_NAME TABLE_NAME JOB_TYPE JOB_STATE CREATED_BY:320"
+        " COMMENTS:1024",
+        _ddl_groups,
     ),
     (
         "ROUTINES",

@@ -11,6 +11,7 @@ from exuvia.sql.nodes import (
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminGroup,
     AdminInspect,
     AdminJobs,
     AdminRepairIndex,
@@ -95,6 +96,11 @@ def admin(cursor: TokenCursor) -> Node:
         kind = cursor.take().text.lower()
         cursor.expect("INDEX")
         return AdminRepairIndex(kind, cursor.table(), cursor.name())
+    grouping = ("CREATE", "COMPLETE", "CANCEL")
+    if cursor.at_any(grouping) and (cursor.peek(1), cursor.peek(2)) == ("DDL", "GROUP"):
+        kind = cursor.take().text.lower()
+        cursor.expect("DDL", "GROUP")
+        return AdminGroup(kind, cursor.name())
     if cursor.at_any(("CANCEL", "PAUSE", "RESUME", "HOLD", "COMPLETE")):
         kind = cursor.take().text.lower()
         cursor.expect("DDL", "JOBS")

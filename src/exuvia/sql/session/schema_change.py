@@ -3,8 +3,8 @@
     commit what is open -> a snapshot -> build (sql/schema) -> Change
         -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
 
-With exuvia_ddl_async = ON nothing is waited for: the answer is a row for each job, and ADMIN WAIT
-DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
+With exuvia_ddl_async = ON, or in a group, nothing is waited for: the answer is a row for each job,
+and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
 
 As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
 """
@@ -19,12 +19,13 @@ from exuvia.base.mysql_errors import (
     ErrQueryInterrupted,
     ErrSpecificAccessDenied,
     ErrTableDefChanged,
+    ErrUnknown,
 )
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import admin, queue
 from exuvia.ddl.actions.table import is_batch
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import BEFORE_PUBLIC, Job
 from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
@@ -57,9 +58,12 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
         filled = _change_locally(session, each)
         if filled is not None:
             return filled
+    group = session.variable("exuvia_ddl_group")
     if change.rows is not None:
+        if group:
+            raise ErrUnknown("CREATE TABLE ... AS SELECT cannot be one of a group")
         return _create_filled(session, change, change.rows)
-    if session.variable("exuvia_ddl_async") == "ON":
+    if group or session.variable("exuvia_ddl_async") == "ON":
         return _submitted(session, change)
     ended: list[Note] = []
     absent = [each for wanted in change.jobs for each in _run(session, change, wanted, ended)]
@@ -129,8 +133,13 @@ def _submitted(session: SessionApi, change: Change) -> Result:
             absent.append((wanted.name, None))
             continue
         job = asked_by(session, wanted.job)
-        job_id = session.services.submitter.submit_alone(job)
-        found.append([job_id, job.action_text, job.query, job.exuvia_hold or None])
+        group = session.variable("exuvia_ddl_group")
+        submitter, held_before = session.services.submitter, job.exuvia_hold or None
+        if group:
+            job_id, held_before = submitter.submit_to_group(job, group), BEFORE_PUBLIC
+        else:
+            job_id = submitter.submit_alone(job)
+        found.append([job_id, job.action_text, job.query, held_before])
     if change.leaves_database:
         session.database = ""
     columns = columns_of("JOB_ID# JOB_TYPE QUERY:1024 HELD_BEFORE")

@@ -310,6 +310,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminChecksum: StatementKind("ADMIN", _SUPER, own_txn=maintenance.checksum),
     nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
     nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
+    nodes.AdminGroup: StatementKind("ADMIN", _SUPER, own_txn=jobs.group),
     nodes.AdminWaitJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.wait),
     nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
     nodes.AdminResignOwner: StatementKind("ADMIN", _SUPER, own_txn=admin_nodes.resign_owner),

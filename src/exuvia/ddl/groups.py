@@ -1,0 +1,277 @@
+"""Jobs that are completed together: all of them cross in one schema version, or none does.
+
+    ADMIN CREATE DDL GROUP g       m/group/g: nobody is in it
+    SET exuvia_ddl_group = 'g'     each change joins it, and is held before it is public
+    ADMIN COMPLETE DDL GROUP g     completing: once every member is held, the owner takes each of
+                                   them across its non-revertible point in ONE transaction and ONE
+                                   version, and the group is gone
+    ADMIN CANCEL DDL GROUP g       every member is cancelled, and the group is gone
+
+Each member has come to its point by itself, one state a version, and every front has acknowledged
+where it stands. So the version in which all of them cross has each table one step further, as a
+version of any one of them would have: whoever plans with the one before it sees none, whoever plans
+with it all. Behind it they are jobs of their own again; each has its own event.
+
+A crash shows all of that transaction or nothing. `completing` stands in the store: the next owner
+does it. A member whose verification has become too old is verified again, and held again, first.
+
+A group is broken when a member of it has failed or was cancelled: it can never be completed, the
+others stay held, and it can only be cancelled. A change is refused at once
+
+    whose table, or name, a member changes     one ALTER TABLE takes all changes of a table
+    that would wait for a member               through others, of other groups too: it would never
+                                               come to its point
+    that is seen later than it crosses         what takes rows or databases away
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.catalog.model import evolve
+from exuvia.cluster import versions
+from exuvia.ddl import queue, two_queues
+from exuvia.ddl.action import GetsId
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.apply import apply, read_snapshot
+from exuvia.ddl.job import (
+    BEFORE_PUBLIC,
+    IN_HISTORY,
+    JOB_STATE_TEXT,
+    Job,
+    JobState,
+    schema_ids,
+    timestamp,
+)
+from exuvia.ddl.ready import elements
+from exuvia.ddl.state_machine import crosses_openly, decide, released
+from exuvia.ddl.worker import WorkerContext
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+
+LONGEST_NAME = 64
+_ENDS_BADLY = (
+    JobState.CANCELLING,
+    JobState.ROLLINGBACK,
+    JobState.ROLLBACK_DONE,
+    JobState.CANCELLED,
+)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """At rest. `jobs`: its members' ids. `trouble`: why it was not completed."""
+
+    name: str
+    by: str = ""
+    jobs: tuple[int, ...] = ()
+    completing: bool = False
+    trouble: str = ""
+
+
+class GroupStatus(NamedTuple):
+    """A group with its members as they stand, and why it can never be completed, if so."""
+
+    group: Group
+    members: tuple[Job, ...]
+    broken: str
+
+    @property
+    def state(self) -> str:
+        if self.broken:
+            return "broken"
+        return "completing" if self.group.completing else "open"
+
+
+_group = msgspec.json.Decoder(Group)
+
+
+def _put(txn: Transaction, group: Group) -> None:
+    txn.put(keys.meta("group", group.name), msgspec.json.encode(group))
+
+
+def find(txn: Transaction, name: str) -> Group:
+    """The group of that name. Raises 1105."""
+    raw = txn.get(keys.meta("group", name.lower()))
+    if raw is None:
+        raise ErrUnknown(f"ddl group '{name}' does not exist")
+    return _group.decode(raw)
+
+
+def all_groups(txn: Transaction) -> list[GroupStatus]:
+    """Every group, by name."""
+    found = txn.scan(keys.span_of(keys.meta("group")))
+    return [_status(txn, _group.decode(raw)) for _, raw in found]
+
+
+def completing(txn: Transaction) -> list[str]:
+    """Names of the groups that are to be completed."""
+    groups = (_group.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("group"))))
+    return [group.name for group in groups if group.completing]
+
+
+def _status(txn: Transaction, group: Group) -> GroupStatus:
+    known = (queue.get(txn, each) or queue.finished(txn, each) for each in group.jobs)
+    members = tuple(job for job in known if job is not None)
+    lost = next((job for job in members if job.state in _ENDS_BADLY), None)
+    broken = "" if lost is None else f"ddl job {lost.id} is {JOB_STATE_TEXT[lost.state]}"
+    return GroupStatus(group, members, broken)
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def create(txn: Transaction, name: str, by: str) -> None:
+    """A group without members. Raises 1105."""
+    if not name or len(name) > LONGEST_NAME:
+        raise ErrUnknown(f"the name of a ddl group has 1 to {LONGEST_NAME} letters")
+    if two_queues.in_use(txn):
+        raise ErrUnknown("ddl groups need tidb_enable_concurrent_ddl = ON")
+    if txn.get(keys.meta("group", name.lower())) is not None:
+        raise ErrUnknown(f"ddl group '{name}' exists")
+    _put(txn, Group(name=name.lower(), by=by))
+
+
+def ask_to_complete(txn: Transaction, name: str) -> tuple[int, ...]:
+    """Its members cross as soon as all of them are held; their ids. Raises 1105 where that can
+    never be."""
+    status = _status(txn, find(txn, name))
+    if not status.members:
+        raise ErrUnknown(f"ddl group '{name}' has no jobs")
+    if status.broken:
+        why = f"{status.broken}; ADMIN CANCEL DDL GROUP undoes the others"
+        raise ErrUnknown(f"ddl group '{name}' can never be completed: {why}")
+    _put(txn, evolve(status.group, completing=True, trouble=""))
+    txn.notify("job")
+    return status.group.jobs
+
+
+def remove(txn: Transaction, name: str) -> tuple[int, ...]:
+    """The group is gone; the ids of those of its members that have not ended. Raises 1105."""
+    status = _status(txn, find(txn, name))
+    txn.delete(keys.meta("group", status.group.name))
+    return tuple(job.id for job in status.members if job.state not in IN_HISTORY)
+
+
+# -- joining ---------------------------------------------------------------------------------------
+
+
+def join(txn: Transaction, name: str, job: Job) -> Job:
+    """The job as a member: it is inserted by the caller, who then calls `joined`. Raises 1105."""
+    status = _status(txn, find(txn, name))
+    if status.group.completing:
+        raise ErrUnknown(f"ddl group '{name}' is being completed")
+    if status.broken:
+        raise ErrUnknown(f"ddl group '{name}' can never be completed: {status.broken}")
+    makes_table = kind_of(job).gets_id == GetsId.TABLE
+    if not (job.table_id or makes_table) or not crosses_openly(job):
+        raise ErrUnknown(f"{job.action_text} cannot be one of a group")
+    unfinished = queue.unfinished(txn)
+    member = _never_let_go_by(status.group.name, job, unfinished)
+    if member is not None:
+        place = f"{member.schema_name}.{member.table_name}"
+        raise ErrUnknown(
+            f"ddl group '{name}' could never be completed: this change would wait for its job "
+            f"{member.id} ({member.action_text} {place}); one ALTER TABLE takes all changes of a "
+            "table"
+        )
+    return evolve(job, exuvia_group=status.group.name, exuvia_hold=BEFORE_PUBLIC)
+
+
+def joined(txn: Transaction, job: Job) -> None:
+    """It has its number now."""
+    group = find(txn, job.exuvia_group)
+    _put(txn, evolve(group, jobs=(*group.jobs, job.id)))
+
+
+def _never_let_go_by(name: str, job: Job, unfinished: list[Job]) -> Job | None:
+    """The member that the job would wait for, through whomever.
+
+    Who waits for a member of another group waits for all of that group."""
+    at: dict[tuple[str, int], list[Job]] = {}
+    for each in unfinished:
+        for place in _listed_at(each):
+            at.setdefault(place, []).append(each)
+    groups: dict[str, list[Job]] = {}
+    for each in unfinished:
+        if each.exuvia_group:
+            groups.setdefault(each.exuvia_group, []).append(each)
+    seen: set[int] = set()
+    waits = [job]
+    while waits:
+        current = waits.pop()
+        for place in _looks_at(current):
+            for older in at.get(place, ()):
+                if older.id in seen or (current.id and older.id >= current.id):
+                    continue
+                if older.exuvia_group == name:
+                    return older
+                seen.add(older.id)
+                waits += [older, *groups.get(older.exuvia_group, ())]
+    return None
+
+
+def _listed_at(job: Job) -> list[tuple[str, int]]:
+    places = elements(job)
+    places += [("in schema", each) for each in schema_ids(job)]
+    if kind_of(job).drops_database:
+        places += [("drops", each) for each in schema_ids(job)]
+    return places
+
+
+def _looks_at(job: Job) -> list[tuple[str, int]]:
+    wanted = "in schema" if kind_of(job).drops_database else "drops"
+    return elements(job) + [(wanted, each) for each in schema_ids(job)]
+
+
+# -- the owner's side ------------------------------------------------------------------------------
+
+
+def complete(txn: Transaction, name: str, context: WorkerContext) -> tuple[int, ...]:
+    """Take all members across in this transaction and one version, if every one is held; those
+    that are to be looked at now."""
+    raw = txn.get(keys.meta("group", name))
+    if raw is None:
+        return ()
+    status = _status(txn, _group.decode(raw))
+    members = status.members
+    if status.broken or not all(job.exuvia_held for job in members):
+        return ()
+    if any(versions.lagging(txn, job.id) for job in members):
+        return ()
+    context.campaign.guard(txn)
+    now = timestamp(context.clock.wall_ns())
+    again = tuple(_not_ready(txn, members, now, context))
+    if again:
+        return again
+    for n, job in enumerate(members):
+        decision = decide(released(job), read_snapshot(txn, job, now))
+        if not decision.moves:
+            raise ErrUnknown(f"ddl job {job.id} does not cross: {decision.job.exuvia_wait}")
+        apply(txn, decision, context.owner, joins=n > 0)
+    txn.delete(keys.meta("group", name))
+    return status.group.jobs
+
+
+def _not_ready(
+    txn: Transaction, members: Iterable[Job], now: int, context: WorkerContext
+) -> Iterator[int]:
+    """Ids of the members that cannot cross, each as that leaves it: verified too long ago, or
+    refused."""
+    for job in members:
+        snapshot = evolve(read_snapshot(txn, job, now), place=context.ends.place())
+        decision = decide(released(job), snapshot)
+        if not decision.moves:
+            held = evolve(decision.job, exuvia_hold=job.exuvia_hold)
+            apply(txn, evolve(decision, job=held), context.owner)
+            yield job.id
+
+
+def give_up(txn: Transaction, name: str, error: Exception) -> None:
+    """It could not be completed: no job has moved, and somebody has to ask for it again."""
+    raw = txn.get(keys.meta("group", name))
+    if raw is not None:
+        said = error.message if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        _put(txn, evolve(_group.decode(raw), completing=False, trouble=said))
