@@ -261,6 +261,24 @@ def test_whenever_the_owner_ends_clients_see_all_of_it_or_nothing(at):
     assert sorted(each for each in told if each in jobs) == sorted([jobs[0], *jobs])
 
 
+@pytest.mark.parametrize("at", range(0, 36, 3))
+def test_whenever_it_is_asked_for_it_waits_for_all_of_it(at):
+    cluster, jobs = grouped()
+    before = shown(cluster)
+    seen = []
+    for n in range(400):
+        if n == at:
+            ask_to_complete(cluster)
+        now = shown(cluster)
+        if now not in seen:
+            seen.append(now)
+        if all(cluster.job(each).in_history for each in jobs):
+            break
+        cluster.step()
+    assert seen == [before, AFTER]
+    assert [cluster.job(each).state for each in jobs] == [JobState.SYNCED] * 3
+
+
 def test_what_was_verified_too_long_ago_is_verified_again_before_all_cross():
     cluster, jobs = grouped()
     cluster.step(60)

@@ -1,0 +1,103 @@
+"""Two nodes: a group is completed while its owner is killed; who is in a change's way on another
+node is ended."""
+
+import os
+import signal
+import time
+from itertools import count
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from support.node_processes import running_nodes, until
+
+PUBLIC = (
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'd'"
+    " ORDER BY 1, 2"
+)
+
+STATES = "SELECT job_state FROM information_schema.ddl_groups"
+RUNNING = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE end_time IS NULL"
+
+
+def run(node, *statements):
+    with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def owner(node):
+    return str(run(node, "ADMIN SHOW DDL")[0][2])
+
+
+def columns(cursor):
+    """What clients see of both tables, in one snapshot."""
+    cursor.execute(PUBLIC)
+    return frozenset(cursor.fetchall())
+
+
+def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path) -> None:
+    with running_nodes(tmp_path, 2) as nodes:
+        first = nodes[0]
+        numbers = ", ".join(f"({n}, {n})" for n in range(2000))
+        run(first, "CREATE DATABASE d")
+        for table in ("t", "u"):
+            run(first, f"CREATE TABLE d.{table} (id INT PRIMARY KEY, a INT, b INT)")
+            run(first, f"INSERT INTO d.{table} (id, a) VALUES {numbers}")
+        for turn, looks in enumerate((0, 2, 8, 30)):
+            owning = until(lambda: owner(first))
+            leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
+            staying = next(each for each in nodes if each is not leaving)
+            run(
+                staying,
+                f"ADMIN CREATE DDL GROUP g{turn}",
+                f"SET exuvia_ddl_group = 'g{turn}'",
+                f"ALTER TABLE d.t ADD COLUMN c{turn} INT DEFAULT 5, ADD INDEX i{turn} (a)",
+                f"ALTER TABLE d.u CHANGE COLUMN {'b' if turn == 0 else f'b{turn}'} b{turn + 1} INT",
+            )
+            until(lambda node=staying: run(node, STATES) == [("held",), ("held",)])
+            with staying.connect(autocommit=True) as connection, connection.cursor() as cursor:
+                before = columns(cursor)
+                pid = leaving.back_pid()
+                run(staying, f"ADMIN COMPLETE DDL GROUP g{turn}")
+                seen = [before]
+                deadline = time.monotonic() + 60
+                for look in count():
+                    if look == looks:
+                        os.kill(pid, signal.SIGKILL)
+                    now = columns(cursor)
+                    if now != seen[-1]:
+                        seen.append(now)
+                    if look > looks and (len(seen) > 1 or time.monotonic() > deadline):
+                        break
+            added = {("t", f"c{turn}"), ("u", f"b{turn + 1}")}
+            assert len(seen) == 2 and seen[1] - before == added, (turn, seen)
+            until(lambda node=staying: run(node, RUNNING) == [(0,)])
+            assert run(staying, "SELECT * FROM information_schema.ddl_groups") == []
+            assert run(staying, "ADMIN CHECK TABLE d.t, d.u") == []
+
+
+def test_who_is_in_the_way_on_another_node_is_ended_and_named(tmp_path: Path) -> None:
+    with running_nodes(tmp_path, 2) as (first, second):
+        run(first, "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
+        run(first, "INSERT INTO d.t VALUES (1, 1), (2, 2)")
+        with second.connect("d") as far, far.cursor() as writing:
+            writing.execute("BEGIN")
+            writing.execute("UPDATE t SET a = 7 WHERE id = 1")
+            warnings = run(
+                first,
+                "SET exuvia_ddl_wait_timeout_s = 1",
+                "SET exuvia_ddl_wait_timeout_action = 'kill'",
+                "ALTER TABLE d.t ADD COLUMN c INT DEFAULT 5",
+                "SHOW WARNINGS",
+            )
+            named = f"connection {far.thread_id()} (UPDATE t SET a = 7 WHERE id = 1)"
+            ((_, code, text),) = warnings
+            assert code == 1317 and named in text
+            with pytest.raises(pymysql.Error) as ended:
+                writing.execute("COMMIT")
+            assert ended.value.args[0] == 1317 and "has waited 1 s" in ended.value.args[1]
+            writing.execute("SELECT a, c FROM t ORDER BY id")
+            assert writing.fetchall() == ((1, 5), (2, 5))
