@@ -15,7 +15,10 @@ from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 from support.world import World, error, rows, run
 
-STATES = "SELECT state, job_id, table_name, job_state, comments FROM information_schema.ddl_groups"
+STATES = (
+    "SELECT state, job_id, table_name, job_state, comments"
+    " FROM information_schema.exuvia_ddl_groups"
+)
 
 
 @pytest.fixture

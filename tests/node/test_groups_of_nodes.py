@@ -17,7 +17,7 @@ PUBLIC = (
     " ORDER BY 1, 2"
 )
 
-STATES = "SELECT job_state FROM information_schema.ddl_groups"
+STATES = "SELECT job_state FROM information_schema.exuvia_ddl_groups"
 RUNNING = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE end_time IS NULL"
 
 
@@ -75,7 +75,7 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
             added = {("t", f"c{turn}"), ("u", f"b{turn + 1}")}
             assert len(seen) == 2 and seen[1] - before == added, (turn, seen)
             until(lambda node=staying: run(node, RUNNING) == [(0,)])
-            assert run(staying, "SELECT * FROM information_schema.ddl_groups") == []
+            assert run(staying, "SELECT * FROM information_schema.exuvia_ddl_groups") == []
             assert run(staying, "ADMIN CHECK TABLE d.t, d.u") == []
 
 

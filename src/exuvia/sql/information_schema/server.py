@@ -299,7 +299,7 @@ TABLES = (
         _ddl_jobs,
     ),
     (
-        "DDL_GROUPS",
+        "EXUVIA_DDL_GROUPS",
         "GROUP_NAME STATE JOB_ID# DB_NAME TABLE_NAME JOB_TYPE JOB_STATE CREATED_BY:320"
         " COMMENTS:1024",
         _ddl_groups,
