@@ -10,7 +10,7 @@ from exuvia.catalog.system_tables import SYSTEM
 from exuvia.ddl import queue, requests
 from exuvia.ddl.job import JobState
 from exuvia.kv import keys
-from support.script_actions import OF_COLUMNS_CHANGED, OF_TABLES, OF_VIRTUAL_COLUMNS
+from support.script_actions import OF_COLUMNS_CHANGED, OF_TABLES, OF_UNDO, OF_VIRTUAL_COLUMNS
 from support.script_actions import WALKS as WALKS_OF_CHANGES
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table
@@ -25,6 +25,13 @@ WALKS = {
     **dict.fromkeys(OF_TABLES, (1, "public")),
     "exuvia change log": (2, "write only, public"),
     **WALKS_OF_CHANGES,
+    "drop index, kept": (1, "write only"),
+    "drop index, defined": _DROP,
+    "drop column, kept": (1, "write only"),
+    "exuvia undo": (2, "write reorganization, public"),
+    "exuvia undo, column": (2, "write reorganization, public"),
+    "exuvia end undo": (3, "delete only, delete reorganization, none"),
+    "exuvia end undo, column": (3, "delete only, delete reorganization, none"),
     "rename index": (1, "public"),
     "rename index, expression": (1, "public"),
     "alter index visibility": (1, "public"),
@@ -47,7 +54,7 @@ SILENT = ("truncate table", "modify column, checked", "modify column, not null")
 
 def asked(label, cluster):
     """A job of that action on t(id primary key, a, b; ia) or on u(a not null)."""
-    described = OF_TABLES | OF_VIRTUAL_COLUMNS | OF_COLUMNS_CHANGED
+    described = OF_TABLES | OF_UNDO | OF_VIRTUAL_COLUMNS | OF_COLUMNS_CHANGED
     if label in described:
         prepare, request = described[label]
         prepare(cluster)

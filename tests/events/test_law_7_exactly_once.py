@@ -209,7 +209,12 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
             SchemaChange.get_drop_schema,
         ),
     }
-    for kind in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
+    for kind in (
+        Kind.ADD_COLUMN,
+        Kind.MODIFY_COLUMN,
+        Kind.DROP_COLUMN,
+        Kind.UNDO_DROP_COLUMN,
+    ):
         change = schema_change.columns(kind, table, table.cols, analyzed=True)
         every[kind] = (change, lambda c, kind=kind: c.get_columns(kind))
     for kind in (

@@ -43,6 +43,8 @@ CANCELLABLE = {  # besides the moment before the first step
     "add partition": "replica only",
     "truncate partition": "write only",
     "exuvia change log": "write only",
+    "exuvia undo": "write reorganization",
+    "exuvia undo, column": "write reorganization",
     "exchange partition": f"{_OBEYS}, delete reorganization",
     "alter table reorganize partition": f"{_FILLS}, delete reorganization",
     "alter table partition by": f"{_FILLS}, delete reorganization",

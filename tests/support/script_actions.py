@@ -29,14 +29,14 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.ddl import multi_schema_change, requests
+from exuvia.ddl import kept, multi_schema_change, requests
 from exuvia.ddl.action import Action
-from exuvia.ddl.actions import ACTIONS, check, foreign_key, modify_column
+from exuvia.ddl.actions import ACTIONS, check, foreign_key, modify_column, undo
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.rename import Renaming
-from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.job import ActionCode, Job, UndoAsked
 from exuvia.sql.access.partitions import MOVER
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table
@@ -185,6 +185,55 @@ OF_TABLES: Asked = {
     "exuvia change log": (_t(IA, UB), _option(ActionCode.EXUVIA_CHANGE_LOG, True)),
     "alter table cache": (_t(IA, UB), _option(ActionCode.CACHE_TABLE)),
     "alter table nocache": (_t(IA, UB), _option(ActionCode.NO_CACHE_TABLE)),
+}
+
+
+# -- drops that are kept, taken back, given up -----------------------------------------------------
+
+UNDO_S = 600
+B7 = column("b", default="7")
+
+
+def kept_for_undo(job: Job, hides: bool = True) -> Job:
+    """The drop as a session asks for it that wants it kept."""
+    return evolve(job, exuvia_undo=UndoAsked(UNDO_S, hides))
+
+
+def _kept_drop(make: Callable[..., Job], text: str, hides: bool = True) -> Request:
+    ask = _on_t(make, text)
+    return lambda cluster: kept_for_undo(ask(cluster), hides)
+
+
+def _behind(drop: Request, make: Callable[..., Job]) -> Request:
+    """What is asked of a drop that is run first."""
+
+    def ask(cluster: SmallCluster) -> Job:
+        dropped = cluster.run(drop(cluster))
+        found = cluster.read(lambda txn: kept.get(txn, dropped.id))
+        assert found is not None
+        name_again = (found.name,) if make is requests.undo else ()
+        return make(cluster.database(), cluster.table("t").info, found, *name_again)
+
+    return ask
+
+
+def _with_sevens(*indexes: IndexInfo) -> Prepare:
+    columns = (column("id", int(Flag.PRI_KEY | Flag.NOT_NULL)), column("a"), B7)
+    return lambda cluster: _create(cluster, table("t", *columns, indexes=indexes))
+
+
+IB = index("ib", "b")
+_kept_index = _kept_drop(requests.drop_index, "ia")
+_kept_column = _kept_drop(requests.drop_column, "b")
+
+OF_UNDO: Asked = {
+    "drop index, kept": (_t(IA, UB), _kept_index),
+    "drop index, defined": (_t(IA, UB), _kept_drop(requests.drop_index, "ub", hides=False)),
+    "drop column, kept": (_t(IA, IB), _kept_column),
+    "exuvia undo": (_t(IA, UB), _behind(_kept_index, requests.undo)),
+    "exuvia undo, column": (_with_sevens(IA, IB), _behind(_kept_column, requests.undo)),
+    "exuvia end undo": (_t(IA, UB), _behind(_kept_index, requests.end_undo)),
+    "exuvia end undo, column": (_t(IA, IB), _behind(_kept_column, requests.end_undo)),
 }
 
 
@@ -512,6 +561,7 @@ OF_CONSTRAINTS: Asked = {
 ASKED: Asked = {
     **_ASKED,
     **OF_TABLES,
+    **OF_UNDO,
     **OF_VIRTUAL_COLUMNS,
     **OF_COLUMNS_CHANGED,
     **OF_OBJECTS,
@@ -528,6 +578,11 @@ WALKED: dict[str, Action] = {
     "modify column, partitions": modify_column.ROWS,
     "alter check constraint, not enforced": check.RELAX_CHECK,
     "create table, with a key": foreign_key.CREATE_TABLE_WITH_KEYS,
+    "drop index, kept": undo.HIDE_INDEX,
+    "drop index, defined": undo.DROP_DEFINED_INDEX,
+    "drop column, kept": undo.HIDE_COLUMN,
+    "exuvia undo, column": undo.UNDO_COLUMN,
+    "exuvia end undo, column": undo.END_COLUMN,
 }
 
 

@@ -33,7 +33,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, gc_worker, queue
+from exuvia.ddl import admin, gc_worker, kept, queue
 from exuvia.ddl.job import Job, JobState, evolve
 from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys
@@ -45,7 +45,7 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from exuvia.sql.write.rows import PartitionWrites
-from support.script_actions import ASKED, SEVERAL, rows_stay, stands, walked
+from support.script_actions import ASKED, SEVERAL, UNDO_S, rows_stay, stands, walked
 from support.small_cluster import PlainReorg, SmallCluster
 from support.tables import EVALUATOR
 
@@ -195,7 +195,9 @@ class Traffic:
         if pending.cells is None:
             self.rows.pop(pending.row_id, None)
         else:
-            self.rows[pending.row_id] = pending.cells
+            # a column that it did not know keeps what the row has in it
+            known = self.rows.get(pending.row_id, {})
+            self.rows[pending.row_id] = {**known, **pending.cells}
             self.where[pending.row_id] = pending.physical_id
 
 
@@ -314,7 +316,15 @@ class Play:
 
     def _settle(self, job: Job) -> Job:
         self.cluster.keep_dropped(0)
+        for _ in range(20):
+            self.traffic.step()
+            self.cluster.step()
         self.traffic.stop()
+        if self.cluster.read(kept.every):  # hidden still: until the window ends
+            self.cluster.clock.advance(2 * UNDO_S)
+            for _ in range(100):
+                self.cluster.step()
+            assert not self.cluster.read(kept.every)
         for _ in range(20):
             self._wake_late_fills()
             self.cluster.step()

@@ -22,7 +22,7 @@ from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.model import DUTIES, SchemaState, TableInfo
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet, StepWait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
 from exuvia.ddl.job import ActionCode, Job
 
 Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
@@ -31,6 +31,7 @@ After = Callable[[Job, CatalogSnapshot], Refused | StepWait | None]  # None: go 
 Leave = Callable[[Job, CatalogSnapshot], tuple[DeleteRange, ...]]
 Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], JobEvent | tuple[JobEvent, ...]]
 Restore = Callable[[Job], int]
+Keep = Callable[[Job, CatalogSnapshot], tuple[Kept, ...]]
 Reads = Callable[[Job], ReadSet]
 Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
@@ -76,6 +77,8 @@ class Step(NamedTuple):
     restores_ranges_of: Restore | None = (
         None  # the ended job whose ranges are taken back from deletion
     )
+    keeps: Keep | None = None  # what of it can be taken back for a while
+    ends_undo_of: Restore | None = None  # the ended job that can be taken back no more
     barrier: bool = False  # only proves that no older writer is left: spends no schema version
 
 
@@ -94,6 +97,7 @@ class Action(NamedTuple):
     reorg: bool = False  # it takes a reorg worker
     alterable: bool = False  # ADMIN ALTER DDL JOBS changes the pace of its reorg
     mixes: bool = False  # it may be one of several changes of an ALTER TABLE
+    hides: bool = False  # it begins or ends where an element is kept for UNDO: hidden, write only
     merges: bool = False  # several of one statement become one, with the arguments of all
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
     judged: Judged = Judged.NOTHING
@@ -102,6 +106,7 @@ class Action(NamedTuple):
     names: Names | None = None  # names of tables that it takes or gives up
     whole_database: bool = False  # it makes or drops a database
     drops_database: bool = False
+    without_undo: str = ""  # what is said of one that left nothing for UNDO
     manner: Callable[[Job], object] | None = None  # jobs of one action, but not of one manner,
     # say nothing of each other's speed
 
@@ -139,10 +144,12 @@ def load(action: Action) -> Action:
         if step.target != following.source:
             raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
     ends = {action.path[0].source, action.path[-1].target}
-    if action.element.follows_rows and ends != {SchemaState.ABSENT, SchemaState.PUBLIC}:
+    whole = ends == {SchemaState.ABSENT, SchemaState.PUBLIC}
+    if action.element.follows_rows and not (whole or action.hides):
         raise Broken(f"{action.label}: a path leads between ABSENT and PUBLIC")
     if action.element.follows_rows:
-        adding = 0  # states in a row in which all writers add entries
+        # states in a row in which all writers add entries; who begins hidden has one behind it
+        adding = int(action.hides and DUTIES[action.path[0].source].adds)
         for step in action.path:
             if not compatible(step.source, step.target):
                 met = f"{step.source.name} and {step.target.name}"

@@ -19,7 +19,7 @@ from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
-from exuvia.ddl import gc_worker, multi_schema_change, queue
+from exuvia.ddl import gc_worker, kept, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
@@ -144,6 +144,10 @@ def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False)
         gc_worker.add_range(txn, job.id, ordinal, each, decision.before.now)
     if decision.restores_ranges_of:
         gc_worker.restore_ranges(txn, decision.restores_ranges_of)
+    for kept_one in decision.keeps_for_undo:
+        kept.put(txn, kept_one)
+    if decision.ends_undo_of:
+        kept.forget(txn, decision.ends_undo_of)
     # one event bears the job's number alone; several are numbered, as sub-jobs' are
     changes = [change for event in decision.events for change in changes_of(txn, event)]
     for number, change in enumerate(changes):
@@ -271,7 +275,7 @@ def take_epoch(txn: Transaction, job_id: int) -> int:
 
 DATABASE_CAME_BACK = "flashback schema"
 MOST_TOLD = 10_000
-_OF_COLUMNS = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
+_OF_COLUMNS = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN, Kind.UNDO_DROP_COLUMN)
 _OF_PARTITIONS = (
     Kind.ADD_PARTITION,
     Kind.DROP_PARTITION,

@@ -12,7 +12,12 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, TableInfo
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    IndexInfo,
+    PartitionDefinition,
+    TableInfo,
+)
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.pipeline.reorg import Reorg
@@ -105,6 +110,24 @@ class DeleteRange(msgspec.Struct, frozen=True):
     tombstones_only: bool = False
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drop left that can be taken back until `until` (a job's timestamp): ddl/kept.py.
+
+    Elements are hidden (write only) under names of their own. Without any, an index is built anew
+    from its definition."""
+
+    job_id: int
+    kind: Literal["index", "column"]
+    table_id: int
+    until: int
+    name: str  # the element's, as clients knew it
+    elements: tuple[int, ...] = ()
+    index_names: tuple[tuple[int, str], ...] = ()  # ids and names of the indexes that are hidden
+    before: tuple[int, ...] = ()  # ids of the columns that stood before it
+    definition: IndexInfo | None = None
+    ended_by: int = 0  # the job that ends it
+
+
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A finished change, for the notifier: a row of mysql.ddl_notifier."""
 
@@ -135,6 +158,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
     anew: bool = False  # what the job's reorg has finished is forgotten: all of it runs again
     restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
+    keeps_for_undo: tuple[Kept, ...] = ()
+    ends_undo_of: int = 0  # id of the job that can be taken back no more
     reorg: ReorgOrder = ReorgOrder.NONE
     to_run: Reorg | None = None
     fences_tables: tuple[

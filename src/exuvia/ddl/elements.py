@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
 from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Element
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
 from exuvia.ddl.job import Job
@@ -141,6 +142,17 @@ def indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> Ta
         if index.id not in ids or state != SchemaState.ABSENT
     ]
     return evolve(table, index_info=tuple(kept) or None)
+
+
+def without_hidden(table: TableInfo) -> TableInfo:
+    """The table without the elements that are kept for UNDO: for a life of it in which nobody has
+    written them."""
+    public = SchemaState.PUBLIC
+    indexes = tuple(each for each in table.indexes if each.state == public)
+    columns = tuple(each for each in table.cols if each.state == public)
+    if len(indexes) == len(table.indexes) and len(columns) == len(table.cols):
+        return table
+    return with_layout(renumber(evolve(table, cols=columns, index_info=indexes or None)))
 
 
 # -- what an element leaves to be emptied ----------------------------------------------------------

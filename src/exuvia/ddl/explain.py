@@ -23,8 +23,8 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
-from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
-from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState, table_ids
+from exuvia.ddl.decision import CatalogSnapshot, Decision, Kept, ReorgOrder
+from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState, table_ids, timestamp_text
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.state_machine import decide
@@ -198,6 +198,32 @@ def runner(txn: Transaction, work: Work) -> str:
     """Where the reorg would run."""
     setting = variables.read_int(txn, "exuvia_pipeline_inline_rows")
     return "inline" if work.rows <= work.reorg.inline_rows(setting) else "spark"
+
+
+# -- what a drop that is kept costs ---------------------------------------------------------------
+
+
+def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | None) -> str:
+    """What a kept drop costs until its time is over, and what UNDO would."""
+    assert table is not None
+    spans = [keys.span_of(keys.row_prefix(each)) for each in table.physical_ids]
+    rows = sum(map(store.count, spans))
+    if kept.definition is not None:
+        return f"no write meanwhile; UNDO fills the index anew from {rows} row(s)"
+    until = f"until {timestamp_text(kept.until)}"
+    indexes = [index for index in table.indexes if index.id in dict(kept.index_names)]
+    entry = sum(ENTRY_BYTES + KEY_COLUMN_BYTES * len(index.idx_cols) for index in indexes)
+    if kept.kind == "index":
+        return (
+            f"writes go on keeping the index (about {entry} bytes an entry, {rows * entry} in all)"
+            f" {until}; UNDO reads {rows} row(s) to compare"
+        )
+    beside = f", and {len(indexes)} index(es) on it alone" if indexes else ""
+    reads = f"reads {rows} row(s) to compare" if indexes else "touches no row"
+    return (
+        f"every row written goes on holding the column{beside} {until}; rows inserted meanwhile get"
+        f" its constant default, else NULL or zero; UNDO {reads}"
+    )
 
 
 # -- pace ------------------------------------------------------------------------------------------

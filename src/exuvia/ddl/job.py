@@ -116,6 +116,8 @@ class ActionCode(IntEnum):
     REMOVE_PARTITIONING = 72
     EXUVIA_SCHEMA_LOCKED = 1001  # from 1001 on: ours, beyond TiDB's
     EXUVIA_CHANGE_LOG = 1002
+    EXUVIA_UNDO = 1003
+    EXUVIA_END_UNDO = 1004
 
 
 ACTION_TEXT = {
@@ -167,6 +169,8 @@ ACTION_TEXT = {
     ActionCode.REMOVE_PARTITIONING: "alter table remove partitioning",
     ActionCode.EXUVIA_SCHEMA_LOCKED: "exuvia schema locked",
     ActionCode.EXUVIA_CHANGE_LOG: "exuvia change log",
+    ActionCode.EXUVIA_UNDO: "exuvia undo",
+    ActionCode.EXUVIA_END_UNDO: "exuvia end undo",
 }
 
 
@@ -227,6 +231,13 @@ class Binlog(msgspec.Struct, frozen=True, kw_only=True):
     FinishedTS: int = 0
     MultipleTableInfos: tuple[Table, ...] | msgspec.UnsetType = msgspec.UNSET
     exuvia_gone: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class UndoAsked(msgspec.Struct, frozen=True):
+    """A drop is to be kept for so long that it can be taken back: hidden, or as a definition."""
+
+    seconds: int
+    hides: bool
 
 
 class SubJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,6 +319,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_overdue: bool = False  # it is turned back because a step waited for so long
     exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for its sake
     exuvia_window: str = ""  # when it may start
+    exuvia_undo: UndoAsked | None = None  # of a plain drop
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property

@@ -39,6 +39,7 @@ from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.inspection import Inspector
 from exuvia.ddl.job import Job, JobState
+from exuvia.ddl.kept import UndoWindows
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.tracing import JobTraces
 from exuvia.ddl.two_queues import TwoQueues
@@ -233,6 +234,7 @@ class JobManager:
         self._aside = JobWorker(parts)
         self._parts = parts
         self._together = StepBatcher(parts)
+        self._windows = UndoWindows(store, campaign, parts.clock)
         self._forget()
 
     @property
@@ -282,6 +284,9 @@ class JobManager:
                 if self._has_reason(now):
                     self._look(now)
                     self._dispatch()
+                if self._windows.step(now):
+                    self._nudged = True
+                    return 0.0
                 if self.status_writer.step(now):
                     return 0.0
                 return min(self._step_worker(now), self._tick_s, IDLE_S)

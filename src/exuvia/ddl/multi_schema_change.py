@@ -98,6 +98,7 @@ def combined(jobs: list[Job]) -> Job:
         jobs[0],
         type=SEVERAL.code,
         raw_args=(),
+        exuvia_undo=None,
         multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_asked, jobs))),
         reorg_meta={} if any(map(is_reorg, jobs)) else None,
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),

@@ -26,6 +26,7 @@ from exuvia.ddl.actions.rename import rename_tables
 from exuvia.ddl.actions.sequence import alter_sequence, create_sequence, drop_sequence
 from exuvia.ddl.actions.table import create_table, create_tables, drop_table
 from exuvia.ddl.actions.truncate import truncate_table
+from exuvia.ddl.actions.undo import end_undo, undo
 from exuvia.ddl.actions.view import create_view, drop_view
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "drop_sequence",
     "drop_table",
     "drop_view",
+    "end_undo",
     "exchange_partition",
     "flashback_database",
     "modify_column",
@@ -65,4 +67,5 @@ __all__ = [
     "set_visibility",
     "truncate_partition",
     "truncate_table",
+    "undo",
 ]

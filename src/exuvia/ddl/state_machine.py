@@ -52,11 +52,13 @@ from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.change_log import log_would_miss
 from exuvia.ddl.actions.options import schema_is_locked
+from exuvia.ddl.actions.undo import undo_would_be_lost
 from exuvia.ddl.decision import (
     CatalogSnapshot,
     Decision,
     DeleteRange,
     JobEvent,
+    Kept,
     ReorgOrder,
     StepWait,
 )
@@ -180,7 +182,7 @@ def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
-        for refusal in (schema_is_locked, log_would_miss, *action.refuses):
+        for refusal in (schema_is_locked, log_would_miss, undo_would_be_lost, *action.refuses):
             error = refusal(sub, snapshot)
             if error is not None:
                 return error
@@ -379,6 +381,16 @@ class Taken(NamedTuple):
         """The ended job whose ranges it takes back from deletion, or 0."""
         return self.step.restores_ranges_of(self.placed) if self.step.restores_ranges_of else 0
 
+    @property
+    def keeps(self) -> tuple[Kept, ...]:
+        """What of it can be taken back for a while."""
+        return self.step.keeps(self.placed, self.before) if self.step.keeps else ()
+
+    @property
+    def ends_undo_of(self) -> int:
+        """The ended job that can be taken back no more, or 0."""
+        return self.step.ends_undo_of(self.placed) if self.step.ends_undo_of else 0
+
     def events(self, after: CatalogSnapshot) -> tuple[JobEvent, ...]:
         """What is published once the job has ended well, in the snapshot its transaction leaves."""
         if self.step.event is None or self.placed.state != JobState.DONE:
@@ -419,6 +431,8 @@ def _moved(
         events=() if is_several(job) else tuple(event for _, event in events),
         sub_job_events=tuple(events) if is_several(job) else (),
         restores_ranges_of=max(taken.restores_ranges_of for _, taken in steps),
+        keeps_for_undo=tuple(each for _, taken in steps for each in taken.keeps),
+        ends_undo_of=max(taken.ends_undo_of for _, taken in steps),
         reorg=order,
         fences_tables=tuple(each for _, taken in steps for each in taken.fences_tables),
         barrier=all(taken.step.barrier for _, taken in steps),

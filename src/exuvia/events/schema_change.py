@@ -26,6 +26,7 @@ class Kind(StrEnum):
     ADD_COLUMN = "add column"
     MODIFY_COLUMN = "modify column"
     DROP_COLUMN = "drop column"
+    UNDO_DROP_COLUMN = "undo drop column"
     ADD_INDEX = "add index"
     ADD_PARTITION = "add partition"
     DROP_PARTITION = "drop partition"
@@ -204,8 +205,9 @@ class SchemaChange:
         return self._gone(Kind.DROP_TABLE)
 
     def get_columns(self, kind: Kind) -> ChangedColumns:
-        """Columns that came (ADD_COLUMN), changed (MODIFY_COLUMN) or went (DROP_COLUMN)."""
-        if kind not in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
+        """Columns that came (ADD_COLUMN), changed (MODIFY_COLUMN), went (DROP_COLUMN) or are there
+        again with what they held (UNDO_DROP_COLUMN)."""
+        if kind not in _CHANGES_OF_COLUMNS:
             raise WrongKind(f"'{kind.value}' is no change of columns")
         return ChangedColumns(self._table(kind), self._stored.columns, self._stored.analyzed)
 
@@ -242,6 +244,12 @@ class SchemaChange:
         return DroppedSchema(stored.database_info, stored.tables)
 
 
+_CHANGES_OF_COLUMNS = (
+    Kind.ADD_COLUMN,
+    Kind.MODIFY_COLUMN,
+    Kind.DROP_COLUMN,
+    Kind.UNDO_DROP_COLUMN,
+)
 _CHANGES_OF_PARTITIONS = (
     Kind.ADD_PARTITION,
     Kind.DROP_PARTITION,
@@ -270,7 +278,7 @@ def drop_table(dropped: TableInfo) -> SchemaChange:
 def columns(
     kind: Kind, table: TableInfo, changed: Iterable[ColumnInfo], analyzed: bool = False
 ) -> SchemaChange:
-    """Columns came, changed or went: ADD_COLUMN, MODIFY_COLUMN, DROP_COLUMN."""
+    """Columns came, changed, went or came back: the kinds of `get_columns`."""
     return SchemaChange(
         Stored(type=kind, table_info=table, columns=tuple(changed), analyzed=analyzed)
     )

@@ -21,6 +21,7 @@
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
     m/group/{name}          jobs that are completed together; ddl/groups.py
     m/admin/{job}           an operator changed the job: its owner looks at it now
+    m/undo/{job}            what that job dropped and can be taken back; ddl/kept.py
     m/dial/{job}            a reorg's own settings, instead of the variables'; pipeline/settings.py
     m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it
     m/progress/{job}{run}{task}   rows a running task has done, for display only

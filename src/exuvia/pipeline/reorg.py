@@ -116,6 +116,11 @@ def fill_indexes(index_ids: tuple[int, ...]) -> Reorg:
     return Reorg(_fill(index_ids, gathers=True), by_partition=_indexes(index_ids))
 
 
+def verify_indexes(index_ids: tuple[int, ...]) -> Reorg:
+    """Indexes that writers have kept complete all the while, compared with the table."""
+    return Reorg((Phase(kernel=COMPARE, index_ids=index_ids, verifies=True),))
+
+
 def _indexes(index_ids: tuple[int, ...]) -> ReorgElement:
     return ReorgElement("_idx_", index_ids)
 

@@ -925,6 +925,19 @@ class AdminGroup(Admin, frozen=True):
     name: str
 
 
+class AdminUndo(Node, frozen=True):
+    """ADMIN UNDO DDL JOB id [AS name]."""
+
+    job: int
+    new_name: str | None = None
+
+
+class AdminEndUndo(Node, frozen=True):
+    """ADMIN END UNDO DDL JOB id."""
+
+    job: int
+
+
 class AdminWaitJobs(Admin, frozen=True):
     """ADMIN WAIT DDL JOBS ids [TIMEOUT n] (seconds; None: as long as it takes)."""
 

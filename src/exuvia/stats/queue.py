@@ -275,7 +275,9 @@ def affected(change: SchemaChange) -> Affected:
             return _judged([] if added.analyzed else [added.table.id])
         case Kind.CREATE_TABLE:
             return _judged([change.get_create_table().id])
-        case Kind.ADD_COLUMN | Kind.MODIFY_COLUMN | Kind.DROP_COLUMN as kind:
+        case (
+            Kind.ADD_COLUMN | Kind.MODIFY_COLUMN | Kind.DROP_COLUMN | Kind.UNDO_DROP_COLUMN as kind
+        ):
             return _judged([change.get_columns(kind).table.id])
         case Kind.ADD_PARTITION:
             return _judged([change.get_partitions(Kind.ADD_PARTITION).table.id])

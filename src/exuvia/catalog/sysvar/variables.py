@@ -551,6 +551,7 @@ _OWN = (
     count("exuvia_retry_limit", 20, 0, 1000),
     count("exuvia_ddl_feed_retention_s", 604800, 0, 31536000, "G"),
     SysVar("exuvia_ddl_webhook_url", "", "G"),
+    count("exuvia_undo_s", 0, 0, 31536000),
     count("exuvia_drop_retention_s", 600, 0, 31536000, "G"),
     count("exuvia_change_log_retention_s", 86400, 0, 31536000, "G"),
     SysVar("exuvia_change_log_max_bytes", "0", "G", VariableKind.SIZE, 0, 1 << 60),

@@ -19,6 +19,7 @@ from exuvia.ddl.actions import (
     sequence,
     table,
     truncate,
+    undo,
     view,
 )
 from exuvia.ddl.elements import TABLE_IN_PLACE
@@ -42,6 +43,7 @@ _FILES = (
     sequence,
     table,
     truncate,
+    undo,
     view,
 )
 ACTIONS: dict[ActionCode, Action] = {
@@ -55,6 +57,7 @@ SEVERAL = Action(
     path=(),
     alterable=True,
     mixes=True,
+    without_undo=undo.WAS_NOT_KEPT,
 )
 
 

@@ -9,6 +9,7 @@ reorganization only proves that every writer knows the column. Indexes on the dr
 walk with it. Undo of ADD COLUMN is DROP COLUMN.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -173,8 +174,14 @@ def column_is_needed_by_an_index(job: Job, snapshot: CatalogSnapshot) -> Refused
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def move_column(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The job's column, and the indexes on it alone, in that state; ABSENT removes them."""
+Place = Callable[[Job, list[ColumnInfo], SchemaState], int]
+
+
+def move_column(
+    job: Job, snapshot: CatalogSnapshot, state: SchemaState, place: Place | None = None
+) -> CatalogSnapshot:
+    """The job's column, and the indexes on it alone, in that state; ABSENT removes them. `place`:
+    where among the others it is put."""
     table = the_table(snapshot)
     (column_id,) = job.exuvia_elements
     table = indexes_in(table, indexes_on_only(table, column_id), state)
@@ -184,7 +191,7 @@ def move_column(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> Cata
     others = [each for each in table.cols if each.id != column_id]
     if state != SchemaState.ABSENT:
         moved = evolve(column, state=state)
-        others.insert(_place_of(job, others, state), moved)
+        others.insert((place or _place_of)(job, others, state), moved)
     table = reflag(renumber(evolve(table, cols=tuple(others))))
     if column.state == SchemaState.PUBLIC != state:
         table = _without_checks_on_only(table, column)
@@ -313,4 +320,4 @@ ADD_COLUMN = load(
     )
 )
 
-ACTIONS = (ADD_COLUMN, DROP_COLUMN)
+ACTIONS = (ADD_COLUMN,)  # DROP_COLUMN: actions/undo.py

@@ -163,9 +163,16 @@ SCHEMA_LOCKED = _in_one_step(
 )
 
 
+_BESIDE_THE_LOCK = (
+    ActionCode.EXUVIA_SCHEMA_LOCKED,
+    ActionCode.EXUVIA_CHANGE_LOG,
+    ActionCode.EXUVIA_END_UNDO,
+)
+
+
 def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200, for a change of a table that is locked, or of another one that the job involves."""
-    if job.type in (ActionCode.EXUVIA_SCHEMA_LOCKED, ActionCode.EXUVIA_CHANGE_LOG):
+    if job.type in _BESIDE_THE_LOCK:
         return None  # followers may rely on its columns still
     involved = {job.table_id, *job.exuvia_tables}
     tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)

@@ -26,6 +26,7 @@ from exuvia.ddl.elements import (
     TABLE_IN_PLACE,
     ranges_of_database,
     ranges_of_table,
+    without_hidden,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, timestamp_text
 
@@ -135,7 +136,7 @@ def _unless_all_are_left(
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as it was, under the name asked for."""
     table = evolve(
-        arguments(job, RecoverTableArgs).table,
+        without_hidden(arguments(job, RecoverTableArgs).table),
         id=job.table_id,
         exuvia_db=job.schema_id,
         state=PUBLIC,

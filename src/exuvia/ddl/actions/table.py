@@ -242,6 +242,7 @@ DROP_TABLE = load(
         reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
         names=own_name,
         dropped_table=lambda job: job.binlog.TableInfo,
+        without_undo="RECOVER TABLE brings the table back",
     )
 )
 

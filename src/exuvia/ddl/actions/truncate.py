@@ -99,6 +99,7 @@ TRUNCATE_TABLE = load(
         ),
         reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
         dropped_table=lambda job: job.exuvia_dropped,
+        without_undo="FLASHBACK TABLE t TO another_name brings the rows of before back beside it",
     )
 )
 

@@ -5,7 +5,7 @@
     keys                STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS CHECK_CONSTRAINTS ...
     server              ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
                         USER_PRIVILEGES ... APPLICABLE_ROLES, AUTO_ANALYZE_QUEUE ANALYZE_STATUS
-                        EXUVIA_CHANGE_LOGS EXUVIA_INSPECT_JOBS EXUVIA_INSPECT_ERRORS
+                        EXUVIA_CHANGE_LOGS EXUVIA_INSPECT_JOBS EXUVIA_INSPECT_ERRORS EXUVIA_UNDO
     mysql_only          what MySQL 8 has and TiDB has not
     mysql_database      tables of `mysql`        performance_schema
 
@@ -72,6 +72,7 @@ def definitions() -> dict[str, Definition]:
         *server.ANALYSES,
         *server.CHANGE_LOGS,
         *server.INSPECTIONS,
+        *server.UNDO,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
 

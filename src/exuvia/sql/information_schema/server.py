@@ -15,6 +15,8 @@ to be retried has no score until it is queued again.
 
 Change logs (EXUVIA_CHANGE_LOGS): moments from OLDEST_MOMENT on can be read AS OF TIMESTAMP, and
 changes read on from; RECORDS and BYTES are estimates.
+
+Drops that are kept (EXUVIA_UNDO): what ADMIN UNDO DDL JOB can take back, until when, at which cost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,8 +34,9 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.cluster.questions import Asking
-from exuvia.ddl import admin, groups, inspection, queue
-from exuvia.ddl.job import Job, sub_rows
+from exuvia.ddl import admin, groups, inspection, kept, queue
+from exuvia.ddl.actions.undo import is_hidden, stands_again
+from exuvia.ddl.job import Job, packed_time, sub_rows
 from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
 from exuvia.kv import keys
@@ -654,3 +657,37 @@ INSPECTIONS = (
     ("EXUVIA_INSPECT_JOBS", _INSPECT_JOB_COLUMNS, inspect_jobs),
     ("EXUVIA_INSPECT_ERRORS", _INSPECT_ERROR_COLUMNS, inspect_errors),
 )
+
+
+# -- drops that can be taken back ------------------------------------------------------------------
+
+_UNDO_COLUMNS = "JOB_ID# TABLE_SCHEMA TABLE_NAME KIND NAME KEPT_UNTIL@ STATE COST:256"
+_HIDDEN_COST = {
+    "index": "writes keep the index; UNDO reads all rows to compare",
+    "column": "rows written hold the column; UNDO compares indexes on it, if any",
+}
+
+
+def undo(context: Context) -> Iterable[Row]:
+    """What ADMIN UNDO DDL JOB can take back: hidden elements, and definitions (ddl/kept.py)."""
+    found = kept.every(context.txn)
+    tables = all_tables(context) if found else ()
+    places = {table.id: (database, table) for database, table in tables}
+    for each in found:
+        if each.table_id not in places:
+            continue
+        database, table = places[each.table_id]
+        if stands_again(table, each):
+            continue
+        line: Row = [each.job_id, database.db_name.O, table.name.O, each.kind, each.name]
+        state, cost = "hidden", _HIDDEN_COST[each.kind]
+        if each.definition is not None:
+            state, cost = "definition", "none; UNDO fills the index anew"
+        elif each.ended_by or not is_hidden(table, each):
+            state = "ending"
+        until = packed_time(each.until)
+        shown = None if until is None else shift_zone(until, None, context.zone) & _WHOLE_SECONDS
+        yield [*line, shown, state, cost]
+
+
+UNDO = (("EXUVIA_UNDO", _UNDO_COLUMNS, undo),)

@@ -11,6 +11,7 @@ from exuvia.sql.nodes import (
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminEndUndo,
     AdminGroup,
     AdminInspect,
     AdminJobs,
@@ -24,6 +25,7 @@ from exuvia.sql.nodes import (
     AdminShowNextRowId,
     AdminShowSlow,
     AdminSkipEvent,
+    AdminUndo,
     AdminWaitJobs,
     AnalyzeTable,
     Describe,
@@ -110,6 +112,11 @@ def admin(cursor: TokenCursor) -> Node:
     if cursor.accept("WAIT", "DDL", "JOBS"):
         jobs = cursor.listed(cursor.integer)
         return AdminWaitJobs(jobs, cursor.integer() if cursor.accept("TIMEOUT") else None)
+    if cursor.accept("UNDO", "DDL", "JOB"):
+        job = cursor.integer()
+        return AdminUndo(job, cursor.name() if cursor.accept("AS") else None)
+    if cursor.accept("END", "UNDO", "DDL", "JOB"):
+        return AdminEndUndo(cursor.integer())
     if cursor.accept("SKIP", "DDL", "EVENT"):
         job = cursor.integer()
         part = cursor.integer() if cursor.accept("PART") else None

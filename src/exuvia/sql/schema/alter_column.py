@@ -52,7 +52,7 @@ from exuvia.sql.nodes import (
     RenameColumn,
     SetDefault,
 )
-from exuvia.sql.schema import check, foreign_key
+from exuvia.sql.schema import check, foreign_key, undo
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import (
     check_name,
@@ -154,13 +154,16 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
+        if index.state != SchemaState.PUBLIC:
+            continue  # the job says for which UNDO it is kept
         if any(part.exuvia_column == column.id for part in index.idx_cols) and (
             index.is_primary or index.id not in alone
         ):
             name = column.name.O
             text = f"can't drop column {name} with composite index covered or Primary Key covered"
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
-    return requests.drop_column(at.database, table, spec.name, query=at.text)
+    job = requests.drop_column(at.database, table, spec.name, query=at.text)
+    return undo.kept_column(at, job, column)
 
 
 # -- RENAME, DEFAULT and MODIFY --------------------------------------------------------------------

@@ -15,6 +15,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
+from exuvia.sql.schema import undo
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
@@ -74,7 +75,8 @@ def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
         raise error
     check_visible(_without(at.table, index))
     check_drop_index(at, index)
-    return requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
+    job = requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
+    return undo.kept_index(at, job, index)
 
 
 def _without(table: TableInfo, index: IndexInfo) -> TableInfo:

@@ -68,6 +68,7 @@ from exuvia.sql.schema import (
     foreign_key,
     rename,
     table_options,
+    undo,
 )
 from exuvia.sql.schema.change import (
     AlterContext,
@@ -110,6 +111,7 @@ def alter(
 
         preflight.check_rules(altering, jobs)
     _judge_algorithm(altering, jobs, asked)
+    undo.warn_of_several(altering, jobs)
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
 

@@ -36,6 +36,7 @@ from exuvia.sql.schema import (
     drop_table,
     rename,
     sequence,
+    undo,
     view,
 )
 from exuvia.sql.schema.change import Build
@@ -311,6 +312,8 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
     nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
     nodes.AdminGroup: StatementKind("ADMIN", _SUPER, own_txn=jobs.group),
+    nodes.AdminEndUndo: StatementKind("ADMIN", _SUPER, change=undo.end_undo),
+    nodes.AdminUndo: StatementKind("ADMIN", _SUPER, change=undo.undo),
     nodes.AdminWaitJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.wait),
     nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
     nodes.AdminResignOwner: StatementKind("ADMIN", _SUPER, own_txn=admin_nodes.resign_owner),

@@ -326,6 +326,9 @@ def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
             for step in steps:
                 lines.append(["Step", "", "owner", place, step_text(before, step)])
                 before = step
+            for kept in (each for step in steps for each in step.keeps_for_undo):
+                cost = ddl_explain.cost_of_undo(store, txn, kept, world.table)
+                lines.append(["Keeps", "", "", kept.name, cost])
             pace = ddl_explain.pace_of(txn, job)
             for work in works:
                 size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"

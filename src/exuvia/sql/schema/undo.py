@@ -1,0 +1,143 @@
+"""Drops that are kept, and ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n.
+
+    exuvia_undo_s > 0     a DROP INDEX or DROP COLUMN that is a statement of its own is kept for so
+                          long (ddl/actions/undo.py); where it cannot be, a warning says why
+
+UNDO shows what is hidden, or asks for an index anew of which only the definition was kept; END UNDO
+gives it up before its time. Raises 8224 (no such job), 1105 (nothing of it is kept, and why), 1146.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrDDLJobNotFound,
+    ErrNoSuchTable,
+    ErrUnknown,
+    ErrWrongColumnName,
+    ErrWrongNameForIndex,
+)
+from exuvia.catalog import meta
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.ddl import kept, queue, requests
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions.undo import is_hidden, stands_again, why_no_column, why_no_index
+from exuvia.ddl.decision import Kept
+from exuvia.ddl.job import Job, JobState, UndoAsked
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.nodes import AdminEndUndo, AdminUndo
+from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
+from exuvia.sql.schema.column_definition import check_name
+
+# -- drops -----------------------------------------------------------------------------------------
+
+
+def _seconds(at: AlterContext) -> int:
+    return int(at.reader.variable("exuvia_undo_s"))
+
+
+def kept_index(at: AlterContext, job: Job, index: IndexInfo) -> Job:
+    """DROP INDEX as the session wants it kept."""
+    seconds = _seconds(at)
+    if not seconds:
+        return job
+    reason = why_no_index(at.table, index)
+    if reason:
+        _warn(at, f"index '{index.idx_name.O}' is not kept for UNDO: {reason}")
+        return job
+    return evolve(job, exuvia_undo=UndoAsked(seconds, hides=not index.is_unique))
+
+
+def kept_column(at: AlterContext, job: Job, column: ColumnInfo) -> Job:
+    """DROP COLUMN likewise."""
+    seconds = _seconds(at)
+    if not seconds:
+        return job
+    reason = why_no_column(at.table, column)
+    if reason:
+        _warn(at, f"column '{column.name.O}' is not kept for UNDO: {reason}")
+        return job
+    return evolve(job, exuvia_undo=UndoAsked(seconds, hides=True))
+
+
+def warn_of_several(at: AlterContext, jobs: list[Job]) -> None:
+    """Drops among several changes of one statement are not kept."""
+    if len(jobs) > 1 and any(job.exuvia_undo for job in jobs):
+        _warn(at, "what a statement of several changes drops is not kept for UNDO")
+
+
+def _warn(at: AlterContext, said: str) -> None:
+    at.warn(ErrUnknown.code, said)
+
+
+# -- ADMIN -----------------------------------------------------------------------------------------
+
+
+def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
+    """ADMIN UNDO DDL JOB."""
+    found, database, table = _found(reader.txn, node.job)
+    error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
+    wanted = check_name(node.new_name or found.name, error)
+    if found.definition is None:
+        return of_job(requests.undo(database, table, found, wanted, query=text))
+    if stands_again(table, found):
+        raise _gone(node.job, "an index like it stands again")
+    index = evolve(_as_named_now(node.job, table, found.definition), idx_name=name(wanted))
+    return of_job(requests.add_index(database, table, index, query=text))
+
+
+def _as_named_now(job_id: int, table: TableInfo, index: IndexInfo) -> IndexInfo:
+    """The definition with the names that its columns have."""
+    columns = [table.column_by_id(part.exuvia_column) for part in index.idx_cols]
+    if any(column is None or column.state != SchemaState.PUBLIC for column in columns):
+        raise _gone(job_id, "a column of its index has been dropped or changed")
+    parts = zip(index.idx_cols, columns, strict=True)
+    named = tuple(evolve(part, name=column.name) for part, column in parts if column is not None)
+    return evolve(index, idx_cols=named)
+
+
+def end_undo(reader: SchemaReader, node: AdminEndUndo, text: str) -> Change:
+    """ADMIN END UNDO DDL JOB."""
+    found, database, table = _found(reader.txn, node.job)
+    if found.definition is not None:
+        raise ErrUnknown(f"ddl job {node.job} costs nothing until it is undone: its index is gone")
+    return of_job(requests.end_undo(database, table, found, query=text))
+
+
+def _found(txn: Transaction, job_id: int) -> tuple[Kept, DatabaseInfo, TableInfo]:
+    """What the job dropped, and where. Raises."""
+    found = kept.get(txn, job_id)
+    if found is None:
+        raise _nothing_kept(txn, job_id)
+    table = meta.get_table(txn, found.table_id)
+    database = None if table is None else meta.get_database(txn, table.exuvia_db)
+    if table is None or database is None or table.state != SchemaState.PUBLIC:
+        job = queue.finished(txn, job_id)
+        raise ErrNoSuchTable(job.schema_name, job.table_name) if job else ErrDDLJobNotFound(job_id)
+    if found.definition is None and not is_hidden(table, found):
+        raise _gone(job_id, "its table was brought back without it, or it has been undone")
+    return found, database, table
+
+
+def _nothing_kept(txn: Transaction, job_id: int) -> Refused:
+    job = queue.get(txn, job_id) or queue.finished(txn, job_id)
+    if job is None:
+        return ErrDDLJobNotFound(job_id)
+    if not job.in_history:
+        return _gone(job_id, "it has not finished: ADMIN CANCEL DDL JOBS may turn it back")
+    if job.state != JobState.SYNCED:
+        return _gone(job_id, "it changed nothing")
+    hint = kind_of(job).without_undo
+    if job.exuvia_undo is None:
+        return _gone(job_id, hint or f"{job.action_text} is none of those that are kept")
+    return _gone(job_id, "its time is over, or it has been undone")
+
+
+def _gone(job_id: int, why: str) -> Refused:
+    return ErrUnknown(f"ddl job {job_id} cannot be undone: {why}")

@@ -1,0 +1,512 @@
+"""A finished DROP INDEX or DROP COLUMN is taken back while it is kept, and what was written
+meanwhile stays; when its time is over nothing of it is left."""
+
+import random
+
+import pytest
+
+from exuvia.base.errors import Refused
+from exuvia.catalog import meta, reader
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.model import SchemaState, evolve
+from exuvia.ddl import admin, gc_worker, kept, queue, requests
+from exuvia.ddl.job import JobState
+from exuvia.kv import keys
+from exuvia.kv.packet import is_live
+from exuvia.pipeline.phase_runner import PhaseRunner
+from support.script_actions import OF_UNDO, UNDO_S, kept_for_undo
+from support.scripts import Traffic
+from support.small_cluster import SmallCluster
+from support.tables import abc, index
+from support.world import World, error, rows, run
+
+KEPT = "SELECT job_id FROM information_schema.exuvia_undo WHERE name = '{}'"
+
+
+@pytest.fixture(scope="module")
+def world():
+    with World() as found:
+        yield found
+
+
+@pytest.fixture
+def session(world):
+    found = world.session()
+    run(found, "DROP TABLE IF EXISTS t, t2, u")
+    run(found, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9), c INT, KEY ia (a))")
+    run(found, "INSERT INTO t VALUES (1, 1, 'one', 1), (2, 2, 'two', 2), (3, 3, 'three', 3)")
+    run(found, "SET exuvia_undo_s = 600")
+    return found
+
+
+def dropped(session, change, name):
+    """The number of the job that did it."""
+    run(session, change)
+    ((job_id,),) = rows(session, KEPT.format(name))
+    return job_id
+
+
+def said(session, statement):
+    with pytest.raises(Refused) as caught:
+        session.execute(statement)
+    return caught.value.code, caught.value.message
+
+
+# -- what clients see ------------------------------------------------------------------------------
+
+
+def test_an_index_comes_back_with_what_was_written_meanwhile(session):
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    assert not rows(session, "SHOW INDEX FROM t WHERE key_name <> 'PRIMARY'")
+    assert "_exuvia" not in rows(session, "SHOW CREATE TABLE t")[0][1]
+    run(session, "INSERT INTO t VALUES (4, 4, 'four', 4)")
+    run(session, "UPDATE t SET a = 20 WHERE id = 2")
+    run(session, "UPDATE t SET id = 9 WHERE id = 3")
+    run(session, "DELETE FROM t WHERE id = 1")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT a, id FROM t FORCE INDEX (ia) WHERE a > 0 ORDER BY a") == [
+        [3, 9],
+        [4, 4],
+        [20, 2],
+    ]
+    assert not rows(session, "SELECT * FROM information_schema.exuvia_undo")
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}") == (
+        1105,
+        f"ddl job {job_id} cannot be undone: its time is over, or it has been undone",
+    )
+
+
+def test_a_column_comes_back_with_what_rows_held_in_it(session):
+    job_id = dropped(session, "ALTER TABLE t DROP COLUMN b", "b")
+    assert error(session, "SELECT b FROM t")[0] == 1054
+    run(session, "UPDATE t SET a = 10 WHERE id = 1")
+    run(session, "UPDATE t SET id = 20 WHERE id = 2")
+    run(session, "INSERT INTO t VALUES (3, 0, 0) ON DUPLICATE KEY UPDATE c = 33")
+    run(session, "INSERT INTO t VALUES (4, 4, 4)")
+    run(session, "ALTER TABLE t ADD COLUMN d INT DEFAULT 5 AFTER a")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert [each[0] for each in rows(session, "SHOW COLUMNS FROM t")] == ["id", "a", "b", "d", "c"]
+    assert rows(session, "SELECT * FROM t ORDER BY id") == [
+        [1, 10, "one", 5, 1],
+        [3, 3, "three", 5, 33],
+        [4, 4, None, 5, 4],
+        [20, 2, "two", 5, 2],
+    ]
+    run(session, "UPDATE t SET b = 'now' WHERE id = 4")
+    assert rows(session, "SELECT b FROM t WHERE id = 4") == [["now"]]
+
+
+def test_what_inserted_rows_have_in_a_column_that_nobody_saw(session):
+    run(session, "ALTER TABLE t ADD COLUMN n INT NOT NULL, ADD COLUMN k INT NOT NULL DEFAULT 8")
+    run(session, "ALTER TABLE t MODIFY n INT NOT NULL")
+    first = dropped(session, "ALTER TABLE t DROP COLUMN n", "n")
+    second = dropped(session, "ALTER TABLE t DROP COLUMN k", "k")
+    run(session, "INSERT INTO t VALUES (4, 4, 'four', 4)")
+    run(session, f"ADMIN UNDO DDL JOB {second}")
+    run(session, f"ADMIN UNDO DDL JOB {first}")
+    assert rows(session, "SELECT n, k FROM t WHERE id = 4") == [[0, 8]]
+
+
+def test_a_column_takes_its_indexes_along_and_back(session):
+    job_id = dropped(session, "ALTER TABLE t DROP COLUMN a", "a")
+    run(session, "INSERT INTO t (id) VALUES (4)")
+    run(session, "DELETE FROM t WHERE id = 2")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT a FROM t FORCE INDEX (ia) WHERE a > 0 ORDER BY a") == [[1], [3]]
+
+
+def test_the_name_is_free_at_once_and_another_is_taken_if_it_is_not(session):
+    by_a = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    run(session, "ALTER TABLE t ADD INDEX ia (c)")
+    code, text = said(session, f"ADMIN UNDO DDL JOB {by_a}")
+    assert code == 1061 and f"ADMIN UNDO DDL JOB {by_a} AS" in text
+    run(session, f"ADMIN UNDO DDL JOB {by_a} AS former")
+    b = dropped(session, "ALTER TABLE t DROP COLUMN b", "b")
+    run(session, "ALTER TABLE t ADD COLUMN b INT DEFAULT 1")
+    assert said(session, f"ADMIN UNDO DDL JOB {b}")[0] == 1060
+    run(session, f"ADMIN UNDO DDL JOB {b} AS b_before")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT b, b_before FROM t WHERE id = 1") == [[1, "one"]]
+    names = {each[2] for each in rows(session, "SHOW INDEX FROM t")}
+    assert names == {"PRIMARY", "ia", "former"}
+
+
+def test_a_unique_index_refuses_nobody_meanwhile_and_is_built_anew(session):
+    run(session, "ALTER TABLE t ADD UNIQUE uc (c)")
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX uc", "uc")
+    run(session, "INSERT INTO t VALUES (4, 4, 'four', 3)")
+    run(session, "ALTER TABLE t RENAME COLUMN c TO e")
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}") == (
+        1062,
+        "Duplicate entry '3' for key 't.uc'",
+    )
+    assert rows(session, "SELECT COUNT(*) FROM t") == [[4]]
+    run(session, "UPDATE t SET e = 4 WHERE id = 4")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert error(session, "INSERT INTO t VALUES (5, 5, 'five', 4)")[0] == 1062
+    assert "again" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+    assert not rows(session, KEPT.format("uc"))
+
+
+def test_a_unique_index_whose_column_went_does_not_come_back_on_another(session):
+    run(session, "ALTER TABLE t ADD UNIQUE uc (c)")
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX uc", "uc")
+    run(session, "SET exuvia_undo_s = 0")
+    run(session, "ALTER TABLE t DROP COLUMN c")
+    run(session, "ALTER TABLE t ADD COLUMN c INT")
+    assert "a column of its index" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("DROP COLUMN g", "it is generated"),
+        ("DROP COLUMN u", "unique index"),
+        ("DROP COLUMN k", "CHECK"),
+        ("DROP INDEX ie", "on expressions"),
+        ("DROP COLUMN c, DROP INDEX ia", "several changes"),
+    ],
+)
+def test_what_is_not_kept_is_dropped_as_ever_and_says_so(session, change, why):
+    run(session, "ALTER TABLE t ADD COLUMN g INT AS (a + 1), ADD COLUMN u INT, ADD COLUMN k INT")
+    run(session, "ALTER TABLE t ADD UNIQUE (u), ADD CONSTRAINT kk CHECK (k > 0)")
+    run(session, "ALTER TABLE t ADD INDEX ie ((a + 1))")
+    warned = run(session, f"ALTER TABLE t {change}").warnings
+    assert any(why in each.message for each in warned)
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
+    assert not rows(session, "SELECT * FROM information_schema.exuvia_undo")
+    assert "was not kept" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+def test_nothing_is_kept_unless_it_is_asked_for(world, session):
+    fresh = world.session()
+    assert rows(fresh, "SELECT @@exuvia_undo_s") == [[0]]
+    run(fresh, "ALTER TABLE t DROP INDEX ia")
+    assert not rows(fresh, "SELECT * FROM information_schema.exuvia_undo")
+
+
+def test_explain_says_what_it_costs(session):
+    told = rows(session, "EXPLAIN ALTER TABLE t DROP INDEX ia")
+    (cost,) = [each[4] for each in told if "Keeps" in each[0]]
+    assert "about 39 bytes an entry, 117 in all" in cost and "UNDO reads 3 row(s)" in cost
+    told = rows(session, "EXPLAIN ALTER TABLE t DROP COLUMN b")
+    (cost,) = [each[4] for each in told if "Keeps" in each[0]]
+    assert cost.endswith("UNDO touches no row")
+
+
+@pytest.mark.parametrize("job", ["create", "truncate", "drop", "none"])
+def test_a_job_that_left_nothing_says_why(session, job):
+    run(session, "CREATE TABLE u (a INT)")
+    said_of = {"create": "create table is none of those", "none": "was not found"}
+    if job == "truncate":
+        run(session, "TRUNCATE TABLE u")
+        said_of[job] = "FLASHBACK TABLE"
+    elif job == "drop":
+        run(session, "DROP TABLE u")
+        said_of[job] = "RECOVER TABLE"
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
+    job_id += 1000 if job == "none" else 0
+    code, text = said(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == (8224 if job == "none" else 1105)
+    assert job == "none" or said_of[job] in text
+
+
+# -- other changes meanwhile -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE t ADD INDEX ic (c)",
+        "ALTER TABLE t ADD UNIQUE uc (c)",
+        "ALTER TABLE t ADD COLUMN x INT DEFAULT 3 FIRST",
+        "ALTER TABLE t DROP COLUMN c",
+        "ALTER TABLE t ALTER COLUMN c SET DEFAULT 4",
+        "ALTER TABLE t COMMENT 'said'",
+        "ALTER TABLE t AUTO_INCREMENT = 50",
+        "ALTER TABLE t EXUVIA_CHANGE_LOG = ON",
+        "ALTER TABLE t ADD COLUMN x INT, ADD INDEX ix (x)",
+    ],
+)
+def test_a_change_that_goes_on_beside_what_is_kept(session, change):
+    index_job = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    column_job = dropped(session, "ALTER TABLE t DROP COLUMN b", "b")
+    run(session, change)
+    run(session, "UPDATE t SET a = a + 1")
+    run(session, f"ADMIN UNDO DDL JOB {column_job}")
+    run(session, f"ADMIN UNDO DDL JOB {index_job}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT b FROM t FORCE INDEX (ia) WHERE a = 3") == [["two"]]
+
+
+def test_a_table_that_is_renamed_takes_it_along(session):
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    run(session, "CREATE DATABASE IF NOT EXISTS elsewhere")
+    run(session, "RENAME TABLE t TO elsewhere.t2")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert rows(session, "SHOW INDEX FROM elsewhere.t2 WHERE key_name = 'ia'")
+    run(session, "DROP DATABASE elsewhere")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "TRUNCATE TABLE t",
+        "ALTER TABLE t MODIFY c BIGINT",
+        "ALTER TABLE t MODIFY c VARCHAR(20)",
+        "ALTER TABLE t RENAME COLUMN c TO e",
+        "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2",
+        "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES t (id)",
+        "ALTER TABLE t DROP COLUMN a",
+        "ALTER TABLE t DROP COLUMN c, ADD COLUMN x INT, DROP COLUMN a",
+    ],
+)
+def test_a_change_that_cannot_go_on_beside_it_names_the_job(session, change):
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    code, text = said(session, change)
+    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} gives it up" in text
+    run(session, f"ADMIN END UNDO DDL JOB {job_id}")
+    run(session, change)
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+
+
+def test_a_table_that_comes_back_has_nothing_hidden(session):
+    job_id = dropped(session, "ALTER TABLE t DROP COLUMN a", "a")
+    run(session, "DROP TABLE t")
+    assert error(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1146
+    run(session, "RECOVER TABLE t")
+    assert rows(session, "SELECT b FROM t WHERE id = 2") == [["two"]]
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+    run(session, "ALTER TABLE t MODIFY c BIGINT")
+    run(session, "INSERT INTO t VALUES (4, 'four', 4)")
+    run(session, "ADMIN CHECK TABLE t")
+
+
+def test_a_locked_table_is_not_undone_until_the_lock_is_off(session):
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
+    run(session, "ALTER TABLE t EXUVIA_SCHEMA_LOCKED = ON")
+    assert "locked" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+    run(session, "ALTER TABLE t EXUVIA_SCHEMA_LOCKED = OFF")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+
+
+# -- every moment, by the model --------------------------------------------------------------------
+
+
+def _real(store):
+    return lambda *asked: PhaseRunner(store, *asked, None, _judge())
+
+
+def _judge():
+    from exuvia.node.assemble import JUDGE
+
+    return JUDGE
+
+
+class Window:
+    """t(id, a, b) with writers; what each commit made of it is in the model."""
+
+    def __init__(self, label, seed):
+        self.chance = random.Random(f"{label} {seed}")
+        self.cluster = SmallCluster(reorgs=_real)
+        prepare, self.drop = OF_UNDO[label]
+        prepare(self.cluster)
+        if "column" in label:
+            database, t = self.cluster.database(), self.cluster.table("t").info
+            self.cluster.run(requests.set_default(database, t, evolve(t.column("b"), default="7")))
+        self.traffic = Traffic(self.cluster.store, "t", self.chance)
+        self.traffic.fill(6)
+
+    def rounds(self, number):
+        for _ in range(number):
+            self.traffic.step()
+            self.cluster.step()
+
+    def run(self, job, crash_at=-1):
+        """To its end, with a crash of the owner once it has taken so many steps."""
+        job_id = self.cluster.submit(job)
+        steps, seen = 0, None
+        for _ in range(2000):
+            found = self.cluster.job(job_id)
+            steps += found.schema_state != seen
+            seen = found.schema_state
+            if steps > crash_at >= 0:
+                crash_at = -1
+                self.cluster.crash_owner()
+            if found.in_history:
+                return found
+            self.rounds(1)
+        raise AssertionError(found.describe())
+
+    def kept(self, job):
+        return self.cluster.read(lambda txn: kept.get(txn, job.id))
+
+    def undo(self, job, **how):
+        database, t = self.cluster.database(), self.cluster.table("t").info
+        found = self.kept(job)
+        return self.run(requests.undo(database, t, found, found.name), **how)
+
+    def check(self, indexes):
+        self.traffic.stop()
+        self.cluster.step(60)
+        t = self.cluster.table("t")
+        txn = self.cluster.store.begin()
+        stored = dict(reader.scan(txn, t))
+        shown = {
+            keys.read_i64(handle): {
+                each.name.L: row[n]
+                for n, each in enumerate(t.info.cols)
+                if each.state == SchemaState.PUBLIC
+            }
+            for handle, row in stored.items()
+        }
+        names = [each.name.L for each in t.info.public_columns]
+        model = {
+            row_id: {name: cells.get(name, 7) for name in names}
+            for row_id, cells in self.traffic.rows.items()
+        }
+        assert shown == model
+        public = {i.idx_name.L: i for i in t.info.indexes if i.state == SchemaState.PUBLIC}
+        assert set(public) == set(indexes)
+        for each in public.values():
+            live = {key for key, raw in txn.scan(t.index_span(each)) if is_live(raw)}
+            wanted = {key_codec.index_key(t, each, row, h)[0] for h, row in stored.items()}
+            assert live == wanted
+        txn.rollback()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("crash_at", [-1, 0, 1, 2])
+@pytest.mark.parametrize(
+    ("label", "indexes"),
+    [("drop index, kept", ["ia", "ub"]), ("drop column, kept", ["ia", "ib"])],
+)
+def test_nothing_that_was_written_meanwhile_is_lost(label, indexes, crash_at, seed):
+    window = Window(label, seed)
+    window.rounds(5)
+    dropped = window.run(window.drop(window.cluster), crash_at)
+    assert dropped.state == JobState.SYNCED
+    window.rounds(25)
+    ended = window.undo(dropped, crash_at=crash_at)
+    assert ended.state == JobState.SYNCED, ended.describe()
+    window.rounds(10)
+    assert window.kept(dropped) is None
+    window.check(indexes)
+    assert window.cluster.read(gc_worker.pending_ranges) == []
+    assert window.traffic.committed > 20
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept"])
+def test_an_undo_that_is_cancelled_leaves_it_hidden_and_may_be_asked_again(label, at):
+    window = Window(label, 1)
+    dropped = window.run(window.drop(window.cluster))
+    window.rounds(10)
+    database, t = window.cluster.database(), window.cluster.table("t").info
+    found = window.kept(dropped)
+    job_id = window.cluster.submit(requests.undo(database, t, found, found.name))
+    window.rounds(at)
+    ((_, refused),) = admin.command_now(window.cluster.store, "cancel", [job_id])
+    assert refused is None
+    assert window.cluster.finish(job_id).state in (JobState.CANCELLED, JobState.ROLLBACK_DONE)
+    assert window.kept(dropped) is not None
+    window.rounds(10)
+    assert window.undo(dropped).state == JobState.SYNCED
+    window.check(["ia", "ub"] if "index" in label else ["ia", "ib"])
+
+
+@pytest.mark.parametrize("crash_at", [-1, 0, 1, 2, 3])
+@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept"])
+def test_when_its_time_is_over_nothing_of_it_is_left(label, crash_at):
+    window = Window(label, 0)
+    dropped = window.run(window.drop(window.cluster))
+    window.rounds(10)
+    before = window.cluster.table("t")
+    window.cluster.clock.advance(UNDO_S - 5)
+    window.rounds(10)
+    assert window.kept(dropped) is not None
+    window.cluster.clock.advance(10)
+    window.cluster.step(1)
+    for n in range(60):
+        if n == crash_at:
+            window.cluster.crash_owner()
+        window.rounds(1)
+    window.cluster.clock.advance(2)
+    window.rounds(60)
+    assert window.kept(dropped) is None
+    window.check(["ub"] if "index" in label else ["ia"])
+    after = window.cluster.table("t").info
+    assert all(each.state == SchemaState.PUBLIC for each in (*after.cols, *after.indexes))
+    for each in before.info.indexes:
+        if after.index_by_id(each.id) is None:
+            span = keys.span_of(keys.index_prefix(after.id, each.id))
+            assert window.cluster.store.count(span) == 0
+
+
+def test_an_end_that_is_cancelled_is_asked_for_again():
+    window = Window("drop index, kept", 0)
+    dropped = window.run(window.drop(window.cluster))
+    window.cluster.clock.advance(UNDO_S + 1)
+    for _ in range(50):
+        window.cluster.step()
+        found = window.kept(dropped)
+        if found.ended_by:
+            break
+    ((_, refused),) = admin.command_now(window.cluster.store, "cancel", [found.ended_by])
+    assert refused is None
+    window.cluster.clock.advance(2)
+    window.cluster.step(200)
+    assert window.kept(dropped) is None
+    ends = [
+        job.state
+        for job in window.cluster.read(lambda txn: queue.history(txn, 9))
+        if job.action_text == "exuvia end undo"
+    ]
+    assert ends == [JobState.SYNCED, JobState.CANCELLED]
+
+
+def test_of_undo_and_the_end_the_older_one_wins():
+    window = Window("drop index, kept", 0)
+    dropped = window.run(window.drop(window.cluster))
+    found = window.kept(dropped)
+    database, t = window.cluster.database(), window.cluster.table("t").info
+    end = window.cluster.submit(requests.end_undo(database, t, found))
+    undo = window.cluster.submit(requests.undo(database, t, found, "ia"))
+    assert window.cluster.finish(end).state == JobState.SYNCED
+    late = window.cluster.finish(undo)
+    assert late.state == JobState.CANCELLED and late.err.code == 1105
+    window.check(["ub"])
+
+
+def test_what_a_database_that_is_dropped_had_waits_for_it():
+    cluster = SmallCluster()
+    cluster.keep_dropped(10_000)
+    database = cluster.database()
+    cluster.run(requests.create_table(database, abc(indexes=(index("ia", "a"),))))
+    t = cluster.table("t").info
+    dropped = cluster.run(kept_for_undo(requests.drop_index(database, t, "ia")))
+    gone = cluster.run(requests.drop_database(database))
+    cluster.clock.advance(UNDO_S + 1)
+    cluster.step(100)
+    assert cluster.read(lambda txn: kept.get(txn, dropped.id)) is not None
+    cluster.run(requests.flashback_database(gone.binlog.DBInfo, "test", gone.id))
+    cluster.clock.advance(2)
+    cluster.step(200)
+    assert cluster.read(kept.every) == []
+    assert cluster.table("t").info.indexes == ()
+
+
+def test_the_record_of_a_table_that_is_gone_goes():
+    cluster = SmallCluster()
+    database = cluster.database()
+    cluster.run(requests.create_table(database, abc(indexes=(index("ia", "a"),))))
+    t = cluster.table("t").info
+    cluster.run(kept_for_undo(requests.drop_index(database, t, "ia")))
+    cluster.run(requests.drop_table(database, t))
+    cluster.clock.advance(UNDO_S + 1)
+    cluster.step(100)
+    assert cluster.read(kept.every) == []
+    assert cluster.read(lambda txn: meta.get_table(txn, t.id)) is None

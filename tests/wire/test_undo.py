@@ -1,0 +1,121 @@
+"""A drop is taken back, and another one's time is over, while clients of a real node write."""
+
+import threading
+from collections.abc import Iterator
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, until
+
+ROWS = 60
+
+
+@pytest.fixture
+def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
+    with node.connect("test", autocommit=True) as found:
+        run(found, "DROP TABLE IF EXISTS kept_t")
+        run(found, "CREATE TABLE kept_t (id INT PRIMARY KEY, a INT, b VARCHAR(20), KEY ia (a))")
+        values = ", ".join(f"({n}, {n}, 'b{n}')" for n in range(ROWS))
+        run(found, f"INSERT INTO kept_t VALUES {values}")
+        yield found
+        run(found, "DROP TABLE IF EXISTS kept_t")
+
+
+def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        for text in texts:
+            cursor.execute(text)
+        return list(cursor.fetchall())
+
+
+class Writer(threading.Thread):
+    """Adds 1 to `a` of each row in turn, by id; `done` says how often each was acknowledged."""
+
+    def __init__(self, node: NodeProcess, rows: range) -> None:
+        super().__init__()
+        self._node = node
+        self._rows = rows
+        self.stopped = threading.Event()
+        self.done = dict.fromkeys(rows, 0)
+        self.errors: list[str] = []
+
+    def run(self) -> None:
+        with self._node.connect("test", autocommit=True) as connection:
+            while not self.stopped.is_set():
+                for row in self._rows:
+                    try:
+                        run(connection, f"UPDATE kept_t SET a = a + 1 WHERE id = {row}")
+                        self.done[row] += 1
+                    except pymysql.err.Error as error:
+                        self.errors.append(str(error))
+
+
+class Writers:
+    """Three of them, each with rows of its own."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._every = [Writer(node, range(first, ROWS, 3)) for first in range(3)]
+        for each in self._every:
+            each.start()
+
+    def total(self) -> int:
+        return sum(sum(each.done.values()) for each in self._every)
+
+    def go_on(self) -> None:
+        """Every row is written once more, at least."""
+        before = self.total()
+        until(lambda: self.total() > before + 2 * ROWS)
+
+    def stop(self) -> None:
+        for each in self._every:
+            each.stopped.set()
+            each.join()
+
+    def end(self) -> dict[int, int]:
+        """How often each row was written."""
+        self.stop()
+        assert not [error for each in self._every for error in each.errors]
+        return {row: times for each in self._every for row, times in each.done.items()}
+
+
+@pytest.fixture
+def writers(node: NodeProcess, client: pymysql.Connection) -> Iterator[Writers]:
+    found = Writers(node)
+    yield found
+    found.stop()
+
+
+@pytest.mark.parametrize(("change", "name"), [("DROP INDEX ia", "ia"), ("DROP COLUMN b", "b")])
+def test_what_clients_wrote_while_it_was_hidden_is_there(
+    client: pymysql.Connection, writers: Writers, change: str, name: str
+) -> None:
+    run(client, "SET exuvia_undo_s = 600", f"ALTER TABLE kept_t {change}")
+    ((job,),) = run(
+        client, f"SELECT job_id FROM information_schema.exuvia_undo WHERE name = '{name}'"
+    )
+    run(client, "DELETE FROM kept_t WHERE id = 7", "INSERT INTO kept_t (id, a) VALUES (100, 1000)")
+    writers.go_on()
+    run(client, f"ADMIN UNDO DDL JOB {job}")
+    writers.go_on()
+    done = writers.end()
+    run(client, "ADMIN CHECK TABLE kept_t")
+    wanted = [(n, n + done[n], f"b{n}") for n in range(ROWS) if n != 7] + [(100, 1000, None)]
+    assert run(client, "SELECT id, a, b FROM kept_t ORDER BY id") == wanted
+    found = run(client, "SELECT id FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
+    assert {each[0] for each in found} == {each[0] for each in wanted}
+
+
+def test_when_its_time_is_over_the_owner_takes_it_away(
+    client: pymysql.Connection, writers: Writers
+) -> None:
+    run(client, "SET exuvia_undo_s = 1", "ALTER TABLE kept_t DROP INDEX ia")
+    ((job,),) = run(client, "SELECT job_id FROM information_schema.exuvia_undo")
+    until(lambda: not run(client, "SELECT job_id FROM information_schema.exuvia_undo"))
+    with pytest.raises(pymysql.err.Error) as caught:
+        run(client, f"ADMIN UNDO DDL JOB {job}")
+    assert caught.value.args[0] == 1105
+    writers.end()
+    last = run(client, "ADMIN SHOW DDL JOBS 3")
+    assert "exuvia end undo" in {each[3] for each in last}
+    run(client, "ADMIN CHECK TABLE kept_t")
