@@ -91,6 +91,22 @@ def test_columns_and_indexes(world):
         assert [index.idx_name.O for index in indexes] == [title]
 
 
+def test_a_drop_that_is_taken_back(world):
+    told = Told(world, "k8")
+    told.one("CREATE TABLE t (a INT, b INT, KEY by_a (a))")
+    run(told.session, "SET exuvia_undo_s = 600")
+    gone = told.one("ALTER TABLE t DROP COLUMN b")
+    columns = gone.get_columns(Kind.DROP_COLUMN)
+    assert [column.name.O for column in columns.columns] == ["b"]
+    assert [column.name.O for column in columns.table.cols] == ["a"]
+    back = told.one(f"ADMIN UNDO DDL JOB {gone.origin[0]}").get_columns(Kind.UNDO_DROP_COLUMN)
+    assert back.columns[0] in back.table.cols and back.columns[0].id == columns.columns[0].id
+    run(told.session, "ALTER TABLE t DROP INDEX by_a")
+    (found,) = run(told.session, "SELECT job_id FROM information_schema.exuvia_undo").rows
+    index = told.one(f"ADMIN UNDO DDL JOB {found[0]}").get_add_index()
+    assert [each.idx_name.O for each in index.indexes] == ["by_a"]
+
+
 def test_several_changes_of_one_statement_are_one_event_each(world):
     told = Told(world, "k3")
     told.one("CREATE TABLE t (a INT, b INT)")
