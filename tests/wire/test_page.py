@@ -53,7 +53,9 @@ class Stream:
     def next(self, *wanted: str) -> tuple[str, dict[str, Any]]:
         """(name, values) of the next event of those names."""
         while True:
-            name = self.answer.readline().decode().strip()
+            line = self.answer.readline()
+            assert line, "it has ended"
+            name = line.decode().strip()
             if name.startswith("event: "):
                 values = json.loads(self.answer.readline().decode().removeprefix("data: "))
                 if not wanted or name.removeprefix("event: ") in wanted:
@@ -107,7 +109,8 @@ def test_nothing_but_get_and_head(node: NodeProcess) -> None:
     for path in ("/", "/events", "/page/live", "/status"):
         assert request(node, path, "HEAD")[0] == 200
         for method in ("POST", "PUT", "DELETE", "PATCH"):
-            assert request(node, path, method)[0] == 405, (path, method)
+            kind = {"Content_Type": "application/json"}
+            assert request(node, path, method, **kind)[0] == 405, (path, method)
 
 
 def test_who_calls_loopback_by_another_name_is_not_answered(node: NodeProcess) -> None:
@@ -156,10 +159,11 @@ def test_the_status_port_listens_on_loopback_unless_told_otherwise(tmp_path: Pat
         with socket.create_connection(("127.0.0.2", other[4]), READY_S):
             pass
         assert request(other[0], "/readyz", Host="balancer.example")[0] == 200
-        with closing(Stream(other[0])) as stream:  # who watches holds no node up
+        assert request(other[0], "/status")[0] == 403
+        with closing(Stream(one[0])) as stream:  # who watches holds no node up
             stream.next("all")
-            other[0].stop()
-        assert "Traceback" not in other[0].log.read_text()
+            one[0].stop()
+        assert "Traceback" not in one[0].log.read_text()
     finally:
         end_all(nodes)
 

@@ -47,7 +47,8 @@ from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
 from exuvia.server.connection import Acceptor, Pool
 from exuvia.server.fronts import Place
-from exuvia.server.http import Http, Status, application, is_loopback
+from exuvia.server.http import Door, Http, Status, application, is_loopback
+from exuvia.server.logins import Logins
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.page import PageSources, StatusPage
@@ -125,8 +126,10 @@ class Front:
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
+        tls = _tls(self._options)
         if not self.connections.place.number:
-            self._http = Http(self._options.status_host, self._options.status_port)
+            options = self._options
+            self._http = Http(options.status_host, options.status_port, tls)
         parts = connection.ServerParts(
             self._open_session,
             self.connections,
@@ -136,7 +139,7 @@ class Front:
             variables.find("version").default,
             self._slow,
             lambda: self._accounts,
-            _tls(self._options),
+            tls,
         )
         port: int = self._listeners[0].getsockname()[1]
         try:
@@ -283,8 +286,9 @@ class Front:
             )
         )
         watchers = Watchers(page)
-        loopback = is_loopback(options.status_host)
-        http.start(application(status, self.metrics, watchers, loopback), watchers.end)
+        logins = Logins(self._accounts, self._open_session, self._clock)
+        door = Door(is_loopback(options.status_host), bool(options.ssl_cert), logins)
+        http.start(application(status, self.metrics, watchers, door), watchers.end)
 
     def _definition(self, database: str, table: str) -> str:
         """SHOW CREATE TABLE for the page, whose readers nobody has asked who they are: names and

@@ -9,31 +9,48 @@ readyz   the lease is fresh (law 8), the store answers, in a second, no loop has
 status   member, owner, schema version, unfinished jobs with what they wait for
 /        the page (page.py, static/), /events what it watches (watchers.py), /page/... what it asks
 
-Nobody logs in here. So nothing can be changed, the port listens on loopback unless it is told
-otherwise, and there it answers only who calls it by a name of loopback: a page of another site
-whose name was made to lead here (DNS rebinding) says another Host. What the page shows it shows as
-text, and no browser runs anything in it but its own files (Content-Security-Policy).
+Who may do what (logins.py has who they are):
+
+                     listens on loopback          anywhere else
+    health, metrics  everybody                    everybody
+    the page looks   everybody                    over TLS, a login that may run ADMIN SHOW DDL JOBS
+    it does          a login                      likewise
+
+The port listens on loopback unless it is told otherwise, and there it answers only who calls it by
+a name of loopback: a page of another site whose name was made to lead here (DNS rebinding) says
+another Host. Anywhere else a browser has no cookie for that name. A command is a POST of JSON that
+comes from the page itself and brings its login's token. What the page shows it shows as text, and
+no browser runs anything in it but its own files (Content-Security-Policy).
+
+TLS is as on the wire: a client may begin with it, on the same port, where there is a certificate.
 """
 
 import asyncio
 import logging
+import re
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import msgspec
 import uvicorn
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError, Refused
@@ -47,9 +64,11 @@ from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.kv.store import Store
+from exuvia.server.logins import BrowserLogin, Logins, TooManyGuesses
 from exuvia.server.metrics import COUNTS, CommandCounts, Metrics, exposition, gauge
 from exuvia.server.page import StatusPage, shown_query
 from exuvia.server.processes import Connections
+from exuvia.server.transport import Encrypted
 from exuvia.server.watchers import Watchers
 from exuvia.stats import queue as stats_queue
 
@@ -252,6 +271,13 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_FOR_ALL = ("/livez", "/readyz", "/metrics")
+_FILES = {
+    "/" if each.name == "index.html" else f"/{each.name}": each
+    for each in sorted(STATIC.iterdir())
+    if each.suffix in _TYPES
+}
+_FOR_LOGIN = frozenset({*_FILES, "/page/session", "/page/login", "/page/logout"})
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -272,13 +298,26 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class BrowserGuard:
-    """Around all pages: whom they answer, and what a browser may do with them. `loopback`: only who
-    calls this machine by a name of loopback."""
+class Door(NamedTuple):
+    """What decides who is let in. `loopback`: only this machine reaches the port; `has_tls`: a
+    client may encrypt."""
 
-    def __init__(self, app: ASGIApp, loopback: bool) -> None:
+    loopback: bool = True
+    has_tls: bool = False
+    logins: Logins | None = None
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Cookies of a host are sent to all of its ports: each node on it has a name of its own."""
+    return f"exuvia_{scope['server'][1]}"
+
+
+class BrowserGuard:
+    """Around all pages: whom they answer, and what a browser may do with them."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
-        self._loopback = loopback
+        self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -291,25 +330,68 @@ class BrowserGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(Headers(scope=scope))
-        answer = self._app if refusal is None else JSONResponse({"error": refusal}, 403)
-        await answer(scope, receive, guarded)
+        answer = self._refusal(scope, Headers(scope=scope)) or await self._login(scope)
+        await (answer or self._app)(scope, receive, guarded)
 
-    def _refusal(self, headers: Headers) -> str | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if self._loopback and name.lower() not in _LOOPBACK:
-            return "the status port listens on loopback: call it 127.0.0.1, localhost or [::1]"
-        if (
-            headers.get("sec-fetch-site") == "cross-site"
-            and headers.get("sec-fetch-mode") != "navigate"
-        ):
-            return "another site's page may not ask this one"
+        if self._door.loopback and name.lower() not in _LOOPBACK:
+            return _refused("the status port listens on loopback: call it by a name of loopback")
+        site = headers.get("sec-fetch-site", "same-origin")
+        if scope["method"] == "POST":
+            own = f"{scope['scheme']}://{host}"
+            if site != "same-origin" or headers.get("origin", own) != own:
+                return _refused("only the page itself may ask for that")
+            if headers.get("content-type", "").partition(";")[0] != "application/json":
+                return _refused("JSON is read here, nothing else", 415)
+        if site == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+            return _refused("another site's page may not ask this one")
         return None
+
+    async def _login(self, scope: Scope) -> Response | None:
+        """What is in the way of who comes from elsewhere: TLS, then a login."""
+        path, logins = scope["path"], self._door.logins
+        if self._door.loopback or path in _FOR_ALL:
+            return None
+        if scope["scheme"] != "https":
+            if self._door.has_tls and path == "/":
+                host = Headers(scope=scope).get("host", "")
+                if re.fullmatch(r"[\w.:\[\]-]+", host):
+                    return Response(status_code=307, headers={"Location": f"https://{host}/"})
+            return _refused(
+                "beyond this machine the page needs https://"
+                if self._door.has_tls
+                else "beyond this machine the page needs TLS: --ssl-cert"
+            )
+        if logins is None or path in _FOR_LOGIN:
+            return None
+        login = _login_of(Request(scope), logins)
+        if login is None:
+            return _refused("log in", 401)
+        try:
+            if await run_in_threadpool(logins.may_look, login):
+                return None
+        except ExuviaError as error:
+            return _refused(str(error), 503)
+        return _refused(f"{login.shown} may not see it: that takes the SUPER privilege")
+
+
+def _refused(why: str, status: int = 403) -> Response:
+    return JSONResponse({"error": why}, status)
+
+
+def _login_of(request: Request, logins: Logins) -> BrowserLogin | None:
+    cookie = _cookie_of(request)
+    return logins.find(cookie) if cookie else None
+
+
+def _cookie_of(request: Request) -> str:
+    return request.cookies.get(_cookie_name(request.scope), "")
 
 
 def application(
-    status: Status, metrics: Metrics, watchers: Watchers | None = None, loopback: bool = True
+    status: Status, metrics: Metrics, watchers: Watchers | None = None, door: Door | None = None
 ) -> Starlette:
     """The pages as an ASGI application; without `watchers` those for programs only."""
 
@@ -335,12 +417,15 @@ def application(
     pages = {"/livez": livez, "/readyz": readyz, "/status": report, "/metrics": scrape}
     pages["/stats/priority-queue"] = queue
     routes = [Route(path, _answering(each)) for path, each in pages.items()]
+    door = door or Door()
     if watchers is not None:
-        routes += _page_routes(watchers.page, watchers)
-    return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, loopback=loopback)])
+        routes += _page_routes(watchers.page, watchers, door.logins)
+    if door.logins is not None:
+        routes += _login_routes(door.logins)
+    return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, door=door)])
 
 
-def _page_routes(page: StatusPage, watchers: Watchers) -> Iterator[Route]:
+def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) -> Iterator[Route]:
     """The page, its files, and what they ask for."""
 
     def history(request: Request) -> Response:
@@ -351,9 +436,13 @@ def _page_routes(page: StatusPage, watchers: Watchers) -> Iterator[Route]:
         return JSONResponse(page.tables(request.query_params.get("name", "")[:MOST_NAME]))
 
     def table(request: Request) -> Response:
-        wanted = (request.query_params.get(each, "")[:MOST_NAME] for each in ("database", "table"))
+        database = request.query_params.get("database", "")[:MOST_NAME]
+        name = request.query_params.get("table", "")[:MOST_NAME]
+        login = None if logins is None else _login_of(request, logins)
         try:
-            return JSONResponse(page.table(*wanted))
+            if login is None or logins is None:
+                return JSONResponse(page.table(database, name, page.definition))
+            return JSONResponse(page.table(database, name, partial(logins.definition, login)))
         except Refused as error:
             return JSONResponse({"error": str(error)}, 404)
 
@@ -364,16 +453,166 @@ def _page_routes(page: StatusPage, watchers: Watchers) -> Iterator[Route]:
         return JSONResponse(page.cluster())
 
     async def events(request: Request) -> Response:
-        return watchers.answer(request.method == "HEAD")
+        may_watch: Callable[[], bool] | None = None
+        if logins is not None and _login_of(request, logins) is not None:
+            may_watch = logins.watch(_cookie_of(request))
+        return watchers.answer(request.method == "HEAD", may_watch)
 
     asked = {"history": history, "tables": tables, "table": table, "live": live}
     asked["cluster"] = cluster
     for name, endpoint in asked.items():
         yield Route(f"/page/{name}", _answering(endpoint))
     yield Route("/events", events)
-    for file in sorted(STATIC.iterdir()):
-        if file.suffix in _TYPES:
-            yield Route("/" if file.name == "index.html" else f"/{file.name}", _file(file))
+    for path, file in _FILES.items():
+        yield Route(path, _file(file))
+
+
+# -- logins and commands ---------------------------------------------------------------------------
+
+_MOST_BODY = 4096
+_TOKEN = "x-exuvia-token"  # noqa: S105 - the name of a header
+_MOST_INT = (1 << 63) - 1
+_JobId = Annotated[int, msgspec.Meta(gt=0, le=_MOST_INT)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST_INT)]
+_Speed = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,6})? ?([KMGTP]i?)?B?\Z")]
+_Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME)]
+
+
+class LoginForm(msgspec.Struct, forbid_unknown_fields=True):
+    """What a person types."""
+
+    user: _Name
+    password: Annotated[str, msgspec.Meta(max_length=1024)]
+
+
+class NoForm(msgspec.Struct, forbid_unknown_fields=True):
+    """Nothing is said but that it is asked."""
+
+
+class JobCommand(msgspec.Struct, forbid_unknown_fields=True):
+    """A button. What is not given is not set."""
+
+    what: Literal["cancel", "pause", "resume", "hold", "complete", "alter"]
+    job: _JobId
+    thread: _Count | None = None
+    batch_size: _Count | None = None
+    max_write_speed: _Speed | None = None
+
+    @property
+    def statement(self) -> str:
+        """The SQL of it. Raises ValueError where nothing is to be set."""
+        if self.what != "alter":
+            return f"ADMIN {self.what.upper()} DDL JOBS {self.job}"
+        speed = None if self.max_write_speed is None else f"'{self.max_write_speed}'"
+        values = {"THREAD": self.thread, "BATCH_SIZE": self.batch_size, "MAX_WRITE_SPEED": speed}
+        given = [f"{name} = {value}" for name, value in values.items() if value is not None]
+        if not given:
+            raise ValueError("nothing is to be set")
+        return f"ADMIN ALTER DDL JOBS {self.job} {', '.join(given)}"
+
+
+_Form = TypeVar("_Form")
+
+
+async def _form(request: Request, kind: type[_Form]) -> _Form:
+    """What a POST brings. Raises ValueError."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BODY:
+            raise ValueError("that is too long")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+
+
+def _posted(
+    kind: type[_Form], work: Callable[[Request, _Form], Response]
+) -> Callable[[Request], Awaitable[Response]]:
+    """A POST with such a form; the work is done in a thread."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            form = await _form(request, kind)
+            return await run_in_threadpool(work, request, form)
+        except ValueError as error:
+            return _refused(str(error), 400)
+        except Refused as error:
+            return JSONResponse({"error": error.message, "code": error.code}, 403)
+        except ExuviaError as error:
+            return _refused(str(error), 503)
+
+    return answer
+
+
+def _login_routes(logins: Logins) -> Iterator[Route]:
+    """Who somebody is, and what an account may do."""
+
+    def shown(login: BrowserLogin | None) -> Response:
+        values = {} if login is None else {"user": login.shown, "token": login.token}
+        return JSONResponse(values, headers={"Cache-Control": "no-store"})
+
+    def session(request: Request) -> Response:
+        return shown(_login_of(request, logins))
+
+    def log_in(request: Request, form: LoginForm) -> Response:
+        host = request.client.host if request.client else ""
+        is_encrypted = request.url.scheme == "https"
+        try:
+            cookie, login = logins.log_in(form.user, form.password, host, is_encrypted)
+        except TooManyGuesses as error:
+            wait = {"Retry-After": f"{error.wait_s:.0f}"}
+            return JSONResponse({"error": str(error)}, 429, wait)
+        logins.log_out(_cookie_of(request))
+        answer = shown(login)
+        answer.set_cookie(
+            _cookie_name(request.scope),
+            cookie,
+            httponly=True,
+            secure=is_encrypted,
+            samesite="strict",
+        )
+        return answer
+
+    def log_out(request: Request, form: NoForm) -> Response:
+        logins.log_out(_cookie_of(request))
+        answer = shown(None)
+        answer.delete_cookie(_cookie_name(request.scope), httponly=True, samesite="strict")
+        return answer
+
+    def command(request: Request, form: JobCommand) -> Response:
+        login = _login_of(request, logins)
+        if login is None:
+            return _refused("log in", 401)
+        if not logins.may(login, request.headers.get(_TOKEN, "")):
+            return _refused("only the page itself may ask for that")
+        statement = form.statement
+        found = logins.run(login, statement)
+        said = str(found.rows[0][1]) if found.rows else "successful"
+        told = {"by": login.shown, "statement": statement, "said": said}
+        _log.info("a command from the page", extra=told)
+        return JSONResponse({"statement": statement, "said": said})
+
+    def statistics(request: Request) -> Response:
+        login = _login_of(request, logins)
+        if login is None:
+            return _refused("log in", 401)
+        table, *which = (request.query_params.get(each, "") for each in ("id", "index", "of"))
+        if not table.isdecimal() or not all(each.isdecimal() for each in which if each):
+            return _refused("of which table?", 400)
+        try:
+            if not all(which):
+                return JSONResponse(logins.statistics(login, int(table)))
+            return JSONResponse(logins.histogram(login, int(table), *map(int, which)))
+        except Refused as error:
+            return JSONResponse({"error": error.message, "code": error.code}, 403)
+
+    yield Route("/page/session", _answering(session))
+    yield Route("/page/statistics", _answering(statistics))
+    yield Route("/page/login", _posted(LoginForm, log_in), methods=["POST"])
+    yield Route("/page/logout", _posted(NoForm, log_out), methods=["POST"])
+    yield Route("/page/command", _posted(JobCommand, command), methods=["POST"])
 
 
 def _file(path: Path) -> Endpoint:
@@ -393,10 +632,59 @@ def _answering(page: Endpoint) -> Endpoint:
     return answer
 
 
+MOST_CONNECTIONS = 256
+FIRST_S = 10.0
+
+
+class HttpWire(H11Protocol):
+    """A connection, encrypted where the client begins so. Who says nothing for FIRST_S is sent
+    away, and who comes when there are MOST_CONNECTIONS: clients of SQL need files as well."""
+
+    def __init__(self, tls: ssl.SSLContext | None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._context = tls
+        self._tls: Encrypted | None = None
+        self._is_new = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(FIRST_S, self._too_slow)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+
+    def _too_slow(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_new:
+            self._is_new = False
+            if self._context is not None and data[0] == _HANDSHAKE:
+                self._tls = Encrypted(self.transport, self._context)
+                self.transport, self.flow = self._tls, FlowControl(self._tls)
+                self.scheme = "https"
+        if self._tls is not None:
+            try:
+                data = self._tls.feed(data)
+            except Refused:
+                self.transport.abort()
+                return
+        if data:
+            super().data_received(data)
+
+
+_HANDSHAKE = 22  # first byte of TLS
+
+
 class Http:
     """Listens from the moment it is made; answers from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family, backlog=64)
         self.port: int = self._socket.getsockname()[1]
@@ -407,7 +695,10 @@ class Http:
     def start(self, app: Starlette, end_streams: Callable[[], None]) -> None:
         """Answer in a thread of its own. `end_streams` ends the answers that have no end."""
         self._end_streams = end_streams
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
+        wire: Any = partial(HttpWire, self._tls)
+        config = uvicorn.Config(
+            app, http=wire, log_config=None, access_log=False, lifespan="off", ws="none"
+        )
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(server.serve(sockets=[self._socket])),

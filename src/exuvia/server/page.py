@@ -22,7 +22,7 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import STATE_TEXT, SchemaState
+from exuvia.catalog.model import STATE_TEXT, SchemaState, TableInfo
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.nodes import MemberRow, everybody
@@ -57,6 +57,8 @@ _P99 = re.compile(r"clients' p99 ([\d.e+-]+) ms of ([\d.e+-]+) allowed")
 _SHARE = re.compile(r"share (\d+)%")
 _SECRET = re.compile(r"identified|password|passwd|secret|://[^/\s'\"]*:[^/\s'\"]*@", re.IGNORECASE)
 Values = dict[str, Any]
+Definition = Callable[[str, str], str]
+"""SHOW CREATE TABLE of (database, table)."""
 
 
 def shown_query(text: str) -> str:
@@ -168,7 +170,7 @@ class PageSources(NamedTuple):
     owner: OwnerWatch | None
     clock: Clock
     window: Callable[[], tuple[float, int]]
-    definition: Callable[[str, str], str]
+    definition: Definition
 
 
 class _Kept:
@@ -308,8 +310,9 @@ class StatusPage:
                 found += ([each.db_name.O, name] for name, _ in islice(names, left))
         return {"tables": found[:SHOWN_TABLES], "more": len(found) > SHOWN_TABLES}
 
-    def table(self, database: str, name: str) -> Values:
-        """One table: what makes it, and the jobs about it. Refused 1049, 1146."""
+    def table(self, database: str, name: str, definition: Definition) -> Values:
+        """One table: what makes it, and the jobs about it. Refused 1049, 1146, and what
+        `definition` raises."""
         with self._from.store.read() as txn:
             table = self._from.schemas.table(txn, database, name)
             jobs = list(islice(queue.about(txn, table.info.id, MOST_LOOKED_AT), HISTORY_PAGE))
@@ -317,16 +320,28 @@ class StatusPage:
             "id": table.info.id,
             "database": table.database.db_name.O,
             "table": table.info.name.O,
-            "create": self._definition(database, name),
+            "create": definition(database, name),
+            "parts": _parts(table.info),
             "change_log": table.info.exuvia_change_log == SchemaState.PUBLIC,
             "jobs": [finished_job(job) for job in jobs],
         }
 
-    def _definition(self, database: str, name: str) -> str:
+    def definition(self, database: str, name: str) -> str:
+        """SHOW CREATE TABLE for who has not logged in."""
         try:
             return self._from.definition(database, name)
         except Refused as error:
             return f"({error})"
+
+
+def _parts(table: TableInfo) -> Values:
+    """Whose statistics there may be: `id` is what they stand under; names by their ids."""
+    whole = table.partition is not None or not table.exuvia_physical
+    return {
+        "id": table.id if whole else table.exuvia_physical,
+        "columns": {each.id: each.name.O for each in table.cols},
+        "indexes": {each.id: each.idx_name.O for each in table.indexes},
+    }
 
 
 def _node(row: MemberRow) -> Values:

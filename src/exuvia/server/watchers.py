@@ -75,8 +75,8 @@ class Watchers:
         self._all: bytes | None = None
         self._others: dict[str, tuple[int, bytes]] = {}  # by event, (which one it is, the event)
 
-    def answer(self, head: bool) -> Response:
-        """GET /events, or HEAD."""
+    def answer(self, head: bool, may_watch: Callable[[], bool] | None = None) -> Response:
+        """GET /events, or HEAD. It ends once `may_watch` says no."""
         if self._count >= MOST:
             body = {"error": f"{MOST} browsers watch already"}
             return JSONResponse(body, 503, {"Retry-After": "10"})
@@ -86,7 +86,7 @@ class Watchers:
         self._count += 1
         if self._count == 1:
             self._begin()
-        return _EventStream(self._events(), self._left)
+        return _EventStream(self._events(may_watch or (lambda: True)), self._left)
 
     def end(self) -> None:
         """Every stream ends, for the node stops. Any thread."""
@@ -139,10 +139,10 @@ class Watchers:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def _events(self, may_watch: Callable[[], bool]) -> AsyncIterator[bytes]:
         seen, seen_others = 0, dict[str, int]()
         yield b"retry: 2000\n\n"
-        while not self._over:
+        while not self._over and may_watch():
             news = self._news
             others = self._others.items()
             fresh = {name: each for name, each in others if seen_others.get(name) != each[0]}
