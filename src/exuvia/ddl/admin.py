@@ -172,12 +172,17 @@ def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
     return None
 
 
+def is_alterable(job: Job) -> bool:
+    """Whether its reorg may be given settings."""
+    return kind_of(job).alterable and is_reorg(job)
+
+
 def alter(txn: Transaction, job_id: int, own: Own) -> None:
     """Give a job's reorg settings of its own. Raises 1105 where it has none, or has ended."""
     job = queue.get(txn, job_id)
     if job is None:
         raise ErrUnknown(f"ddl job {job_id} is not running")
-    if not kind_of(job).alterable or not is_reorg(job):
+    if not is_alterable(job):
         raise ErrUnknown(
             f"unsupported DDL operation: {job.action_text}. Supported DDL operations are: "
             "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",

@@ -44,7 +44,7 @@ MOST_LOGINS = 256
 GUESSES, GUESS_S = 5, 10.0
 ALL_GUESSES = 50
 MOST_ADDRESSES = 4096
-MOST_HISTOGRAMS, MOST_BUCKETS, MOST_COMMON = 300, 1024, 20
+MOST_HISTOGRAMS, MOST_BUCKETS, MOST_COMMON = 300, 1024, 10
 LOOKS = "ADMIN SHOW DDL JOB QUERIES 0"
 """Who may run this may see what the page shows of all databases: SUPER."""
 _log = logging.getLogger(__name__)

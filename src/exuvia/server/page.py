@@ -131,6 +131,7 @@ def shown_job(job: Job) -> Values:
         "error": job.err.message if job.err else "",
         "by": job.exuvia_by,
         "hold": job.exuvia_hold,
+        "alterable": admin.is_alterable(job),
         "created_ms": _ms(job.start_ts),
         "started_ms": _ms(job.real_start_ts),
         "query": shown_query(job.query),

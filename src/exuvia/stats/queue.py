@@ -48,7 +48,9 @@ The queue is in one process; people ask for it on any node (cluster/questions.py
 
     {"current_jobs": [{"type": "analyzeTable", "table_id": 104, "weight": 1.26, ...,
                        "indicators": {"change_percentage": "100.00%", "table_size": "6000.00",
-                                      "last_analysis_duration": "30m0s"}, ...}],
+                                      "last_analysis_duration": "30m0s"},
+                       "exuvia_score": {"change": 1.2, "size": -0.28, "age": 0.5, "event": 0},
+                       ...}],
      "must_retry_tables": [], "exuvia_running": [], "exuvia_total": 1}
 
 `current_jobs` are the waiting ones by weight, the first of `exuvia_total`.
@@ -628,6 +630,7 @@ def _job(job: AnalysisJob, at_s: float) -> dict[str, object]:
             "last_analysis_duration": duration(indicators.age_s),
         },
         "has_newly_added_index": job.has_new_index,
+        "exuvia_score": priority.parts(indicators, job.has_new_index)._asdict(),
     }
 
 

@@ -1,7 +1,10 @@
 // The page: draws what the node says. Every text is set as text, so a name that holds HTML is a name.
 
 import { Chart, short, stateName } from "/chart.js";
+import { Commands } from "/commands.js";
+import { make } from "/elements.js";
 import { follow, get } from "/feed.js";
+import { histogram } from "/histogram.js";
 
 const PAGE = 100;
 const by = (id) => document.getElementById(id);
@@ -12,14 +15,6 @@ const day = new Intl.DateTimeFormat("en-CA", {
 });
 
 // -- building -------------------------------------------------------------------------------------
-
-/** An element with a class and children: elements, texts, or nothing. */
-function make(name, kind, ...children) {
-  const element = document.createElement(name);
-  if (kind) element.className = kind;
-  element.append(...children.filter((each) => each !== null && each !== undefined && each !== ""));
-  return element;
-}
 
 /** A row of cells, named for phones by the columns of the table it goes into. */
 function row(body, cells, kind = "") {
@@ -114,13 +109,14 @@ function jobRows(body, job) {
       job.subs ? "" : progress(job),
       why.filter(Boolean),
       asked,
+      commands.buttons(job),
     ]),
   ];
   for (const sub of job.subs ?? []) {
     const tag = make("span", `tag ${KINDS[sub.state] ?? ""}`, sub.state);
-    rows.push(row(body, ["", sub.type, [tag, path(sub)], progress(sub), rest(sub.note), ""], "sub"));
+    rows.push(row(body, ["", sub.type, [tag, path(sub)], progress(sub), rest(sub.note), "", ""], "sub"));
   }
-  if (job.subs_more) rows.push(row(body, ["", `and ${job.subs_more} more`, "", "", "", ""], "sub"));
+  if (job.subs_more) rows.push(row(body, ["", `and ${job.subs_more} more`, "", "", "", "", ""], "sub"));
   return rows;
 }
 
@@ -134,6 +130,12 @@ class Jobs {
     this.shown = PAGE;
     by("jobs-filter").addEventListener("input", () => { this.shown = PAGE; this.draw(); });
     by("jobs-more").addEventListener("click", () => { this.shown += PAGE; this.draw(); });
+  }
+
+  anew() {
+    by("jobs").classList.toggle("with-buttons", Boolean(commands.user));
+    this.made.clear();
+    this.draw();
   }
 
   told(state) {
@@ -152,7 +154,12 @@ class Jobs {
       if (!this.made.has(job.id)) this.made.set(job.id, jobRows(this.body, job));
       rows.push(...this.made.get(job.id));
     }
+    const focused = document.activeElement?.dataset?.what && document.activeElement.getAttribute("aria-label");
     settle(this.body, rows);
+    if (focused && document.activeElement === document.body) {
+      const again = [...this.body.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === focused);
+      (again ?? by("jobs-filter")).focus();
+    }
     const all = this.unfinished;
     by("jobs-count").textContent = words.length
       ? `${count.format(found.length)} of ${count.format(all)}`
@@ -192,6 +199,11 @@ function settle(body, rows) {
 
 function fill(id, rows) {
   by(id).replaceChildren(...rows);
+}
+
+/** What is measured, and what the score has of it. */
+function scorePart(measured, score) {
+  return [make("span", "number", measured), make("div", "soft number", `${score < 0 ? "−" : "+"}${Math.abs(score).toFixed(3)}`)];
 }
 
 function showCluster(values) {
@@ -239,8 +251,10 @@ function showCluster(values) {
     job.name || `table ${job.table_id}`,
     [runs ? make("span", "tag good", "running") : null, " ", job.type],
     job.weight === undefined ? "" : make("span", "number", job.weight.toFixed(3)),
-    job.indicators.change_percentage, job.indicators.table_size,
-    job.indicators.last_analysis_duration, job.has_newly_added_index ? "yes" : "",
+    scorePart(job.indicators.change_percentage, job.exuvia_score.change),
+    scorePart(job.indicators.table_size, job.exuvia_score.size),
+    scorePart(job.indicators.last_analysis_duration, job.exuvia_score.age),
+    scorePart(job.has_newly_added_index ? "yes" : "no", job.exuvia_score.event),
   ]);
   fill("analyze-rows", [...running.map((job) => analysis(job, true)), ...waiting.map((job) => analysis(job, false))]);
   body.closest("table").hidden = !(running.length + waiting.length);
@@ -296,6 +310,7 @@ class Tables {
   constructor() {
     let timer = 0;
     this.asked = 0;
+    this.shown = null;
     by("table-name").addEventListener("input", () => {
       clearTimeout(timer);
       timer = setTimeout(() => this.find(), 200);
@@ -318,7 +333,45 @@ class Tables {
     by("table-found").replaceChildren(...items);
   }
 
-  async show(database, table) {
+  anew() {
+    if (this.shown) this.show(...this.shown, false);
+  }
+
+  /** What ANALYZE found of its columns and indexes, and its drawing once it is asked for. */
+  async statistics(parts) {
+    const place = by("table-statistics"), said = by("table-statistics-said");
+    place.replaceChildren();
+    if (!commands.user) {
+      said.textContent = "Log in to see them: bounds of histograms are values of rows.";
+      return;
+    }
+    try {
+      const { statistics } = await get(`/page/statistics?id=${parts.id}`);
+      said.textContent = statistics.length ? "" : "ANALYZE has not been run on it.";
+      for (const each of statistics) {
+        const name = (each.index ? parts.indexes : parts.columns)[each.id];
+        if (!name) continue; // it has gone since
+        const summary = make("summary", "", make("b", "", name), each.index ? " index" : "",
+          make("span", "soft", ` ${count.format(each.distinct)} different, ${count.format(each.nulls)} NULL`));
+        const details = make("details", "", summary);
+        details.addEventListener("toggle", async () => {
+          if (!details.open || details.children.length > 1) return;
+          try {
+            const found = await get(`/page/statistics?id=${parts.id}&index=${each.index}&of=${each.id}`);
+            details.append(histogram(name, found));
+          } catch (error) {
+            details.append(make("p", "bad", error.message));
+          }
+        });
+        place.append(details);
+      }
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  }
+
+  async show(database, table, focus = true) {
+    this.shown = [database, table];
     by("table-shown").hidden = false;
     by("table-jobs").replaceChildren();
     by("table-heading").textContent = `${database}.${table}`;
@@ -326,12 +379,13 @@ class Tables {
       const where = new URLSearchParams({ database, table });
       const found = await get(`/page/table?${where}`);
       by("table-create").textContent = found.create;
+      this.statistics(found.parts);
       const body = by("table-jobs");
       body.replaceChildren(...found.jobs.map((job) => finishedRow(body, job, false)));
     } catch (error) {
       by("table-create").textContent = error.message;
     }
-    by("table-heading").focus();
+    if (focus) by("table-heading").focus();
   }
 }
 
@@ -363,8 +417,13 @@ function steps(job) {
 
 const chart = new Chart(by("chart"), by("chart-said"));
 const jobs = new Jobs();
+const commands = new Commands(() => {
+  jobs.anew();
+  tables.anew();
+  history.look(null);
+});
 const history = new History();
-new Tables();
+const tables = new Tables();
 let begun = new Set();
 
 function showLive(state) {
@@ -401,5 +460,6 @@ follow({
     if (link.textContent !== text) link.textContent = text;
   },
   trouble,
+  refused: (error) => { if (error.status === 401) commands.open("This node shows nothing without a login."); },
 });
 history.look(null);

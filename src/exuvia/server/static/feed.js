@@ -2,7 +2,8 @@
 
 const PATIENCE_MS = 6000;
 
-/** Calls `told.live(state)`, `told.cluster(values)`, `told.link(kind, text)`, `told.trouble(text)`.
+/** Calls `told.live(state)`, `told.cluster(values)`, `told.link(kind, text)`, `told.trouble(text)`,
+ *  `told.refused(error)`.
  *  `state.jobs` is a Map by id; `state.changed` the ids that are new or other than before, or null
  *  for all of them. */
 export function follow(told) {
@@ -39,22 +40,16 @@ export function follow(told) {
     };
   };
 
-  const ask = async (what) => {
-    const answer = await fetch(`/page/${what}`);
-    const values = await answer.json();
-    if (!answer.ok) throw new Error(values.error);
-    return values;
-  };
-
   const poll = () => {
     if (polling) return;
     let round = 0;
     const look = async () => {
       try {
-        live(await ask("live"), true);
+        live(await get("/page/live"), true);
         told.link("live", "asked every other second");
-        if (round++ % 3 === 0) told.cluster(await ask("cluster"));
+        if (round++ % 3 === 0) told.cluster(await get("/page/cluster"));
       } catch (error) {
+        if (error.status === 401 || error.status === 403) told.refused(error);
         told.trouble(String(error.message ?? error));
       }
     };
@@ -72,10 +67,16 @@ export function follow(told) {
   listen();
 }
 
-/** JSON of a page of the node's. Throws what it says. */
-export async function get(path) {
-  const answer = await fetch(path);
+/** JSON of a page of the node's. Throws what it says, with its status. */
+export async function get(path, settings = {}) {
+  const answer = await fetch(path, settings);
   const values = await answer.json();
-  if (!answer.ok) throw new Error(values.error ?? answer.statusText);
+  if (!answer.ok) throw Object.assign(new Error(values.error ?? answer.statusText), { status: answer.status });
   return values;
+}
+
+/** The same of a command. */
+export function post(path, values, token) {
+  const headers = { "Content-Type": "application/json", "X-Exuvia-Token": token };
+  return get(path, { method: "POST", headers, body: JSON.stringify(values) });
 }
