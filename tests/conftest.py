@@ -6,6 +6,7 @@ Property tests draw the same examples in every run, whatever the machine's speed
 
 import faulthandler
 import os
+import shutil
 from collections.abc import Iterator
 
 import hypothesis
@@ -42,6 +43,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
     if item.get_closest_marker("browser") is not None and (reason := browser.obstacle()):
         pytest.skip(reason)
+    if item.get_closest_marker("promtool") is not None and shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed")
     asked = item.get_closest_marker("release")
     if asked is not None and (reason := missing(asked.args[0])):
         pytest.skip(reason)

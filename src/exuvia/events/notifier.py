@@ -93,6 +93,15 @@ def pending(txn: Transaction, after: tuple[int, int] | None = None) -> Iterator[
         yield Event(*row)
 
 
+def behind(txn: Transaction, most: int) -> dict[str, int]:
+    """How many of the oldest `most` events each handler has not seen."""
+    flags = [event.flag for event in islice(pending(txn), most)]
+    return {
+        name: sum(not flag & 1 << number for flag in flags)
+        for number, name in sorted(NAMES.items())
+    }
+
+
 def get(txn: Transaction, place: tuple[int, int]) -> Event | None:
     """The event as it stands now; None once all have seen it."""
     table = planned(txn, TABLE)

@@ -63,6 +63,7 @@ from exuvia.cluster.owner import owner_of
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
+from exuvia.events import notifier
 from exuvia.kv.store import Store
 from exuvia.server.logins import BrowserLogin, Logins, TooManyGuesses
 from exuvia.server.metrics import COUNTS, CommandCounts, Metrics, exposition, gauge
@@ -75,6 +76,7 @@ from exuvia.stats import queue as stats_queue
 SHOWN_JOBS = 1000
 MOST_NAME = 200
 LOOK_S = 1.0
+MOST_EVENTS = 1000  # looked at for handlers' lag
 _STORE = {
     "file_bytes": "The store's file, which never shrinks by itself",
     "used_bytes": "What of it is data now",
@@ -171,6 +173,9 @@ class Status:
             owner = owner_of(txn, "ddl")
             jobs = queue.unfinished(txn)
             version = meta.version(txn)
+            behind = notifier.behind(txn, MOST_EVENTS)
+        now_ms = self._clock.wall_ns() // 1_000_000
+        waited_ms = [now_ms - (job.start_ts >> 18) for job in jobs if not job.exuvia_held]
         return {
             "member": self._member.id,
             "address": self._member.info.address,
@@ -185,6 +190,8 @@ class Status:
             ],
             "jobs": [_job(job) for job in jobs[:SHOWN_JOBS]],
             "jobs_unfinished": len(jobs),
+            "oldest_job_s": max([0, *waited_ms]) / 1000,
+            "handlers_behind": behind,
         }
 
     def other_counts(self) -> list[CommandCounts]:
@@ -216,6 +223,15 @@ class Status:
         rows = sum(job["row_count"] for job in report["jobs"])
         yield from _write_holds(self._store)
         yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
+        oldest = "Since the oldest unfinished job that nobody holds was asked for"
+        yield gauge("exuvia_ddl_oldest_job_age_seconds", oldest, report["oldest_job_s"])
+        waits = sum(bool(job["wait"]) for job in report["jobs"])
+        yield gauge("exuvia_ddl_jobs_waiting", "Unfinished jobs that wait for something", waits)
+        about = f"Finished changes a handler has not seen, {MOST_EVENTS} at most"
+        lag = GaugeMetricFamily("exuvia_event_handler_lag_events", about, labels=["handler"])
+        for handler, events in report["handlers_behind"].items():
+            lag.add_metric([handler], events)
+        yield lag
         for name, value in self._store.measures().items():
             yield gauge(f"exuvia_store_{name}", _STORE[name], value)
         free = self._store.free_bytes()

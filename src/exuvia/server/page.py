@@ -369,12 +369,12 @@ def _node(row: MemberRow) -> Values:
 def _handlers(txn: Transaction) -> Iterator[Values]:
     """Who is told of finished changes: how far behind each is, and what it refuses."""
     refused = notifier.troubles(txn)
-    flags = [event.flag for event in islice(notifier.pending(txn), MOST_EVENTS)]
+    behind = notifier.behind(txn, MOST_EVENTS)
     for number, name in sorted(notifier.NAMES.items()):
         trouble = refused.get(number)
         yield {
             "name": name,
-            "lag": sum(not flag & 1 << number for flag in flags),
+            "lag": behind[name],
             "event": "" if trouble is None else trouble.event,
             "attempts": 0 if trouble is None else trouble.attempts,
             "error": "" if trouble is None else trouble.error,

@@ -13,7 +13,7 @@ function choices(job) {
   if (job.state === "paused") found.push(["resume", "Resume"]);
   if (job.hold) found.push(["complete", "Complete"]);
   else if (!rolls.includes(job.state)) found.push(["hold", "Hold"]);
-  if (job.alterable) found.push(["alter", "Settings"]);
+  if (job.alterable && !rolls.includes(job.state)) found.push(["alter", "Settings"]);
   if (!rolls.includes(job.state)) found.push(["cancel", "Cancel"]);
   return found;
 }

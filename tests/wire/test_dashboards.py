@@ -1,0 +1,87 @@
+"""What deploy/ asks of Prometheus: every metric it names is one that a node exposes."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.node_processes import ROOT, NodeProcess, until
+
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "exuvia.json"
+PROMTOOL = shutil.which("promtool")
+
+
+def samples(node: NodeProcess) -> set[str]:
+    families = text_string_to_metric_families(node.get("/metrics")[1])
+    return {sample.name for family in families for sample in family.samples}
+
+
+def labels(node: NodeProcess, name: str) -> list[dict[str, str]]:
+    families = text_string_to_metric_families(node.get("/metrics")[1])
+    return [each.labels for family in families for each in family.samples if each.name == name]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"\bexuvia_[a-z0-9_]+", text))
+
+
+def test_what_is_asked_for_is_there(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as client, client.cursor() as cursor:
+        with pytest.raises(Exception, match="1146"):
+            cursor.execute("SELECT * FROM test.missing_of_all")
+        cursor.execute("SET exuvia_ddl_async = ON, exuvia_ddl_hold = 'start'")
+        cursor.execute("CREATE TABLE test.of_the_dashboard (a INT)")
+        [(job, *_)] = cursor.fetchall()
+        until(lambda: labels(node, "exuvia_ddl_jobs"))
+        exposed = samples(node)
+        cursor.execute(f"ADMIN CANCEL DDL JOBS {job}")
+    asked = named(ALERTS.read_text())
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    for panel in panels:
+        for target in panel["targets"]:
+            assert named(target["expr"]), panel["title"]
+            asked |= named(target["expr"])
+    exceptions = {"exuvia_disk_free_min"}  # a setting that a text speaks of
+    assert asked - exposed == exceptions
+    assert len(asked) > 15
+    for each in ("stats meta", "priority queue", "feed"):
+        assert {"handler": each} in labels(node, "exuvia_event_handler_lag_events")
+    until(lambda: node.status()["jobs_unfinished"] == 0)
+
+
+def test_panels_do_not_lie_on_one_another() -> None:
+    taken: set[tuple[int, int]] = set()
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert max(x for x, _ in taken) < 24
+
+
+def promtool(*arguments: str, folder: Path, given: str = "") -> None:
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, *arguments], cwd=folder, input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.promtool
+def test_promtool_finds_nothing(node: NodeProcess, tmp_path: Path) -> None:
+    shutil.copy(ALERTS, tmp_path / "alerts.yml")
+    shutil.copy(Path(__file__).parent / "alerts_test.yml", tmp_path / "test.yml")
+    promtool("check", "rules", "alerts.yml", folder=tmp_path)
+    promtool("test", "rules", "test.yml", folder=tmp_path)
+    promtool("check", "metrics", folder=tmp_path, given=node.get("/metrics")[1])
