@@ -36,9 +36,8 @@ ASK, READS = "operator", "reader"
 class Answer:
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         self.status, self.headers = answer.status, answer.headers
-        text = answer.read().decode()
-        is_json = self.headers.get_content_type() == "application/json"
-        self.body: dict[str, Any] = json.loads(text) if is_json else {}
+        is_json = self.headers.get_content_type() == "application/json"  # a stream has no end
+        self.body: dict[str, Any] = json.loads(answer.read()) if is_json else {}
 
 
 class Person:

@@ -79,7 +79,8 @@ def serve(
         int, typer.Option(help="HTTP port; 0 is a free one. Browsers refuse 10080.")
     ] = 10081,
     status_host: Annotated[
-        str, typer.Option(help="Address of the HTTP port. Nobody logs in there.")
+        str,
+        typer.Option(help="Address of the HTTP port; beyond loopback its page needs --ssl-cert."),
     ] = "127.0.0.1",
     lease: Annotated[
         float, typer.Option(help="Seconds after which others stop waiting for this node.", min=0.1)

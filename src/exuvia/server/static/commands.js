@@ -25,6 +25,7 @@ export class Commands {
     this.user = "";
     this.token = "";
     this.asked = null; // {job, what} of the dialog that is open
+    this.fading = 0; // what went well is said for a while
     by("login-open").addEventListener("click", () => this.open());
     by("logout").addEventListener("click", () => this.logOut());
     by("login-form").addEventListener("submit", (event) => { event.preventDefault(); this.logIn(); });
@@ -154,5 +155,7 @@ export class Commands {
   say(text, kind = "", place = by("said")) {
     place.className = `said-line ${kind}`;
     place.textContent = text;
+    clearTimeout(this.fading);
+    if (!kind) this.fading = setTimeout(() => { place.textContent = ""; }, 15_000);
   }
 }
