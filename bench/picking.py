@@ -26,7 +26,8 @@ from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests
 from exuvia.ddl.job import ActionCode, Job, timestamp
 from exuvia.ddl.manager import Ddl
-from exuvia.ddl.submit import BATCH_JOBS, numbered
+from exuvia.ddl.queue import numbered
+from exuvia.ddl.submit import BATCH_JOBS
 from exuvia.ddl.worker import RunningReorg
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.reorg import Reorg

@@ -12,8 +12,9 @@ import pytest
 
 from exuvia.ddl import manager, queue, requests
 from exuvia.ddl.job import ActionCode, Job, schema_ids, table_ids, timestamp
+from exuvia.ddl.queue import numbered
 from exuvia.ddl.ready import ReadySet
-from exuvia.ddl.submit import BATCH_JOBS, numbered
+from exuvia.ddl.submit import BATCH_JOBS
 from support.small_cluster import SmallCluster
 from support.tables import abc
 

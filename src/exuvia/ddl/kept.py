@@ -23,7 +23,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.actions.undo import end_undo, is_hidden
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import timestamp
-from exuvia.ddl.submit import numbered
+from exuvia.ddl.queue import numbered
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction

@@ -16,17 +16,18 @@ from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from heapq import merge
-from itertools import islice
+from itertools import count, islice
 
 import msgspec
 
 from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.catalog import reader, writer
+from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.convert.values import default_of
-from exuvia.catalog.model import TableInfo
+from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.ddl import two_queues
+from exuvia.ddl.action import GetsId
 from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.job import Job, decode, encode, packed_time, schema_ids, table_ids
 from exuvia.kv import keys
@@ -71,6 +72,27 @@ def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:
 
 
 # -- unfinished jobs -------------------------------------------------------------------------------
+
+
+def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
+    """Ids for the jobs and for what they create: first the new element's, then the job's.
+
+    `now` is a job's timestamp."""
+    gets = [kind_of(job).gets_id for job in jobs]
+    needed = sum(
+        1 + (got != GetsId.NOTHING) + len(job.exuvia_ids)
+        for got, job in zip(gets, jobs, strict=True)
+    )
+    following = count(meta.next_ids(txn, needed))
+    found = []
+    for got, job in zip(gets, jobs, strict=True):
+        if got == GetsId.DATABASE:
+            job = evolve(job, schema_id=next(following))
+        elif got == GetsId.TABLE:
+            job = evolve(job, table_id=next(following))
+        ids = tuple(next(following) for _ in job.exuvia_ids)
+        found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
+    return found
 
 
 def insert(txn: Transaction, job: Job) -> None:

@@ -22,12 +22,10 @@ As TiDB does it: one step and one version for all of them.
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
@@ -36,8 +34,7 @@ from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import scope_of
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import groups, queue
-from exuvia.ddl.action import GetsId
-from exuvia.ddl.actions import bdr, is_reorg, kind_of
+from exuvia.ddl.actions import bdr, is_reorg
 from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
 from exuvia.ddl.job import Job, timestamp
 from exuvia.kv.store import Store
@@ -79,27 +76,6 @@ def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
 
 BATCH_JOBS = 100
 POLL_S = 0.5
-
-
-def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
-    """Ids for the jobs and for what they create: first the new element's, then the job's.
-
-    `now` is a job's timestamp."""
-    gets = [kind_of(job).gets_id for job in jobs]
-    needed = sum(
-        1 + (got != GetsId.NOTHING) + len(job.exuvia_ids)
-        for got, job in zip(gets, jobs, strict=True)
-    )
-    following = count(meta.next_ids(txn, needed))
-    found = []
-    for got, job in zip(gets, jobs, strict=True):
-        if got == GetsId.DATABASE:
-            job = evolve(job, schema_id=next(following))
-        elif got == GetsId.TABLE:
-            job = evolve(job, table_id=next(following))
-        ids = tuple(next(following) for _ in job.exuvia_ids)
-        found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
-    return found
 
 
 def failed_with_others(asked: Job, ended: Job) -> bool:
@@ -197,7 +173,7 @@ class Submitter:
             self._member.guard(txn)
             bdr.check(txn, job)
             member = groups.join(txn, group, job)
-            (made,) = numbered(txn, [member], timestamp(self._clock.wall_ns()))
+            (made,) = queue.numbered(txn, [member], timestamp(self._clock.wall_ns()))
             scope = scope_of(txn, self._member.info)
             made = _scoped(txn, made, scope) if scope and is_reorg(made) else made
             queue.insert(txn, made)
@@ -249,7 +225,7 @@ class Submitter:
                 bdr.check(txn, share.job)
             now = timestamp(self._clock.wall_ns())
             asked = [self._assented(txn, share.job) for share in shares]
-            jobs = numbered(txn, asked, now)
+            jobs = queue.numbered(txn, asked, now)
             scope = scope_of(txn, self._member.info)
             for job in jobs:
                 queue.insert(txn, _scoped(txn, job, scope) if scope and is_reorg(job) else job)

@@ -24,7 +24,7 @@ from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import ActionCode, Job
-from exuvia.ddl.submit import numbered
+from exuvia.ddl.queue import numbered
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Equal

@@ -53,7 +53,7 @@ from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
-from exuvia.ddl.submit import numbered
+from exuvia.ddl.queue import numbered
 from exuvia.sql import nodes, planner
 from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
