@@ -52,6 +52,8 @@ from exuvia.kv.transaction import ONCE, UNBOUNDED, Transaction, require_here
 
 Kind = Literal["front", "back"]
 BEATS_PER_LEASE = 5
+LIFE_BITS = 32
+"""Beats of one epoch."""
 MOST_NUMBERS = (1 << 11) - 1
 
 
@@ -177,6 +179,13 @@ class Member:
         member._enter(clock.monotonic())
         return member
 
+    def come_back(self) -> None:
+        """After `leave`: hold the presence again, under a new epoch. Raises Unavailable."""
+        self.presence = self._store.hold(presence_of(self.id))
+        self._loaded_at = float("-inf")
+        self._enter(self.clock.monotonic())
+        self._left = False
+
     @property
     def id(self) -> str:
         """The member's name for ever."""
@@ -195,7 +204,8 @@ class Member:
             info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
             txn.put(keys.LAST_EPOCH, epoch)
             txn.put(keys.meta("fence", self.id), epoch)
-            txn.put(keys.meta("beat", self.id), keys.number(1))
+            # none that it had in another life: who watches it would take it for silent since then
+            txn.put(keys.meta("beat", self.id), keys.number((last + 1) << LIFE_BITS))
             txn.put(keys.meta("member", self.id), msgspec.json.encode(info))
             txn.notify("owner")
             return epoch, info

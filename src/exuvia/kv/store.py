@@ -278,13 +278,18 @@ if TYPE_CHECKING:
 
 
 def open_store(
-    url: str, clock: Clock | None = None, stall_s: float | None = None, left: bool = False
+    url: str,
+    clock: Clock | None = None,
+    stall_s: float | None = None,
+    left: bool = False,
+    embedded: bool = False,
 ) -> Store:
     """The store at the URL. Raises Unavailable where it cannot be opened; the text says why; and
     StoreMoved, which would not be noticed by who only reads, unless one that was `left` will do.
 
-    `stall_s`: how long another process may keep all writers waiting, if the URL does not say."""
-    store = _opened(url, clock, stall_s)
+    `stall_s`: how long another process may keep all writers waiting, if the URL does not say.
+    `embedded`: this process is somebody's program, which nobody ends for an old snapshot."""
+    store = _opened(url, clock, stall_s, embedded)
     if left:
         return store
     try:
@@ -298,7 +303,7 @@ def open_store(
     return store
 
 
-def _opened(url: str, clock: Clock | None, stall_s: float | None) -> Store:
+def _opened(url: str, clock: Clock | None, stall_s: float | None, embedded: bool) -> Store:
     parts = urlsplit(url)
     if parts.scheme == "memory":
         from exuvia.kv.memory import MemoryStore
@@ -311,7 +316,7 @@ def _opened(url: str, clock: Clock | None, stall_s: float | None) -> Store:
         settings = from_query(parts.query)
         if stall_s is not None and "stall_s=" not in parts.query:
             settings = replace(settings, stall_s=stall_s)
-        return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
+        return LmdbStore(unquote(parts.path), settings, clock or SystemClock(), embedded)
     if parts.scheme in ("postgresql", "postgres"):
         try:
             from exuvia.kv.postgres.store import PostgresStore

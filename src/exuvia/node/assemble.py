@@ -48,6 +48,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.cluster.member import Kind, Member
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 
@@ -171,11 +172,17 @@ def in_thread(call: Callable[[], None]) -> None:
 
 
 class LoopThread:
-    """One loop and its thread."""
+    """One loop and its thread. `awake`: it rests while that is not set."""
 
     def __init__(
-        self, loop: Loop, store: Store, clock: Clock, broken: Callable[[str], None]
+        self,
+        loop: Loop,
+        store: Store,
+        clock: Clock,
+        broken: Callable[[str], None],
+        awake: threading.Event | None = None,
     ) -> None:
+        self._awake = awake
         self.name = type(loop).__name__
         self.is_broken = False
         self.moved: StoreMoved | None = None
@@ -207,6 +214,10 @@ class LoopThread:
 
     def _turn(self) -> None:
         """One step and the wait after it. Raises what no repetition mends."""
+        if self._awake is not None:
+            self._awake.wait()
+            if self._stopping.is_set():
+                return
         try:
             self._step_and_wait()
         except Conflict:
@@ -251,9 +262,16 @@ class LoopThread:
 
 
 class Loops:
-    """All loops of a process."""
+    """All loops of a process; they rest while `awake` is not set."""
 
-    def __init__(self, store: Store, clock: Clock, broken: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        broken: Callable[[str], None],
+        awake: threading.Event | None = None,
+    ) -> None:
+        self._awake = awake
         self._store = store
         self._clock = clock
         self._broken = broken
@@ -262,7 +280,7 @@ class Loops:
     def start(self, *loops: Loop) -> None:
         """Give each a thread."""
         for loop in loops:
-            started = LoopThread(loop, self._store, self._clock, self._broken)
+            started = LoopThread(loop, self._store, self._clock, self._broken, self._awake)
             self._threads.append(started)
             started.thread.start()
 
@@ -278,6 +296,8 @@ class Loops:
         """End them all; False if one did not end in time."""
         for each in self._threads:
             each.stop()
+        if self._awake is not None:
+            self._awake.set()
         # a notice on every channel: who sleeps sees at once that it is to end
         with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
             channels = {each.channel for each in self._threads} - {""} | {Campaign.channel}
@@ -286,6 +306,30 @@ class Loops:
         for each in self._threads:
             each.thread.join(max(0.0, deadline - self._clock.monotonic()))
         return not any(each.thread.is_alive() for each in self._threads)
+
+
+class VersionFollower:
+    """What a new version wakes in whoever has sessions, in one thread: the owner waits for its
+    answer, so that comes first; then the tables that changed are loaded, while the owner steps on.
+    """
+
+    channel = Acknowledger.channel
+
+    def __init__(self, store: Store, acknowledger: Acknowledger, loader: Loader) -> None:
+        self._store = store
+        self._acknowledger = acknowledger
+        self._loader = loader
+        self._seen = -1
+        self._load_at = 0.0
+
+    def step(self, now: float) -> float:
+        """Answer, then load; seconds until either wants to go on."""
+        seen = self._store.counter(self.channel)
+        pause_s = self._acknowledger.step(now)
+        if seen != self._seen or now >= self._load_at:
+            self._load_at = now + self._loader.step(now)
+            self._seen = seen
+        return min(pause_s, self._load_at - now)
 
 
 def notify_all(txn: Transaction, channels: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """The back of a node: campaigns for ownership and does all the owner's work. A child of the front.
 
     python -m exuvia.node.back STORE --parent PID --address HOST:PORT --lease S [--spark-master M]
+        [--log-level LEVEL]
 
 A loop of it that breaks ends the process with code 70; the front starts another one, which joins
 as a new member. It ends with its front, and Spark's JVM with it (supervise.py).
@@ -174,8 +175,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--address", required=True)
     parser.add_argument("--lease", type=float, required=True)
     parser.add_argument("--spark-master", default="")
+    parser.add_argument("--log-level", default="INFO")
     asked = parser.parse_args(arguments)
-    log_to_stderr("back")
+    log_to_stderr("back", logging.getLevelNamesMapping()[asked.log_level])
     ends: SimpleQueue[None] = SimpleQueue()  # an Event may deadlock with its waiter's own handler
 
     def end(*_: object) -> None:

@@ -30,7 +30,6 @@ from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrInfoSchemaExpired, ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
-from exuvia.catalog.infoschema import Loader
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.cluster import nodes
@@ -40,8 +39,8 @@ from exuvia.cluster.questions import Answering
 from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
-from exuvia.kv.store import Store, pinned
-from exuvia.node.assemble import Loops, Options, assemble, keep_for_good
+from exuvia.kv.store import pinned
+from exuvia.node.assemble import Loops, Options, VersionFollower, assemble, keep_for_good
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
@@ -70,29 +69,6 @@ LOOPS_STOP_S = 1.2
 BACK_STOP_S = 3.5
 
 _log = logging.getLogger(__name__)
-
-
-class VersionFollower:
-    """What a new version wakes in a front, in one thread: the owner waits for its answer, so that
-    comes first; then the tables that changed are loaded, while the owner steps on."""
-
-    channel = Acknowledger.channel
-
-    def __init__(self, store: Store, acknowledger: Acknowledger, loader: Loader) -> None:
-        self._store = store
-        self._acknowledger = acknowledger
-        self._loader = loader
-        self._seen = -1
-        self._load_at = 0.0
-
-    def step(self, now: float) -> float:
-        """Answer, then load; seconds until either wants to go on."""
-        seen = self._store.counter(self.channel)
-        pause_s = self._acknowledger.step(now)
-        if seen != self._seen or now >= self._load_at:
-            self._load_at = now + self._loader.step(now)
-            self._seen = seen
-        return min(pause_s, self._load_at - now)
 
 
 class Front:

@@ -36,6 +36,7 @@ QUIET_S = 60.0
 GRACE_S = 3.0
 CRASHED = 70
 _PR_SET_PDEATHSIG = 1
+_STDERR = 2  # sys.stderr of a notebook is no file
 _ASKED_TO_STOP = (signal.SIGTERM, signal.SIGINT)
 _OF_DAMAGE = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
 
@@ -219,9 +220,11 @@ class Keeper:
 
 
 class Supervisor:
-    """Starts a child process again whenever it ends, until told to stop."""
+    """Starts a child process again whenever it ends, until told to stop. `apart`: what a terminal
+    sends to all that run in it (an interrupt, a stop) is not for the child."""
 
-    def __init__(self, command: Sequence[str], clock: Clock) -> None:
+    def __init__(self, command: Sequence[str], clock: Clock, apart: bool = False) -> None:
+        self._apart = apart
         self._command = list(command)
         self._clock = clock
         self._stopping = threading.Event()
@@ -229,6 +232,11 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self.starts = 0
+
+    @property
+    def started(self) -> bool:
+        """Whether it was told to begin."""
+        return self._thread.ident is not None
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -260,7 +268,10 @@ class Supervisor:
             if self._stopping.is_set():
                 return 0
             child = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno()
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=_STDERR,
+                start_new_session=self._apart,
             )
             self._child = child
             self.starts += 1

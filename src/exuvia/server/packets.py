@@ -354,6 +354,21 @@ def explain(error: BaseException) -> Refused:
     return ErrUnknown(f"internal error: {type(error).__name__}: {error}")
 
 
+class Described(NamedTuple):
+    """What a client is told of a column's type; `length` in bytes."""
+
+    code: int
+    length: int
+    flags: int
+    scale: int
+
+
+def described(kind: FieldType) -> Described:
+    """What its definition says of the type."""
+    code = int(_SENT_AS.get(TypeCode(kind.Tp), kind.Tp))
+    return Described(code, _length(kind), _flags(kind), _scale(kind))
+
+
 def column(about: OutputColumn) -> bytes:
     """The definition of one column."""
     names = (about.database, about.table, about.origin_table, about.name, about.origin)

@@ -45,6 +45,11 @@ _KILL: Topic[_Kill, Killed] = Topic("kill", _Kill, Killed)
 _MOST_TEXT = 4096
 
 
+def id_of_connection(front: int, count: int) -> int:
+    """The id of a front's connection; see the module."""
+    return (front << _COUNT_BITS | count) << 1 if front else count
+
+
 def front_of(connection_id: int) -> int:
     """The number of the front that gave this id, 0 where it is no such id."""
     return connection_id >> _COUNT_BITS + 1
@@ -113,8 +118,7 @@ class Connections:
     def _next_id(self) -> int:
         while True:
             self._count = self._count % _MOST_COUNT + 1
-            front = self._number()
-            found = (front << _COUNT_BITS | self._count) << 1 if front else self._count
+            found = id_of_connection(self._number(), self._count)
             if found not in self._clients:
                 return found
 
@@ -194,11 +198,25 @@ def _state(statements: Any) -> str:
     return "; ".join(filter(None, words))
 
 
+class OwnConnections(Protocol):
+    """Those of one front, as others are told of them. Any thread."""
+
+    @property
+    def uptime_s(self) -> int:
+        """How long the front has been taking connections. Unit: s."""
+
+    def list(self) -> list[ProcessInfo]:
+        """What SHOW PROCESSLIST shows."""
+
+    def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
+        """End a connection or what it runs; with `only_of` only if it is that user's."""
+
+
 class ClusterProcesses:
     """See the module. Thread-safe."""
 
     def __init__(
-        self, store: Store, member: Member, clock: Clock, connections: Connections
+        self, store: Store, member: Member, clock: Clock, connections: OwnConnections
     ) -> None:
         self._member = member
         self._connections = connections
@@ -240,7 +258,7 @@ class ClusterProcesses:
         raise ErrUnknown(f"{front.title} {answers.silent[front.id]}; it may still end the query")
 
 
-def answers(connections: Connections) -> tuple[Handler[Any, Any], ...]:
+def answers(connections: OwnConnections) -> tuple[Handler[Any, Any], ...]:
     """What a front answers to such questions."""
 
     def listed(body: None) -> list[ProcessInfo]:

@@ -66,8 +66,7 @@ from exuvia.kv.memory import MemorySnapshot, MemoryStore
 from exuvia.kv.packet import SnapshotUse, Span
 from exuvia.kv.postgres.habits import Habits, Question
 from exuvia.kv.transaction import Transaction
-from exuvia.node.assemble import EVALUATOR, JUDGE, LONGEST_S
-from exuvia.node.front import VersionFollower
+from exuvia.node.assemble import EVALUATOR, JUDGE, LONGEST_S, VersionFollower
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings

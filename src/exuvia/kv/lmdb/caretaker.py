@@ -23,7 +23,8 @@ It ends a stopped process whose snapshot lasts too long.
 LMDB keeps every page that a reader may still need, so an old snapshot makes the file grow without
 bound (see pages). A running process ends its own; one that was stopped, by a signal
 or a debugger, cannot. Only a process that is stopped and has this store open is ended, never a
-running one.
+running one, and never a host program, which has the store embedded (byte HOSTS + pid): the file
+grows until it goes on, and `exuvia store stat` says whom it grows for.
 
 Not covered: a process stopped in the instant (below a microsecond) in which LMDB's table of readers
 is locked to give it a new slot. Whoever wants a new slot then waits inside LMDB, and py-lmdb waits
@@ -42,7 +43,7 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Broken
 from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
 from exuvia.kv.lmdb.environment import Environment, client_share
-from exuvia.kv.lmdb.gate import Gate, Holders
+from exuvia.kv.lmdb.gate import HOSTS, Gate, Holders
 from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pages_of, readers_of
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
@@ -124,7 +125,7 @@ class Overdue:
         members = set(self._environment.locks.members())
         for each in self.rows(growth):
             is_due = each.age_s > most_s or each.kept_bytes > most_bytes
-            if is_due and each.pid in members:
+            if is_due and each.pid in members and not self._is_host(each.pid):
                 self._end(each.pid)
 
     def rows(self, growth: Growth) -> tuple[ReaderRow, ...]:
@@ -134,6 +135,9 @@ class Overdue:
             for (pid, thread, number), age_s in self._seen.items()
         )
         return tuple(sorted(found, key=lambda row: row.transaction))
+
+    def _is_host(self, pid: int) -> bool:
+        return self._environment.locks.holder(HOSTS + pid) is not None
 
     def _end(self, pid: int) -> None:
         process = identify(pid)

@@ -3,7 +3,8 @@
     DOOR taken -> am I alone? yes: record where we are / no: compare -> a member -> DOOR given back
 
 LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, the older one's 511,
-and an index on a VARCHAR(255) needs a thousand. Opened once per process, never across fork.
+and an index on a VARCHAR(255) needs a thousand. Opened once per process; a forked child opens it
+anew.
 
     open --a commit met an error of the disk--> snapshots ended, closed, opened anew, synced -> open
       |                                             ^                            | the disk fails
@@ -43,7 +44,7 @@ from exuvia.base.errors import (
 )
 from exuvia.base.limits import DEFAULT_LEASE_S, SNAPSHOT_IDLE_S, SNAPSHOT_QUERY_S
 from exuvia.kv.lmdb import process
-from exuvia.kv.lmdb.gate import DOOR, MEMBERS, SWAPPER, Gate, LockFile
+from exuvia.kv.lmdb.gate import DOOR, HOSTS, MEMBERS, SWAPPER, Gate, LockFile
 from exuvia.kv.lmdb.leaves import DataFile
 from exuvia.kv.lmdb.native import (
     Reading,
@@ -133,6 +134,8 @@ _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
 UNKNOWN = "nobody knows whether it was applied; read and see"
 
 _opened: set[str] = set()
+_parents: "list[Environment]" = []
+"""Those of the process that forked this one: never to be closed here."""
 
 log = logging.getLogger(__name__)
 
@@ -209,9 +212,13 @@ class _Turn:
 
 
 class Environment:
-    """Raises Unavailable where the store cannot be opened from here; the text says why."""
+    """Raises Unavailable where the store cannot be opened from here; the text says why.
 
-    def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
+    `embedded`: this process is somebody's program, which others end only inside the gate."""
+
+    def __init__(
+        self, path: str, settings: LmdbSettings, clock: Clock, embedded: bool = False
+    ) -> None:
         self.path = os.path.realpath(path)
         self.data_path = self.file("data.mdb")
         if settings.id:
@@ -228,9 +235,7 @@ class Environment:
         self._room_end = 0
         self._opening = threading.RLock()
         if self.path in _opened:
-            raise Unavailable(
-                f"the store {self.path} is already open in this process or its parent"
-            )
+            raise Unavailable(f"the store {self.path} is already open in this process")
         process.require_local(self.path)
         self.locks = LockFile(self.file("locks"))
         try:
@@ -241,6 +246,8 @@ class Environment:
                     raise Unavailable(
                         f"the store {self.path} is open in another pid namespace (container)"
                     )
+                if embedded:
+                    self.locks.try_take(HOSTS + os.getpid())
                 self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
                 process.require_same_file(self.path, self._file())
                 self._map_bytes = map_bytes
@@ -349,8 +356,15 @@ class Environment:
         self._sign.close()
 
     def orphan(self) -> None:
-        """In a forked child: the files are the parent's."""
+        """In a forked child: the files are the parent's. They stay open here, for closing one would
+        give up the locks that the child takes on the same file when it opens the store itself.
+        py-lmdb lets an environment of another process go without touching it, and opens the files
+        once none is left."""
         self._sign.close()
+        self._is_open = False
+        del self.lmdb
+        _parents.append(self)
+        _opened.discard(self.path)
 
     # -- the files are still ours ----------------------------------------------------------------
 

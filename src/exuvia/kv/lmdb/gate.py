@@ -37,6 +37,7 @@ A record lock of the kernel on the lock file ends with its process, and the kern
     SEATS + n            the process that has seat n of that table
     MEMBERS + pid        every process that has the store open
     BULKS + pid          a process while a chain of bulks of its own waits or is written
+    HOSTS + pid          a process that is a program of others, which has the store embedded
 
 POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
 holder's pid, so that there is no moment in which a lock is taken and nobody knows by whom. Their
@@ -60,6 +61,7 @@ SEATS = 1 << 16
 MEMBERS = 1 << 32
 MOST_PIDS = 1 << 32
 BULKS = MEMBERS + MOST_PIDS
+HOSTS = BULKS + MOST_PIDS
 
 _FLOCK = struct.Struct("hhqqi4x")
 _TAKEN = (errno.EACCES, errno.EAGAIN)

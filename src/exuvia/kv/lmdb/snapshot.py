@@ -316,13 +316,8 @@ class LmdbSnapshot(StampedValues, InOrder):
     def orphan(self) -> None:
         """In a forked child: forget the parent's reader without touching it. Any use is Broken."""
         self._lock = threading.Lock()
-        _parents.append(self._transaction)
-        self._transaction = None
+        self._transaction = None  # py-lmdb gives no reader of another process back
         self._forked = True
-
-
-_parents: list[Reading | None] = []
-"""Readers of the process that forked this one: never to be given back here."""
 
 
 def require_same_process(forked: bool) -> None:

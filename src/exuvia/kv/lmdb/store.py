@@ -51,8 +51,10 @@ class LmdbStore(TransactionalStore):
     """One per process and folder. Thread-safe. Its parts (`environment`, `caretaker`, `committer`)
     are for who looks after the store; who uses it needs none of them."""
 
-    def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
-        self.environment = Environment(path, settings, clock)
+    def __init__(
+        self, path: str, settings: LmdbSettings, clock: Clock, embedded: bool = False
+    ) -> None:
+        self.environment = Environment(path, settings, clock, embedded)
         self.environment.before_closing = self._end_views
         self.caretaker = Caretaker(self.environment)
         self.committer = GroupCommitter(self.environment)
@@ -324,11 +326,15 @@ class LmdbStore(TransactionalStore):
 
 
 _stores: "weakref.WeakSet[LmdbStore]" = weakref.WeakSet()
+_parents: list[LmdbStore] = []
+"""Those of the process that forked this one: never to be closed here."""
 
 
 def _after_fork() -> None:
     for store in list(_stores):
         store.orphan()
+        _parents.append(store)
+        _stores.discard(store)
 
 
 os.register_at_fork(after_in_child=_after_fork)

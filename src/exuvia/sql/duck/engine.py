@@ -54,6 +54,7 @@ _lock = threading.Lock()
 _database: Any = None
 _quotas: list[int] = []  # of the queries that run
 _limited = 0
+_parents: list[Any] = []  # of the process that forked this one: never to be closed here
 _OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
 
 
@@ -120,6 +121,17 @@ def _end() -> None:
         found, _database = _database, None
     if found is not None:
         found.close()
+
+
+def _after_fork() -> None:
+    """In a forked child: DuckDB's threads are the parent's, so the child opens a database anew."""
+    global _lock, _database, _limited
+    _parents.append(_database)
+    _lock, _database, _limited = threading.Lock(), None, 0
+    _quotas.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _row_ids(handles: Any) -> Any:

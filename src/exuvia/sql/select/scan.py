@@ -9,6 +9,7 @@ One reader serves one table reference once. It is pulled by DuckDB in the thread
 query, while others read ahead. The step of a recursive CTE reads its tables again and again, so
 they are read into memory: only the columns used, by the access path chosen."""
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -227,6 +228,15 @@ THREADS, AHEAD = 2, 3
 """Of all scans of a process; how many pieces of one scan are read, or wait to be used, at once."""
 _turn = threading.Lock()
 _threads: ThreadPoolExecutor | None = None
+
+
+def _after_fork() -> None:
+    """In a forked child: the threads are the parent's."""
+    global _turn, _threads
+    _turn, _threads = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def ahead(read: Callable[[RawRun], Read], pieces: Iterable[Piece]) -> Iterator[Read]:

@@ -525,6 +525,12 @@ class Session:
             self.rollback()
             self._ended = error
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no transaction and no named lock, and its client knows so."""
+        held = self.current is not None or self.named_locks.holder.keys
+        return not held and self._ended is None
+
     def begin_command(self) -> None:
         """The wire has read a command: what ends it may come before its statement begins, or
         between two of its statements. What ended the command before does not end this one."""
