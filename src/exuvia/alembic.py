@@ -32,7 +32,8 @@ class ExuviaImpl(MySQLImpl):
         same = [
             each and _NOW.sub("current_timestamp", each) for each in (metadata_default, default)
         ]
-        return bool(super().compare_server_default(inspector_column, metadata_column, *same))
+        compare: Any = super().compare_server_default
+        return bool(compare(inspector_column, metadata_column, *same))
 
     def compare_indexes(self, metadata_index: Index, reflected_index: Index) -> ComparisonResult:
         """See the module."""

@@ -12,7 +12,7 @@ THERE = (
     *("foreign_key_constraint_name_reflection", "foreign_key_constraint_reflection"),
     *("foreign_keys_reflect_as_index", "get_isolation_level_values", "implicit_default_schema"),
     *("intersect", "isolation_level", "json_type", "on_update_cascade", "reflect_table_options"),
-    *("regexp_match", "regexp_replace", "savepoints", "schemas", "server_side_cursors"),
+    *("regexp_match", "regexp_replace", "savepoints", "schemas"),
     "temporary_tables",
     *("tuple_in", "unicode_ddl", "unique_constraints_reflect_as_index", "update_from", "views"),
     *("unique_index_reflect_as_unique_constraints", "window_functions"),
@@ -22,6 +22,10 @@ MISSING = (
     "uuid_data_type",
     # SELECT of a bound day answers a text, as over the wire
     *("date_implicit_bound", "datetime_implicit_bound", "time_implicit_bound"),
+    # as of MySQL: without a number of digits there are none of a second, VARCHAR has a length,
+    # LIMIT has no expressions, a FLOAT's decimals are the server's
+    *("datetime_microseconds", "time_microseconds", "unbounded_varchar"),
+    *("sql_expression_limit_offset", "precision_generic_float_type"),
     *("temp_table_reflection", "temporary_views"),  # its tables are given indexes later: 8200
     # a foreign key without an action and one with RESTRICT look alike, as in TiDB
     *("fk_constraint_option_reflection_ondelete_noaction", "array_type"),
@@ -39,6 +43,11 @@ class Requirements(SuiteRequirements):
             return {"default": "REPEATABLE READ", "supported": supported}
         levels = ["SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ"]
         return {"default": "REPEATABLE READ", "supported": [*levels, "AUTOCOMMIT"]}
+
+    @property
+    def server_side_cursors(self) -> Any:
+        """Embedded an answer is in memory."""
+        return exclusions.only_if(lambda config: config.db.dialect.supports_server_side_cursors)
 
 
 for name in THERE:
