@@ -131,6 +131,7 @@ PRIVATE_MAY = {
     "_number": "the same",
     "_id": "the same",
     "_seat": "that another process waits in the table",
+    "_jdf": "rows that Spark was given: its Python API does not tell",
     "_rescore": "the due time of a score is years of a test's clock",
 }
 OPEN_NAMES = {"_replace", "_asdict", "_fields", "_make", "_exit"}

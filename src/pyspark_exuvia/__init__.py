@@ -24,8 +24,10 @@ meanwhile is read at slightly different moments. Where that matters, or several 
     with one_moment(URL) as moment:
         spark.read.format("exuvia").options(**moment).option("dbtable", "shop.orders").load()...
 
-A table whose definition changes meanwhile ends
-the read with an error. This module is imported whenever Spark looks for a source: it must be light.
+Where Spark pushes filters (`spark.sql.python.filterPushdown.enabled`), only ranges of keys are read
+(filters.py). A table whose columns change meanwhile ends the read with 1412.
+
+This module is imported whenever Spark looks for a source: it must be light.
 """
 
 from typing import Any
@@ -57,7 +59,7 @@ class DefaultSource(DataSource):
             return changes.ChangesReader(self.options, schema)
         if self._feed():
             return feed.FeedReader(self.options)
-        return table.TableReader(self.options)
+        return table.reader_of(self.options, schema)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`: row changes; for schema changes Spark asks for the simple one."""

@@ -19,17 +19,20 @@ copy, has.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from exuvia.base.mysql_errors import ErrTableDefChanged
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
@@ -37,13 +40,16 @@ from exuvia.catalog.columns import Vector, array_of
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.reader import handle_of_entry
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Snapshot, Span, is_live
 from exuvia.kv.store import Store, open_store
-from exuvia.kv.transaction import ManagedTransaction
+from exuvia.kv.transaction import ManagedTransaction, Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline import moment
 from exuvia.pipeline.moment import view_of
+from exuvia.sql.access.choose import shown_indexes
+from pyspark_exuvia.filters import Condition, Narrowed, conditions_of, narrowed
 
 _stores: dict[tuple[str, int], Store] = {}
 
@@ -226,13 +232,30 @@ def chosen(store: Store, options: Mapping[str, str]) -> Choice:
     """Table and columns that the options name.
 
     Raises ValueError (no `dbtable`, an unknown column), Refused 1049 and 1146."""
+    with ManagedTransaction(store, view_of(store, options)) as txn:
+        return choose(store, txn, options, names_of(options))
+
+
+def names_of(options: Mapping[str, str]) -> list[str]:
+    """What `columns` lists."""
+    return [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
+
+
+def named_table(options: Mapping[str, str]) -> tuple[str, str]:
+    """Database and table. Raises ValueError."""
     database, _, name = options.get("dbtable", "").partition(".")
     if not name:
         raise ValueError('.option("dbtable", "database.table") is missing')
-    with ManagedTransaction(store, view_of(store, options)) as txn:
-        table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
-    wanted = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
-    names = wanted or [column.name.O for column in table.columns]
+    return database, name
+
+
+def choose(
+    store: Store, txn: Transaction, options: Mapping[str, str], names: Sequence[str]
+) -> Choice:
+    """As `chosen`, as the transaction sees it. Without `names`: all columns."""
+    database, name = named_table(options)
+    table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
+    names = names or [column.name.O for column in table.columns]
     public = {column.name.L for column in table.columns}
     for each in names:
         if each.lower() not in public:
@@ -240,43 +263,116 @@ def chosen(store: Store, options: Mapping[str, str]) -> Choice:
     return Choice(table, [table.position(each) for each in names])
 
 
-class TableReader(DataSourceReader):
-    """Batches of a table."""
+class Ranges(NamedTuple):
+    """What one task reads: ranges of rows of the table, or of entries of an index of it."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    table_id: int
+    index_id: int
+    ranges: tuple[tuple[int, Span], ...]  # each with the (physical) table's id
+
+
+class TableReader(DataSourceReader):
+    """Batches of a table. `planned`: its columns as Spark knows them."""
+
+    def __init__(self, options: Mapping[str, str], planned: StructType) -> None:
         self._options = dict(options)
+        self._planned = planned
+        self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Spans of about equal size; those of every partition of a partitioned table."""
+        """Of about equal size, each in ranges of keys."""
         with opened(self._options) as store:
-            return self._cut(store)
+            table = chosen(store, self._options).table
+            found = narrowed(store, table, self._conditions)
+            return [
+                InputPartition(Ranges(table.info.id, found.index_id, ranges))
+                for ranges in self._cut(store, found)
+            ]
 
-    def _cut(self, store: Store) -> list[InputPartition]:
-        table = chosen(store, self._options).table
-        partition = table.info.partition
-        cut = [] if partition is None else [table.part(each.id) for each in partition.definitions]
-        spans = [each.row_span() for each in cut or [table]]
-        given = int(self._options.get("numpartitions", 0))
-        found: list[InputPartition] = []
-        for span in spans:
-            parts = given // len(spans) or store.count(span) // PARTITION_ROWS + 1
-            found += [InputPartition(tuple(each)) for each in store.split(span, parts)]
-        return found
+    def _cut(self, store: Store, found: Narrowed) -> list[tuple[tuple[int, Span], ...]]:
+        """Long ranges are cut, short ones are read together by one task."""
+        total = max(1, found.keys)
+        tasks = int(self._options.get("numpartitions", 0)) or total // PARTITION_ROWS + 1
+        pieces: list[tuple[int, Span]] = []
+        for each in found.ranges:
+            parts = max(1, round(each.keys * tasks / total))
+            pieces += [(each.physical_id, span) for span in store.split(each.span, parts)]
+        if len(pieces) <= tasks:
+            return [(piece,) for piece in pieces] or [()]
+        edges = [n * len(pieces) // tasks for n in range(tasks + 1)]
+        return [tuple(pieces[begin:end]) for begin, end in pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one span, in a snapshot of its own, or of the moment."""
+        """The rows of its ranges, in a snapshot of its own, or of the moment. Raises Refused 1412
+        where the table is not what the query was planned with."""
+        wanted: Ranges = partition.value
         rows = int(self._options.get("fetchsize", FETCH_ROWS))
         with opened(self._options) as store:
-            choice = chosen(store, self._options)
             view = view_of(store, self._options)
             try:
-                for keys, raws in view.chunks(Span(*partition.value), rows):
-                    yield batch_of(
-                        choice,
-                        row_batch.decode(choice.table, keys, raws, view.skip, choice.positions),
-                    )
+                choice = self._as_planned(store, view, wanted.table_id)
+                for physical_id, span in wanted.ranges:
+                    part = _part(choice.table, physical_id)
+                    if wanted.index_id:
+                        found = _rows_by_index(view, part, wanted.index_id, span, rows)
+                    else:
+                        found = view.chunks(span, rows)
+                    for keys, raws in found:
+                        decoded = row_batch.decode(part, keys, raws, view.skip, choice.positions)
+                        yield batch_of(choice, decoded)
             finally:
                 view.close()
+
+    def _as_planned(self, store: Store, view: Snapshot, table_id: int) -> Choice:
+        """One version of the table, and it has the columns that Spark has been told of."""
+        txn = ManagedTransaction(store, view)
+        choice = choose(store, txn, self._options, self._planned.names)
+        kinds = [spark_type(column.type) for column in choice.columns]
+        if choice.table.info.id != table_id or kinds != [f.dataType for f in self._planned.fields]:
+            raise ErrTableDefChanged()
+        return choice
+
+
+class FilteredReader(TableReader):
+    """The same with Spark's filters: Spark refuses a reader that takes them where it is not to give
+    any (`spark.sql.python.filterPushdown.enabled`)."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
+        """They decide what is read; Spark looks at it once more."""
+        self._conditions = conditions_of(filters)
+        return filters
+
+
+def reader_of(options: Mapping[str, str], planned: StructType) -> TableReader:
+    """As the process that asks can use it: the one that Spark starts to push filters is known by
+    its module."""
+    pushes = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
+    return (FilteredReader if pushes else TableReader)(options, planned)
+
+
+def _part(table: Table, physical_id: int) -> Table:
+    for part in table.parts:
+        if part.physical_id == physical_id:
+            return part
+    raise ErrTableDefChanged()
+
+
+def _rows_by_index(
+    view: Snapshot, table: Table, index_id: int, span: Span, rows: int
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The rows that entries lead to, all as of the view."""
+    index = next((each for each in shown_indexes(table.info) if each.id == index_id), None)
+    if index is None:
+        raise ErrTableDefChanged()
+    form, prefix, skip = table.form(index), table.row_prefix, view.skip
+    for keys, raws in view.chunks(span, rows):
+        wanted = []
+        for key, raw in zip(keys, raws, strict=True):
+            payload = raw[skip:]
+            if is_live(payload):
+                wanted.append(prefix + handle_of_entry(form, key, payload))
+        there = view.get_many(wanted)
+        yield list(there), list(there.values())
 
 
 def batch_of(choice: Choice, decoded: row_batch.Columns, nullable: bool = False) -> pa.RecordBatch:

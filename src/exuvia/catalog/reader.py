@@ -112,7 +112,7 @@ def entries(
         for key, payload in txn.own_writes(span)
         if payload is not None
         and is_live(payload)
-        and txn.is_own(prefix + _handle_of(form, key, payload))
+        and txn.is_own(prefix + handle_of_entry(form, key, payload))
     ]
     left = _view(txn, table, form).entries
     for at in range(bisect_left(left, (span.start,)), len(left)):
@@ -141,7 +141,8 @@ def _key_of(pair: tuple[bytes, bytes]) -> bytes:
     return pair[0]
 
 
-def _handle_of(form: IndexForm, key: bytes, payload: bytes) -> bytes:
+def handle_of_entry(form: IndexForm, key: bytes, payload: bytes) -> bytes:
+    """The handle of the row that a live entry leads to."""
     return payload[1:] or key[form.keys.decode(key, VALUES_AT)[1] :]
 
 
@@ -154,7 +155,7 @@ def _snapshot_entries(
         payload = raw[skip:]
         if not is_live(payload):
             continue
-        row_key = prefix + _handle_of(form, key, payload)
+        row_key = prefix + handle_of_entry(form, key, payload)
         if is_own(row_key):
             base = txn.base_of(row_key)
             if not base or txn.is_later(row_key) or is_own(key):
