@@ -142,3 +142,26 @@ def test_new_rows_owe_nothing_to_what_was_replaced(session):
     run(session, "ALTER TABLE t MODIFY a varchar(5) NOT NULL")
     run(session, "INSERT INTO t VALUES (2, 'x'), (3, 'y')")
     assert rows(session, "SELECT a FROM t ORDER BY id") == [["0"], ["x"], ["y"]]
+
+
+@pytest.mark.parametrize("modify_first", [True, False])
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ("DROP INDEX i", []),
+        ("RENAME INDEX i TO j", [("j", "YES")]),
+        ("ALTER INDEX i INVISIBLE", [("i", "NO")]),
+    ],
+)
+def test_an_index_that_changes_beside_its_column(session, change, left, modify_first):
+    """The index that MODIFY has built anew is the one that the other change means."""
+    run(session, "CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, KEY i (b, c))")
+    run(session, "INSERT INTO t VALUES (1, 2, 3), (4, 5, 6)")
+    both = ["MODIFY b VARCHAR(20)", change]
+    run(session, f"ALTER TABLE t {', '.join(both if modify_first else reversed(both))}")
+    found = rows(session, "SHOW INDEX FROM t WHERE key_name <> 'PRIMARY' AND seq_in_index = 1")
+    assert [(row[2], row[13]) for row in found] == left
+    run(session, "ADMIN CHECK TABLE t")
+    if not left:
+        run(session, "ALTER TABLE t DROP COLUMN c")
+    run(session, "DROP TABLE t")

@@ -99,6 +99,7 @@ class Action(NamedTuple):
     mixes: bool = False  # it may be one of several changes of an ALTER TABLE
     hides: bool = False  # it begins or ends where an element is kept for UNDO: hidden, write only
     merges: bool = False  # several of one statement become one, with the arguments of all
+    crosses_first: bool = False  # others of the statement find another element under its name then
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
     judged: Judged = Judged.NOTHING
     dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered

@@ -297,10 +297,14 @@ def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
 
 
 def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """Every sub-job over the non-revertible point, each on the snapshot the one before it left."""
+    """Every sub-job over the non-revertible point, each on the snapshot the one before it left. A
+    DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place."""
     steps: list[tuple[int, Taken]] = []
     reached = snapshot
-    for at, sub in enumerate(sub_jobs(job)):
+    in_order = sorted(
+        enumerate(sub_jobs(job)), key=lambda each: not action_of(each[1]).crosses_first
+    )
+    for at, sub in in_order:
         action = action_of(sub)
         step = _step_across(action)
         begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))

@@ -590,7 +590,7 @@ def _rebuilding(removal: Action) -> Action:
             Step(WRITE_ONLY, DELETE_ONLY),
             Step(DELETE_ONLY, PUBLIC, leaves=old_ranges, event=column_modified),
         ),
-    )
+    )._replace(crosses_first=True)
 
 
 INDEXES = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves=hidden_ranges)))
