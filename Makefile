@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.01
 
-.PHONY: help setup setup-test demo test test-all torture check house bench sim scripts clean
+.PHONY: help setup setup-test demo test test-all torture check house dist bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ check: setup-test ## format, lint, types, layers
 house: ## the house in numbers: files, functions, circles, names that stand twice
 	@$(PYTHON) tools/house.py
 
+dist: setup ## a wheel and an sdist, in dist/
+	@sh tools/dist.sh $(BIN)/python dist
+
 bench: setup-test ## the figures beside MariaDB and PostgreSQL where they are installed: make bench BENCH=--quick
 	@$(BIN)/python -m bench.report --fresh $(BENCH)
 	@$(BIN)/python -m bench.growth $(GROWTH)
@@ -68,4 +71,4 @@ scripts: setup-test ## every action under every accident with a statement at eve
 	@SCRIPTS=all SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/scripts/test_statements_under_accidents.py
 
 clean: ## remove what was built
-	@rm -rf $(VENV) build *.egg-info src/*.egg-info
+	@rm -rf $(VENV) build dist *.egg-info src/*.egg-info

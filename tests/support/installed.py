@@ -1,0 +1,56 @@
+"""The wheel as a user gets it: built from the sdist, installed by pip, far from the sources."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from support.node_processes import ROOT
+
+INSTALL_S = 900
+
+
+def built(folder: Path) -> tuple[Path, Path]:
+    """(sdist, wheel), made in the folder."""
+    command = ["sh", str(ROOT / "tools/dist.sh"), sys.executable, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    sdist, wheel = done.stdout.split()
+    return Path(sdist), Path(wheel)
+
+
+class Installed:
+    """A virtual environment of its own. Commands see neither the sources nor PYTHONPATH, and stand
+    in the folder."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.folder = folder
+        self.bin = folder / "venv/bin"
+        subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
+
+    def run(self, *command: str, timeout_s: float = INSTALL_S) -> str:
+        """What it prints, both streams; it must end with 0."""
+        done = subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+        )
+        assert done.returncode == 0, (command, done.stdout[-3000:])
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+        return own | {"PATH": f"{self.bin}{os.pathsep}{own['PATH']}", "HOME": str(self.folder)}
+
+    def borrow_libraries(self) -> None:
+        """Those of the test's environment, without its programs and without Exuvia, which is there
+        as a link to the sources: a .pth of another .pth's folder is not read."""
+        site = self.run(
+            "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"
+        ).strip()
+        (Path(site) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
