@@ -8,6 +8,7 @@
     exuvia backup | verify-backup | restore           a store as of one moment
     exuvia changes  row changes of a table, as they come
     exuvia schema   dump | diff | apply | lint | history: tables as a file says they are to be
+    exuvia config show   what `serve` would run with, and where each setting comes from
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -29,7 +30,7 @@ from exuvia import __version__
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, StoreMoved, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
-from exuvia.cli import client, schema
+from exuvia.cli import client, config, schema
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 from exuvia.node.supervise import Keeper, LastStop, Ready
 from exuvia.server.fronts import ClientCounts, Place, listen, turn_away
@@ -51,6 +52,8 @@ app = typer.Typer(
 app.add_typer(client.ddl_app, name="ddl")
 app.add_typer(client.stats_app, name="stats")
 app.add_typer(schema.schema_app, name="schema")
+config_app = typer.Typer(help="Settings of `exuvia serve`: flag, environment, file, default.")
+app.add_typer(config_app, name="config")
 store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
 app.add_typer(store_app, name="store")
 
@@ -63,14 +66,38 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and end.")
     ] = False,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            envvar="EXUVIA_CONFIG",
+            help=f"Settings of `serve`, TOML. Without: {config.SYSTEM_FILE}, if it is there.",
+        ),
+    ] = None,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand in (config.COMMAND, "config"):  # a bad file stops no other command
+        ctx.default_map = config.read(ctx, config_file)
 
 
-@app.command()
+@config_app.command(
+    "show", context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
+)
+def config_show(
+    ctx: typer.Context,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Say where each setting comes from.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, origins too.")] = False,
+) -> None:
+    """What `exuvia serve` would run with here and now; flags of it may follow."""
+    config.show(config.resolve(ctx, ctx.args), origin, as_json)
+
+
+@app.command(context_settings={"auto_envvar_prefix": config.PREFIX})
 def serve(
     store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

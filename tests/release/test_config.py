@@ -1,0 +1,123 @@
+"""Where settings come from: file < environment < flag, and what `exuvia config show` says of it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support.node_processes import ROOT
+
+
+def exuvia(*arguments: str, code: int = 0, **environment: str) -> str:
+    """What the command prints, on both streams; boxes around errors taken off."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("EXUVIA_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "exuvia.cli.main", *arguments],
+        env=own | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "300"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "exuvia.toml"
+    path.write_text(
+        '[serve]\nstore = "lmdb:///of/the/file"\nport = 1\nfronts = 2\nstatus-host = "0.0.0.0"\n'
+    )
+    return path
+
+
+def test_a_flag_beats_the_environment_and_that_beats_the_file(file: Path) -> None:
+    said = exuvia(
+        *("--config", str(file), "config", "show", "--json", "--fronts", "4"),
+        EXUVIA_SERVE_FRONTS="3",
+        EXUVIA_SERVE_PORT="2",
+        EXUVIA_SPARK_MASTER="local[2]",
+    )
+    settings = {name: tuple(each.values()) for name, each in json.loads(said).items()}
+    assert settings["fronts"] == (4, "flag --fronts")
+    assert settings["port"] == (2, "environment EXUVIA_SERVE_PORT")
+    assert settings["spark-master"] == ("local[2]", "environment EXUVIA_SPARK_MASTER")
+    assert settings["store"] == ("lmdb:///of/the/file", f"file {file}")
+    assert settings["status-host"] == ("0.0.0.0", f"file {file}")
+    assert settings["status-port"] == (10081, "default")
+
+
+def test_what_is_shown_is_a_file_of_the_same_meaning(file: Path, tmp_path: Path) -> None:
+    shown = exuvia("config", "show", "--drain-s", "2.5", EXUVIA_CONFIG=str(file))
+    again = tmp_path / "again.toml"
+    again.write_text(shown)
+    assert tomllib.loads(shown)["serve"]["drain-s"] == 2.5
+    assert exuvia("--config", str(again), "config", "show") == shown
+
+
+def test_origins_stand_in_a_table_and_secrets_do_not(file: Path) -> None:
+    said = exuvia(
+        *("--config", str(file), "config", "show", "--origin"),
+        EXUVIA_STORE="postgresql://me:s3cr3t@db1/app?password=s3cr3t",
+    )
+    assert re.search(r"^store .*db1/app.* environment EXUVIA_STORE$", said, re.MULTILINE)
+    assert re.search(rf"^port +1 +file {file}$", said, re.MULTILINE)
+    assert "s3cr3t" not in said
+    assert re.search(r"^store +not set$", exuvia("config", "show", "--origin"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("[serve]\nprot = 1", "[serve] has no 'prot'; did you mean 'port'?"),
+        ("[serve]\nport = 'high'", "'port': Input should be a valid integer"),
+        ("[serve]\nfronts = 65", "'fronts': "),
+        ("[server]\nport = 1", "only the table [serve] is known, not 'server'"),
+        ("port = 1", "only the table [serve] is known, not 'port'"),
+        ("[serve", "exuvia.toml: "),
+    ],
+)
+def test_a_file_that_says_what_none_knows_is_refused_by_name(
+    text: str, answer: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "exuvia.toml"
+    path.write_text(text)
+    for command in (("config", "show"), ("serve", "--store", "memory:")):
+        said = exuvia("--config", str(path), *command, code=2)
+        assert answer in said and str(path) in said, said
+    said = exuvia("--config", str(path), "--version")
+    assert said.startswith("exuvia ")
+
+
+def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
+    assert "is not there" in exuvia("--config", str(tmp_path / "no"), "config", "show", code=2)
+
+
+def test_a_bad_variable_is_named() -> None:
+    said = exuvia("config", "show", EXUVIA_SERVE_PORT="high", code=2)
+    assert "environment EXUVIA_SERVE_PORT" in said
+
+
+def test_a_node_heeds_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "exuvia.toml"
+    path.write_text(
+        f'[serve]\nstore = "lmdb://{tmp_path}/s"\nport = 0\nstatus-port = 0\ndrain-s = 0\n'
+    )
+    node = subprocess.Popen(
+        [sys.executable, "-m", "exuvia.cli.main", "--config", str(path), "serve"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert node.stdout is not None
+        assert f"store lmdb://{tmp_path}/s" in node.stdout.readline()
+    finally:
+        node.terminate()
+        assert node.wait(60) == 0
