@@ -21,8 +21,9 @@ $(VENV)/.venv:
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.venv requirements/build.txt requirements/runtime.txt pyproject.toml
-	@$(BIN)/python -m pip install -q --require-hashes -r requirements/build.txt
-	@$(BIN)/python -m pip install -q --require-hashes -r requirements/runtime.txt
+	@echo "installing Spark and the libraries (0.5 GB to download, once)"
+	@$(BIN)/python tools/install.py --require-hashes -r requirements/build.txt
+	@$(BIN)/python tools/install.py --require-hashes -r requirements/runtime.txt
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -32,10 +33,11 @@ $(VENV)/.classes: $(VENV)/.runtime
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
-	@$(BIN)/python -m pip install -q --require-hashes -r requirements/test.txt
+	@echo "installing what the tests need"
+	@$(BIN)/python tools/install.py --require-hashes -r requirements/test.txt
 	@touch $@
 
-demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1 for 600,000 rows)
+demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1: 600,000 rows; DEMO=--keep leaves it up)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
 test: setup-test ## one short path through each thing: under 15 minutes on 2 cores

@@ -9,7 +9,7 @@ Names are those of the flags without their dashes in front. In the environment -
 EXUVIA_SERVE_STATUS_HOST; EXUVIA_STORE and EXUVIA_SPARK_MASTER count too, for all commands.
 
 The parser of the flags resolves it, by its own `default_map`: there is no second resolver that
-could differ. What the file may say is what that parser knows, with its types; anything else is refused.
+could differ. What the file may say is what that parser knows, with its types; all else is refused.
 """
 
 import difflib

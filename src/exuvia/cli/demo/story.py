@@ -7,7 +7,8 @@ Node processes of the demo: started on free ports, ended by their process id.
 
 The demo's screen: one table of changes, the clients' figures above it, redrawn while it runs.
 
-On a terminal it is live; elsewhere (a log, a pipe) a line is printed whenever a state changes.
+On a terminal it is live; elsewhere (a log, a pipe) a line is printed whenever a state changes, and
+every few seconds.
 
 What must hold after the demo, with evidence. A broken promise raises AssertionError.
 
@@ -18,12 +19,14 @@ schema change runs the statement and waits; the main thread polls ADMIN SHOW DDL
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import webbrowser
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,7 +211,7 @@ def batches(folder: Path, table: str) -> "Iterator[pyarrow.RecordBatch]":
     yield from file.iter_batches(batch_size=100_000)
 
 
-def load(store_url: str, folder: Path) -> dict[str, int]:
+def load(store_url: str, folder: Path, console: Console) -> dict[str, int]:
     """Bulk-load every table of the database `tpch`; rows per table."""
     from exuvia.catalog.infoschema import Schemas
     from exuvia.kv.store import open_store
@@ -221,6 +224,7 @@ def load(store_url: str, folder: Path) -> dict[str, int]:
             with store.read() as txn:
                 table = Schemas(store).table(txn, "tpch", name)
             loaded[name] = bulk.load(store, table, batches(folder, name))
+            console.print(f"   {name}: {loaded[name]:,} rows")
         return loaded
     finally:
         store.close()
@@ -275,6 +279,7 @@ def _first_line(process: subprocess.Popen[str]) -> str:
 
 # -- screen ----------------------------------------------------------------------------------------
 
+TELL_S = 3.0
 STATES = ("none", "delete only", "write only", "write reorganization", "public")
 
 
@@ -285,6 +290,7 @@ class Screen:
         self.console = console
         self.live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
         self._printed: set[tuple[str, str]] = set()
+        self._told_at = 0.0
 
     def __enter__(self) -> "Screen":
         if self.live:
@@ -304,11 +310,16 @@ class Screen:
             for state in progress.states:
                 if (progress.change.title, state) not in self._printed:
                     self._printed.add((progress.change.title, state))
-                    self.console.print(
-                        f"  {progress.change.title}: {state}, {progress.rows:,} rows "
-                        f"{progress.note}"
-                        f"  | clients {window.statements_per_s:.0f}/s p99 {window.p99_ms:.1f} ms"
-                    )
+                    self._tell(progress, state, window)
+        if changes and time.monotonic() - self._told_at >= TELL_S:
+            self._tell(changes[-1], list(changes[-1].states or ("waiting",))[-1], window)
+
+    def _tell(self, progress: WatchedProgress, state: str, window: ClientsWindow) -> None:
+        self._told_at = time.monotonic()
+        self.console.print(
+            f"  {progress.change.title}: {state}, {progress.rows:,} rows {progress.note}"
+            f"  | clients {window.statements_per_s:.0f}/s p99 {window.p99_ms:.1f} ms"
+        )
 
 
 def _clients(window: ClientsWindow) -> Text:
@@ -348,25 +359,16 @@ QUERY = (
 )
 
 
-class Proof(NamedTuple):
-    """The five lines the demo ends with."""
-
-    lines: tuple[str, ...]
-
-
 def prove(
     connection: pymysql.Connection, clients: Clients, changes: list[WatchedProgress]
-) -> Proof:
-    """Check everything; `connection` is a pymysql connection in the database `tpch`."""
-    return Proof(
-        (
-            _finished(changes),
-            _served(clients),
-            _wrote_meanwhile(clients, changes),
-            _same_answer(connection),
-            _checked(connection),
-        )
-    )
+) -> Iterator[str]:
+    """Check everything, a line for each of five things when it holds; `connection` is a pymysql
+    connection in the database `tpch`."""
+    yield _finished(changes)
+    yield _served(clients)
+    yield _wrote_meanwhile(clients, changes)
+    yield _same_answer(connection)
+    yield _checked(connection)
 
 
 def _finished(changes: list[WatchedProgress]) -> str:
@@ -461,12 +463,17 @@ def tell(scale: float, keep: bool, console: Console) -> None:
     with tempfile.TemporaryDirectory(prefix="exuvia-demo-") as folder:
         base = Path(folder)
         store = f"lmdb://{base / 'store'}"
+        started = time.monotonic()
         console.print(f"1. TPC-H tables at scale {scale:g}, two nodes on one fresh store")
         generate(base / "tpch", scale)
-        running = [start(store, base / "node1.log"), start(store, base / "node2.log")]
+        running: list[DemoNode] = []
         try:
+            for n in (1, 2):
+                running.append(start(store, base / f"node{n}.log"))
+                console.print(f"   node {n} is up: {_page(running[-1])}")
             _load(running[0].port, store, base / "tpch", console)
             _change_and_prove(running, console)
+            console.print(f"   all of it in {time.monotonic() - started:.0f} s")
             if keep:
                 _stay(running, console)
         finally:
@@ -479,7 +486,7 @@ def _load(port: int, store: str, folder: Path, console: Console) -> None:
         for statement in create_statements():
             cursor.execute(statement)
     started = time.monotonic()
-    loaded = load(store, folder)
+    loaded = load(store, folder, console)
     rows, seconds = sum(loaded.values()), time.monotonic() - started
     console.print(f"2. loaded {rows:,} rows in {seconds:.1f} s ({rows / seconds:,.0f} rows/s)")
 
@@ -500,10 +507,9 @@ def _change_and_prove(running: list[DemoNode], console: Console) -> None:
     finally:
         clients.stop()
     with connect(running[0].port, "tpch") as connection:
-        proof = prove(connection, clients, changes)
-    console.print("4. proved:")
-    for line in proof.lines:
-        console.print(f"   [green]✓[/green] {line}")
+        console.print("4. proved:")
+        for line in prove(connection, clients, changes):
+            console.print(f"   [green]✓[/green] {line}")
 
 
 def _run(
@@ -550,12 +556,16 @@ def _observe(cursor: pymysql.cursors.Cursor, progress: WatchedProgress) -> None:
             progress.saw(job["SCHEMA_STATE"], rows, job["COMMENTS"] or "")
 
 
+def _page(node: DemoNode) -> str:
+    return f"http://127.0.0.1:{node.status_port}/"
+
+
 def _stay(running: list[DemoNode], console: Console) -> None:
+    console.print("5. look around; the tables are in the database tpch:")
     for node in running:
-        console.print(
-            f"   mysql -h 127.0.0.1 -P {node.port} -u root tpch     "
-            f"http://127.0.0.1:{node.status_port}/status"
-        )
+        console.print(f"   {_page(node)}     mysql -h 127.0.0.1 -P {node.port} -u root tpch")
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(_page(running[0]))
     console.print("   The nodes stay up until you press Ctrl-C.")
     try:
         running[0].process.wait()
