@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.01
 
-.PHONY: help setup setup-test demo test test-all torture check house dist bench sim scripts clean
+.PHONY: help setup setup-test demo test test-all torture check docs house dist bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -49,12 +49,16 @@ test-all: setup-test ## everything but torture: under 60 minutes
 torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60
 	@SEED=$(or $(SEED),1) TORTURE_S=$(or $(TORTURE_S),600) $(BIN)/python -m pytest -m torture -s -rs $(TESTS)
 
-check: setup-test ## format, lint, types, layers
+check: setup-test ## format, lint, types, layers, documentation
 	@$(BIN)/ruff format --check src tests bench
 	@$(BIN)/ruff check src tests bench
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory house
+
+docs: setup-test ## the documentation as a site, in build/site; a warning is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going docs build/site && echo "the site is at build/site/index.html"
 
 house: ## the house in numbers: files, functions, circles, names that stand twice
 	@$(PYTHON) tools/house.py

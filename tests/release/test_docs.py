@@ -1,0 +1,102 @@
+"""The documentation: its site is built of all pages, what it says is run or compared."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pymysql
+import pytest
+
+from exuvia.base.mysql_errors import MySQLError
+from exuvia.catalog.sysvar.variables import VARIABLES
+from exuvia.ddl.actions import ACTIONS
+from exuvia.sql.session.statement_registry import STATEMENTS
+from support.node_processes import ROOT, running_nodes
+
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import reference as module
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return module
+
+
+def rows(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_the_reference_names_all_that_the_program_knows(reference: ModuleType) -> None:
+    pages = {name: make() for name, make in reference.PAGES.items()}
+    assert len(rows(pages["statements"])) == len(STATEMENTS) + 2
+    assert len(rows(pages["schema-changes"])) == len(ACTIONS) + 2
+    assert len(rows(pages["variables"])) == len(VARIABLES) + 2
+    assert len(rows(pages["errors"])) == len(reference.all_errors()) + 2
+    assert ["1062", "23000", "ErrDupEntry", "Duplicate entry '…' for key '…'"] in rows(
+        pages["errors"]
+    )
+    path = "none → delete only → write only → write reorganization → public"
+    assert any(each[0] == "add index" and each[2] == path for each in rows(pages["schema-changes"]))
+    for command in ("exuvia serve", "exuvia ddl ls", "exuvia config show", "exuvia store compact"):
+        assert f"\n## {command}\n" in pages["commands"]
+
+
+def test_troubleshooting_has_each_error_of_changes_and_clusters(reference: ModuleType) -> None:
+    text = (DOCS / "troubleshooting.md").read_text()
+    told = {int(each[0]): each[1] for each in rows(text) if each[0].isdigit()}
+    known: dict[str, MySQLError] = reference.all_errors()
+    assert told.items() <= {(each.code, name) for name, each in known.items()}
+    assert {each.code for each in known.values() if each.code >= 8000} <= told.keys()
+
+
+def test_each_page_has_its_place_in_the_site() -> None:
+    listed = re.findall(r"^([a-z/-]+)$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    pages = {each.stem for each in DOCS.glob("*.md")} - {"index"}
+    assert pages <= set(listed)
+
+
+@pytest.mark.long
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(DOCS), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ErrDupEntry" in (tmp_path / "reference/errors.html").read_text()
+
+
+def statements(page: str) -> list[tuple[str, int]]:
+    """Statements of a page's SQL, each with the code that it is refused with, or 0."""
+    found = []
+    for block in re.findall(r"```sql\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+        for text in filter(None, map(str.strip, block.split(";\n"))):
+            refused = re.match(r"-- refused: (\d+)\n", text)
+            found.append((text, int(refused[1]) if refused else 0))
+    return found
+
+
+def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
+    found = statements("tour.md")
+    assert len(found) > 20
+    with (
+        running_nodes(tmp_path, 1) as (node,),
+        node.connect(autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
+        for text, refused in found:
+            code = 0
+            try:
+                cursor.execute(text)
+                cursor.fetchall()
+            except pymysql.MySQLError as error:
+                code = error.args[0]
+            assert code == refused, (text, code)
