@@ -54,3 +54,17 @@ class Installed:
             "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"
         ).strip()
         (Path(site) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+
+def exuvia(*arguments: str, code: int = 0, **environment: str) -> str:
+    """What the command prints, on both streams; boxes around errors taken off."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("EXUVIA_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "exuvia.cli.main", *arguments],
+        env=own | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "300"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr

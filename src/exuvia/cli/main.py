@@ -9,6 +9,7 @@
     exuvia changes  row changes of a table, as they come
     exuvia schema   dump | diff | apply | lint | history: tables as a file says they are to be
     exuvia config show   what `serve` would run with, and where each setting comes from
+    exuvia bundle   what a report of a fault needs, without secrets
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -79,7 +80,11 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    if ctx.invoked_subcommand in (config.COMMAND, "config"):  # a bad file stops no other command
+    if ctx.invoked_subcommand in (
+        config.COMMAND,
+        "config",
+        "bundle",
+    ):  # a bad file stops no other command
         ctx.default_map = config.read(ctx, config_file)
 
 
@@ -350,6 +355,40 @@ def doctor(
     from exuvia.cli.doctor import run
 
     raise typer.Exit(run(store, spark))
+
+
+@app.command()
+def bundle(
+    ctx: typer.Context,
+    to: Annotated[Path, typer.Argument(help="The archive to make.")] = Path("exuvia-bundle.tar.gz"),
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    status_port: Annotated[int, typer.Option(help="Its HTTP port.")] = 10081,
+    log: Annotated[Path | None, typer.Option(help="A file with the node's log: its end.")] = None,
+) -> None:
+    """Gather what a report of a fault needs: versions, settings, jobs, nodes, metrics, log.
+
+    Without secrets, as far as they can be told; look at it before you send it."""
+    from exuvia.cli.bundle import make
+
+    here = f"http://{host}:{status_port}"
+    try:
+        missing = make(to, lambda: config.resolve(ctx, []), (host, port, user), here, log)
+    except OSError as error:
+        sys.stderr.write(f"exuvia: {error}\n")
+        raise typer.Exit(1) from None
+    for name, reason in missing.items():
+        sys.stderr.write(f"not had: {name}: {reason}\n")
+    sys.stdout.write(f"{to}\n")
+
+
+@app.command()
+def man(ctx: typer.Context) -> None:
+    """Print the manual page: `exuvia man | man -l -`."""
+    from exuvia.cli.manual import page
+
+    sys.stdout.write(page(ctx.find_root().command))
 
 
 @app.command()

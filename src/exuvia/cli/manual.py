@@ -1,0 +1,63 @@
+"""The manual page exuvia(1), in man's own markup, written from the parser of the commands.
+
+exuvia man | man -l -                            read it
+exuvia man > /usr/local/share/man/man1/exuvia.1  have `man exuvia` find it
+"""
+
+from typing import Any
+
+from exuvia import __version__
+from exuvia.cli.config import PREFIX, SYSTEM_FILE
+
+_CLOSING = rf"""
+.SH EXIT STATUS
+0: done. 1: refused, or not healthy. 2: wrong usage.
+.SH FILES
+.I {SYSTEM_FILE}
+.SH ENVIRONMENT
+Options of
+.B exuvia serve
+are taken from variables {PREFIX}_NAME too, those of \fB\-\-config\fR from EXUVIA_CONFIG.
+"""
+
+
+def page(program: Any) -> str:
+    """All commands and their options. `program`: the parser's root, which has no public type."""
+    head = f'.TH EXUVIA 1 "" "Exuvia {__version__}" "User Commands"\n.SH NAME\n'
+    head += f"exuvia \\- {_text(program.help).rstrip('.').lower()}\n"
+    head += ".SH SYNOPSIS\n.B exuvia\n[options] command [arguments]\n.SH OPTIONS\n"
+    return head + _options(program) + ".SH COMMANDS\n" + _commands(program, "exuvia") + _CLOSING[1:]
+
+
+def _commands(group: Any, before: str) -> str:
+    told = ""
+    for word, command in group.commands.items():
+        name = f"{before} {word}"
+        if getattr(command, "commands", None):
+            told += _commands(command, name)
+            continue
+        arguments = " ".join(each.name.upper() for each in command.params if not _is_option(each))
+        told += f".SS {_text(f'{name} {arguments}'.strip())}\n{_text(command.help)}\n"
+        told += _options(command)
+    return told
+
+
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.opts) and parameter.opts[0].startswith("-")
+
+
+def _options(command: Any) -> str:
+    told = ""
+    for each in command.params:
+        if _is_option(each) and each.name != "help":
+            flags = ", ".join(_text(flag) for flag in (*each.opts, *each.secondary_opts))
+            told += f".TP\n.B {flags}\n{_text(getattr(each, 'help', '') or '')}\n"
+            if isinstance(each.envvar, str):
+                told += f"Environment: {_text(each.envvar)}.\n"
+    return told
+
+
+def _text(text: str | None) -> str:
+    """Escaped; a line of it never begins with what man takes for a request."""
+    joined = " ".join((text or "").split()).replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{joined}" if joined.startswith((".", "'")) else joined
