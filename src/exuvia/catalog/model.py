@@ -376,6 +376,19 @@ class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_using_changing_type: bool = False  # keys are of the column's `exuvia_changing_type`
 
 
+class PredicateTerm(msgspec.Struct, frozen=True, kw_only=True):
+    """One condition of a partial index: a column against constants; see catalog/predicate.py.
+
+    `written`: the constants as they are shown. `keys`: the same as they stand in keys of the
+    column's family, hexadecimal: the session's zone, words of ENUMs are settled once."""
+
+    name: Name
+    operator: str  # = != < <= > >= in, is null, is not null
+    written: str = ""
+    keys: tuple[str, ...] = ()
+    exuvia_column: int = 0
+
+
 class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An index. A clustered primary key is listed too (`exuvia_clustered`); it has no entries."""
 
@@ -391,6 +404,12 @@ class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
     state: SchemaState = SchemaState.PUBLIC
     exuvia_clustered: bool = False
+    exuvia_predicate: tuple[PredicateTerm, ...] = ()  # all must be true of a row that it holds
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it holds only the rows of its predicate."""
+        return bool(self.exuvia_predicate)
 
 
 class LayoutColumn(msgspec.Struct, frozen=True):

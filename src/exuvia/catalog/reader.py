@@ -192,8 +192,8 @@ def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
         if payload is None:
             return None
         handle = row_key[HANDLE_AT:]
-        key, unique = form.key(table.decode(payload), handle)
-        return key, handle, unique
+        found = form.key(table.decode(payload), handle)
+        return None if found is None else (found[0], handle, found[1])
 
     name = form.prefix, table.revision
     view = txn.views.get(name)

@@ -56,6 +56,7 @@ from exuvia.catalog.model import (
     SchemaState,
     TableInfo,
 )
+from exuvia.catalog.predicate import Predicate
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -122,10 +123,12 @@ class IndexForm:
     __slots__ = (
         "_encode_one",
         "_only",
+        "_watched",
         "duty",
         "info",
         "keys",
         "positions",
+        "predicate",
         "prefix",
         "types",
         "unique",
@@ -147,22 +150,27 @@ class IndexForm:
         self.wraps = any(part.exuvia_using_changing_type for part in info.idx_cols)
         lengths = [part.length for part in info.idx_cols]
         self.keys = KeyForm(list(zip(self.types, lengths, strict=True)), VALUES_BYTES)
+        self.predicate = _predicate(table, info)
+        more = () if self.predicate is None else self.predicate.positions
+        self._watched = (*self.positions, *more)
         self._only = self.positions[0]
-        is_plain = not (self.unique or self.wraps) and len(self.positions) == 1
+        is_plain = not (self.unique or self.wraps or more) and len(self.positions) == 1
         self._encode_one = self.keys.one if is_plain else None
 
     def is_same(self, old: Row, new: Row) -> bool:
-        """Whether its key is certainly the same in both rows: they have the same objects. Values
+        """Whether its entry is certainly the same in both rows: they have the same objects. Values
         that are only equal may have keys of their own."""
         if self._encode_one is not None:
             return old[self._only] is new[self._only]
-        return all(old[position] is new[position] for position in self.positions)
+        return all(old[position] is new[position] for position in self._watched)
 
-    def key(self, row: Row, handle: bytes) -> tuple[bytes, bool]:
+    def key(self, row: Row, handle: bytes) -> tuple[bytes, bool] | None:
         """The entry's key, and whether it is a unique one (no part is NULL): then it does not end
-        in the handle."""
+        in the handle. None where a partial index does not hold the row."""
         if self._encode_one is not None:
             return self.prefix + self._encode_one(row[self._only]) + handle, False
+        if self.predicate is not None and not self.predicate.holds(row):
+            return None
         values = [row[position] for position in self.positions]
         if self.wraps:
             values = [wrapped(v, kind) for v, kind in zip(values, self.types, strict=True)]
@@ -170,6 +178,14 @@ class IndexForm:
         if self.unique and None not in values:
             return self.prefix + encoded, True
         return self.prefix + encoded + handle, False
+
+
+def _predicate(table: TableInfo, index: IndexInfo) -> Predicate | None:
+    terms = index.exuvia_predicate
+    if not terms:
+        return None
+    positions = [_position(table, term.exuvia_column, term.name.L) for term in terms]
+    return Predicate(terms, positions, [table.cols[position].type for position in positions])
 
 
 class ComputingDecoder(RowDecoder):

@@ -16,6 +16,9 @@ needs no such care, since the fill judges what it meets there.) Those writers co
 columns that take another's place, so the key is made of converted values. An update removes it too
 where it changes the key: its row may be new in its own transaction.
 
+A partial index holds the rows of its predicate (catalog/predicate.py). A row that it does not hold
+has no key there: one that leaves the predicate is gone, one that enters it is new.
+
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
 put one. What a unique write meets is judged where it commits (kv/packet.py).
 
@@ -35,7 +38,7 @@ Every write requires that table and database are at most one revision ahead of t
 commits (law 1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 
 from exuvia.base.errors import Broken, Duplicate, Refused
 from exuvia.base.types import Family, TypeCode, Value
@@ -70,7 +73,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     if txn.get(key) is not None:
         raise _primary_taken(table, row, key, handle)
     _add_entries(
-        txn, table, [(f, *f.key(row, handle)) for f in table.forms if f.duty.adds], row, handle
+        txn, table, _entries(row, handle, (f for f in table.forms if f.duty.adds)), row, handle
     )
     _clear_former_life(txn, table, row, handle)
     _write_row(txn, table, WriteKind.PUT, key, table.encoder.encode(row))
@@ -83,10 +86,7 @@ def announce(txn: Transaction, table: Table, rows: Iterable[tuple[Row, bytes]]) 
     wanted = []
     for row, handle in rows:
         wanted.append(table.row_prefix + handle)
-        for form in table.forms:
-            key, unique = form.key(row, handle)
-            if unique:
-                wanted.append(key)
+        wanted += [key for _, key, unique in _entries(row, handle, table.forms) if unique]
     txn.snapshot.ahead(wanted)
 
 
@@ -125,7 +125,12 @@ def insert_new(
     places: list[bytes] = []
     for form in table.forms:
         encoded = form.keys.encode_many([columns[position] for position in form.positions])
-        places += map(b"".join, zip(repeat(form.prefix), encoded, handles, strict=False))
+        made: Iterable[bytes] = map(
+            b"".join, zip(repeat(form.prefix), encoded, handles, strict=False)
+        )
+        if form.predicate is not None:
+            made = compress(made, map(form.predicate.holds, zip(*columns, strict=True)))
+        places += made
     return txn.put_new(rows, table.encoder.encode_many(columns), places, table.log_prefix)
 
 
@@ -148,10 +153,12 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
         if stays and form.is_same(old_row, new_row):
             continue
         before, after = form.key(old_row, handle), form.key(new_row, moved)
-        if before != after or (moved != handle and before[1]):
+        if before == after and (stays or before is None or not before[1]):
+            continue
+        if before is not None:
             removed.append((form, *before))
-            if form.duty.adds:
-                added.append((form, *after))
+        if after is not None and form.duty.adds:
+            added.append((form, *after))
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
@@ -172,7 +179,7 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     fence(txn, table)
     old_row = _as_stored(table, old_row)
     _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
-    _remove_entries(txn, [(form, *form.key(old_row, handle)) for form in table.forms], handle)
+    _remove_entries(txn, _entries(old_row, handle, table.forms), handle)
 
 
 def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: bytes) -> None:
@@ -190,19 +197,24 @@ def lay_former(txn: Transaction, table: Table, changed: Iterable[ChangedRow]) ->
         if after is not None:
             row = table.decode(after)
             txn.write(WriteKind.REMOVE, table.row_prefix + handle, b"")
-            for form in forms:
-                txn.write(WriteKind.REMOVE, form.key(row, handle)[0], b"")
+            for _, key, _ in _entries(row, handle, forms):
+                txn.write(WriteKind.REMOVE, key, b"")
         if before is not None:
             former.append((handle, before))
     for handle, before in former:  # unique keys may have gone from one row to another
         txn.write(WriteKind.PLACE, table.row_prefix + handle, before)
         row = table.decode(before)
-        for form in forms:
-            key, unique = form.key(row, handle)
+        for _, key, unique in _entries(row, handle, forms):
             txn.write(WriteKind.PLACE, key, LIVE + handle if unique else LIVE)
 
 
 Entry = tuple[IndexForm, bytes, bool]
+
+
+def _entries(row: Row, handle: bytes, forms: Iterable[IndexForm]) -> list[Entry]:
+    """Those that the row has in these indexes."""
+    keys_of = ((form, form.key(row, handle)) for form in forms)
+    return [(form, *found) for form, found in keys_of if found is not None]
 
 
 def _add_entries(
@@ -251,9 +263,11 @@ def _clear_former_life(
     row = _as_it_will_be(table, row)
     before = None if before is None else _as_it_will_be(table, before)
     for form in table.forms_not_added:
-        key, unique = form.key(row, handle)
-        if not unique and (before is None or key != form.key(before, handle)[0]):
-            txn.write(WriteKind.REMOVE, key, b"")
+        found = form.key(row, handle)
+        if found is None or found[1]:
+            continue
+        if before is None or found != form.key(before, handle):
+            txn.write(WriteKind.REMOVE, found[0], b"")
 
 
 def _as_it_will_be(table: Table, row: Row) -> Row:

@@ -99,6 +99,18 @@ def live(txn: Transaction) -> list[MemberInfo]:
     return [_decoded(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
 
 
+def without_partial_indexes(txn: Transaction) -> list[MemberInfo]:
+    """Members of releases that would put every row into a partial index: 0.3.0 and before."""
+    return [each for each in live(txn) if _number(each.release) < _PARTIAL_INDEXES]
+
+
+_PARTIAL_INDEXES = (0, 4)
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
+
+
 def without_change_logs(txn: Transaction) -> list[MemberInfo]:
     """Members of releases that write none: 0.2.0 and before. None of them can join any more once
     the store has this release's format."""

@@ -10,7 +10,7 @@ Columns move in actions/column.py.
 `job.exuvia_elements` holds the ids of the columns or indexes a job is about once it has begun.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
@@ -84,6 +84,21 @@ def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:
         for index in table.indexes
         if [part.exuvia_column for part in index.idx_cols] == [column_id]
     )
+
+
+def with_predicate_columns(index: IndexInfo, columns: Sequence[ColumnInfo]) -> IndexInfo:
+    """The index with its predicate's columns found by their names."""
+    ids = {each.name.L: each.id for each in columns}
+    terms = tuple(evolve(term, exuvia_column=ids[term.name.L]) for term in index.exuvia_predicate)
+    return evolve(index, exuvia_predicate=terms) if terms else index
+
+
+def index_with_predicate_on(table: TableInfo, column_id: int) -> IndexInfo | None:
+    """A partial index that looks at the column."""
+    for index in table.indexes:
+        if any(term.exuvia_column == column_id for term in index.exuvia_predicate):
+            return index
+    return None
 
 
 def hidden_columns_of(table: TableInfo, indexes: tuple[int, ...]) -> tuple[int, ...]:

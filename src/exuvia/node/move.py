@@ -390,13 +390,14 @@ class StoreMove:
             if before is not None:
                 row = table.decode(before)
                 gone.add(key)
-                gone.update(form.key(row, handle)[0] for form in table.forms)
+                found = (form.key(row, handle) for form in table.forms)
+                gone.update(entry[0] for entry in found if entry is not None)
             if after is not None:
                 row = table.decode(after)
                 puts[key] = after
                 for form in table.forms:
-                    entry, unique = form.key(row, handle)
-                    puts[entry] = LIVE + handle if unique else LIVE
+                    if (entry := form.key(row, handle)) is not None:
+                        puts[entry[0]] = LIVE + handle if entry[1] else LIVE
         _write(self._target, puts, gone - puts.keys())
 
     # -- compare ---------------------------------------------------------------------------------

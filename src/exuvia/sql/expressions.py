@@ -118,6 +118,12 @@ def constant_of(tree: Tree) -> ConstantOf | None:
     return None if value is _NO_LITERAL else lambda context: value
 
 
+def literal_of(tree: Tree) -> tuple[Value, ...]:
+    """The value of a literal; none for any other tree."""
+    value = _literal(tree)
+    return () if value is _NO_LITERAL else (value,)
+
+
 def _literal(tree: Tree) -> Value:
     """Value of a literal, in parentheses or not; _NO_LITERAL for any other tree."""
     if isinstance(tree, exp.Paren):

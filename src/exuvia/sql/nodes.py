@@ -120,6 +120,7 @@ class IndexDefinition(Node, frozen=True, kw_only=True):
     using: str | None = None
     clustered: bool | None = None
     is_global: bool = False
+    where: Tree | None = None
 
 
 class ForeignKey(Node, frozen=True):

@@ -1,7 +1,7 @@
 """Types, defaults and flags as SHOW and information_schema print them (TiDB 8.5's words)."""
 
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo
+from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo
 
 _NUMBERS = {
     TypeCode.TINY: "tinyint",
@@ -134,6 +134,15 @@ def expression_of(table: TableInfo, part: IndexColumn) -> str | None:
     """The expression that a part of an index stands for; None where it is a column."""
     column = table.column_by_id(part.exuvia_column)
     return column.generated_expr_string if column is not None and column.hidden else None
+
+
+def predicate_text(index: IndexInfo) -> str | None:
+    """As SHOW CREATE TABLE and TIDB_INDEXES have it; None for an index of all rows."""
+    texts = [
+        f"{identifier(term.name.O)} {term.operator}{' ' if term.written else ''}{term.written}"
+        for term in index.exuvia_predicate
+    ]
+    return " and ".join(texts) or None
 
 
 def now_text(column: ColumnInfo) -> str:

@@ -20,9 +20,9 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
 
-def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool]:
+def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool] | None:
     """The key of the row's entry, and whether it is a unique key (then the handle is in the
-    payload)."""
+    payload); None where a partial index does not hold the row."""
     return table.form(index).key(row, handle)
 
 

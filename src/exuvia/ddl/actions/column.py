@@ -23,6 +23,7 @@ from exuvia.base.mysql_errors import (
     ErrDependentByFunctionalIndex,
     ErrDependentByGeneratedColumn,
     ErrDupFieldName,
+    ErrModifyColumnReferencedByPartialCondition,
     ErrTooManyFields,
     ErrUnsupportedDDLOperation,
 )
@@ -32,6 +33,7 @@ from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
+    index_with_predicate_on,
     indexes_in,
     indexes_on_only,
     ranges_of_index,
@@ -148,6 +150,16 @@ def something_is_computed_from_it(job: Job, snapshot: CatalogSnapshot) -> Refuse
         return None
     kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
     return kind(_dropped(job).name)
+
+
+def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8272."""
+    table = the_table(snapshot)
+    column = table.column(_dropped(job).name)
+    index = None if column is None else index_with_predicate_on(table, column.id)
+    if column is None or index is None:
+        return None
+    return ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)
 
 
 def column_is_needed_by_an_index(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -284,6 +296,7 @@ DROP_COLUMN = load(
             column_to_drop_is_unknown,
             column_is_the_last,
             something_is_computed_from_it,
+            a_partial_index_looks_at_it,
             column_is_needed_by_an_index,
         ),
         path=(

@@ -5,7 +5,8 @@
 
 Several indexes of one statement walk together and are filled by one scan. Undo of ADD INDEX is
 DROP INDEX, entered at the state reached: whatever was written is in the range that is emptied.
-An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
+A partial index (catalog/predicate.py) walks the same path: its entries come and go with its rows'
+predicate, by the writer's duties alone. An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
 NOT NULL: writers obey from the first step, the fill refuses a NULL that is there (1138).
 Source: F1, section 4; seeds 001 to 003.
 
@@ -50,7 +51,14 @@ from exuvia.catalog.model import (
 from exuvia.ddl.action import Action, Judged, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
-from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
+from exuvia.ddl.elements import (
+    INDEX,
+    TABLE_IN_PLACE,
+    hidden_columns_of,
+    ranges_of_index,
+    the_table,
+    with_predicate_columns,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
@@ -178,12 +186,13 @@ def indexes_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     hidden = {column.name.L for column in hidden_columns_wanted(job)}
     for index in indexes_of(job):
-        for part in index.idx_cols:
-            if part.name.L in hidden:
+        names = [part.name for part in index.idx_cols]
+        for needed in (*names, *(term.name for term in index.exuvia_predicate)):
+            if needed.L in hidden:
                 continue
-            column = the_table(snapshot).column(part.name.L)
+            column = the_table(snapshot).column(needed.L)
             if column is None or column.state != SchemaState.PUBLIC:
-                return ErrKeyColumnDoesNotExits(part.name.O)
+                return ErrKeyColumnDoesNotExits(needed.O)
     return None
 
 
@@ -272,6 +281,7 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 
 def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
     parts = tuple(_part(table, part) for part in index.idx_cols)
+    index = with_predicate_columns(index, table.cols)
     return evolve(index, id=index_id, tbl_name=table.name, idx_cols=parts, state=ABSENT)
 
 

@@ -38,6 +38,7 @@ from exuvia.base.mysql_errors import (
     ErrDependentByFunctionalIndex,
     ErrDependentByGeneratedColumn,
     ErrDupFieldName,
+    ErrModifyColumnReferencedByPartialCondition,
     ErrTableDefChanged,
 )
 from exuvia.base.types import Family, FieldType, Flag
@@ -65,7 +66,14 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
-from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
+from exuvia.ddl.elements import (
+    index_with_predicate_on,
+    ranges_of_index,
+    reflag,
+    renumber,
+    stay,
+    the_table,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 from exuvia.pipeline import reorg
 
@@ -215,7 +223,14 @@ def _at_its_place(table: TableInfo, column_id: int, after: str | None) -> TableI
 def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
     """What else bears the column's name or follows from its type."""
     indexes = tuple(
-        evolve(index, idx_cols=tuple(_part(part, new) for part in index.idx_cols))
+        evolve(
+            index,
+            idx_cols=tuple(_part(part, new) for part in index.idx_cols),
+            exuvia_predicate=tuple(
+                evolve(term, name=new.name) if term.exuvia_column == new.id else term
+                for term in index.exuvia_predicate
+            ),
+        )
         for index in table.indexes
     )
     keys = tuple(
@@ -407,6 +422,20 @@ def column_to_change_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused 
     return None
 
 
+def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8272, but for a new name: the predicate follows it."""
+    found, table = modification_of(job), the_table(snapshot)
+    column, index = (
+        table.column_by_id(found.column.id),
+        index_with_predicate_on(table, found.column.id),
+    )
+    if column is None or index is None:
+        return None
+    if without_keys(column.type) == without_keys(found.column.type):
+        return None
+    return ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)
+
+
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     found = modification_of(job)
     held = the_table(snapshot).column(found.column.name.L)
@@ -526,6 +555,7 @@ _HIDDEN = Element(_NOUN, follows_rows=True, move=_walk)
 _REFUSES = (
     table_is_missing,
     column_to_change_is_unknown,
+    a_partial_index_looks_at_it,
     new_name_is_taken,
     something_is_computed_from_the_old_name,
     column_has_changed_since,

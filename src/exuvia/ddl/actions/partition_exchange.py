@@ -135,7 +135,7 @@ def _column(each: ColumnInfo) -> tuple[object, ...]:
 def _index(each: IndexInfo) -> tuple[object, ...]:
     parts = tuple((part.exuvia_column, part.length) for part in each.idx_cols)
     kind = each.is_unique, each.is_primary, each.exuvia_clustered, each.state
-    return (each.id, each.idx_name.L, parts, kind)
+    return (each.id, each.idx_name.L, parts, kind, each.exuvia_predicate)
 
 
 def _layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:

@@ -37,7 +37,13 @@ from exuvia.ddl.actions.shared import (
     table_to_drop_is_missing,
 )
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
-from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, ranges_of_table, the_table
+from exuvia.ddl.elements import (
+    TABLE,
+    TABLE_IN_PLACE,
+    ranges_of_table,
+    the_table,
+    with_predicate_columns,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -178,6 +184,7 @@ def one_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def _numbered(table: TableInfo, index: IndexInfo, at: int) -> IndexInfo:
     parts = tuple(_part(part, table.column(part.name.L)) for part in index.idx_cols)
+    index = with_predicate_columns(index, table.cols)
     return evolve(index, id=index.id or at + 1, tbl_name=table.name, idx_cols=parts, state=PUBLIC)
 
 

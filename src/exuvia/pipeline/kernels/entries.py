@@ -244,8 +244,9 @@ def runs_of(snapshot: Snapshot, span: Span) -> Iterator[RawRun]:
 
 
 def positions_of(table: Table, indexes: Sequence[IndexInfo]) -> list[int]:
-    """Positions (in info.cols) of the columns that the indexes hold."""
+    """Positions (in info.cols) of the columns that the indexes' entries follow from."""
     ids = {part.exuvia_column for index in indexes for part in index.idx_cols}
+    ids |= {term.exuvia_column for index in indexes for term in index.exuvia_predicate}
     return [n for n, column in enumerate(table.info.cols) if column.id in ids]
 
 
@@ -271,8 +272,9 @@ def of_rows(
     indexes: Sequence[IndexInfo],
     span: Span,
     look: Look | None = None,
-) -> Iterator[list[Entries]]:
-    """Entries that the rows of a span should have: piece by piece, one Entries per index.
+) -> Iterator[tuple[int, list[Entries]]]:
+    """Entries that the rows of a span should have: piece by piece, how many rows they were, and
+    one Entries per index.
 
     `look` is shown the indexes' columns."""
     wanted = positions_of(table, indexes)
@@ -281,11 +283,15 @@ def of_rows(
             columns = row_batch.decode(table, run, run, snapshot.skip, wanted)
             if look is not None:
                 look(columns)
-            yield [of_columns(table, index, columns) for index in indexes]
+            yield len(run), [of_columns(table, index, columns) for index in indexes]
 
 
 def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Entries:
-    """Entries that rows should have in an index, of which these are the columns."""
+    """Entries that rows should have in an index, of which these are the columns: of a partial one
+    only those that it holds."""
+    columns = held_by(table, index, columns)
+    if not columns.rows:
+        return Entries([], [] if index.is_unique else None, [])
     keys, nulls = row_batch.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)
@@ -298,6 +304,25 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
         for null, handle in zip(nulls.tolist(), as_bytes(columns.handles), strict=True)
     ]
     return Entries(keys, suffixes, columns.handles)
+
+
+def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
+    """Of these rows the ones that an index holds: all, but of a partial one."""
+    predicate = table.form(index).predicate
+    if predicate is None or not columns.rows:
+        return columns
+    held = predicate.held(columns)
+    if held.all():
+        return columns
+    at = np.flatnonzero(held)
+    return row_batch.Columns(
+        columns.fields,
+        columns.names,
+        columns.positions,
+        take(columns.handles, at) if len(columns.handles) else columns.handles,
+        lambda _, position: columns.column(position).take(at),
+        len(at),
+    )
 
 
 def of_index(snapshot: Snapshot, span: Span) -> Iterator[Entries]:

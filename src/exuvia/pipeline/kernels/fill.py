@@ -151,8 +151,8 @@ class Fill:
         began = self._monotonic()
         look = partial(add_chunk, self._summary, self._parts) if self._task.samples else None
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-            for chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
-                self._rows += len(chunk[0].keys)
+            for rows, chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
+                self._rows += rows
                 for part, entries in zip(parts, chunk, strict=True):
                     part.append(entries)
                 if self._dial.read().batch_s < ALONE_S:

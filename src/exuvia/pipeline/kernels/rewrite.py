@@ -420,6 +420,7 @@ def _index_by(table: Table, change: ColumnChange) -> IndexInfo | None:
             and first.exuvia_column == column_id
             and form.types[0].family == old.family
             and not form.wraps
+            and form.predicate is None
         ):
             return form.info
     return None

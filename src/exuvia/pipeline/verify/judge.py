@@ -1,7 +1,7 @@
 """What can be wrong with an index, and the judgement of single entries, each in one snapshot.
 
     missing      a row has no entry
-    orphan       an entry has no row
+    orphan       an entry has no row, or one that its partial index does not hold
     wrong        an entry stands, but its row has other values, or the key belongs to another row
     duplicate    two rows have one key of a unique index
 
@@ -20,11 +20,11 @@ from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.keys import HANDLE_AT, VALUES_AT, read_i64
+from exuvia.kv.keys import VALUES_AT, read_i64
 from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, positions_of
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, positions_of
 from exuvia.pipeline.reorg import Fault
 from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, TaskOrder
 from exuvia.pipeline.verify.scan import Entry
@@ -59,7 +59,10 @@ class FaultJudge:
         row = reader.get(txn, self._table, handle)
         if row is None:
             return None
-        key, unique = key_codec.index_key(self._table, self._index, row, handle)
+        wanted = key_codec.index_key(self._table, self._index, row, handle)
+        if wanted is None:
+            return None
+        key, unique = wanted
         entry = txn.get(key)
         if entry == LIVE + (handle if unique else b""):
             return None
@@ -76,8 +79,11 @@ class FaultJudge:
         row = reader.get(txn, self._table, handle)
         if row is None:
             return self._fault("orphan", handle, self._entry_text(key, entry), "")
-        wanted, unique = key_codec.index_key(self._table, self._index, row, handle)
-        if wanted == key and entry == LIVE + (handle if unique else b""):
+        wanted = key_codec.index_key(self._table, self._index, row, handle)
+        if wanted is None:
+            row_text = f"{self._row_text(row)} outside of the predicate"
+            return self._fault("orphan", handle, self._entry_text(key, entry), row_text)
+        if wanted[0] == key and entry == LIVE + (handle if wanted[1] else b""):
             return None
         return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
 
@@ -198,7 +204,8 @@ class DuplicateJudge:
 def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
     """Whether the row of this handle exists in the snapshot and has this key."""
     row = reader.get(txn, table, handle)
-    return row is not None and key_codec.index_key(table, index, row, handle)[0] == key
+    found = None if row is None else key_codec.index_key(table, index, row, handle)
+    return found is not None and found[0] == key
 
 
 def entry_text(table: Table, key: bytes, handle: bytes) -> str:
@@ -240,10 +247,13 @@ class DuplicateScan:
         for keys, raws in snapshot.chunks(self._table.row_span(), CHUNK_ROWS):
             interrupt()
             columns = row_batch.decode(self._table, keys, raws, snapshot.skip, wanted)
+            columns = held_by(self._table, self._index, columns)
+            if not columns.rows:
+                continue
             made, nulls = row_batch.index_keys(self._table, self._index, columns)
-            empty = [False] * len(keys) if nulls is None else nulls.tolist()
-            for key, row_key, is_null in zip(as_bytes(made), keys, empty, strict=True):
-                handle = row_key[HANDLE_AT:]
+            empty = [False] * columns.rows if nulls is None else nulls.tolist()
+            handles = columns.handle_list()
+            for key, handle, is_null in zip(as_bytes(made), handles, empty, strict=True):
                 if is_null:
                     self.null_number += 1
                     if len(self.nulls) < MOST_LISTED:

@@ -73,7 +73,10 @@ class Repair:
         row = reader.get(txn, self._table, handle)
         if row is None:
             return 0
-        key, unique = key_codec.index_key(self._table, self._index, row, handle)
+        found = key_codec.index_key(self._table, self._index, row, handle)
+        if found is None:
+            return 0
+        key, unique = found
         held, wanted = txn.get(key), LIVE + (handle if unique else b"")
         if held == wanted or is_live(held):
             return 0
@@ -89,9 +92,10 @@ class Repair:
         _, handle = key_codec.split_entry(self._table, self._index, key, held)
         row = reader.get(txn, self._table, handle)
         if row is not None:
-            wanted, unique = key_codec.index_key(self._table, self._index, row, handle)
-            if wanted == key and held == LIVE + (handle if unique else b""):
-                return 0
+            wanted = key_codec.index_key(self._table, self._index, row, handle)
+            if wanted is not None and wanted[0] == key:
+                if held == LIVE + (handle if wanted[1] else b""):
+                    return 0
         txn.require(self._table.row_prefix + handle)
         txn.delete(key)
         return 1

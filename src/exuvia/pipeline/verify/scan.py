@@ -141,10 +141,10 @@ def sum_rows(store: Store, task: Task) -> Steps:
     sums = [Sums(task.buckets) for _ in indexes]
     table = task.order.table
     with closing(fresh_snapshot(store, table)) as snapshot:
-        for chunk in of_rows(snapshot, table, indexes, task.span):
+        for rows, chunk in of_rows(snapshot, table, indexes, task.span):
             for side, entries in zip(sums, chunk, strict=True):
                 side.add(hash_entries(entries.keys, entries.suffixes))
-            yield Batch(len(chunk[0].keys), 0.0)
+            yield Batch(rows, 0.0)
     return _summed(task, sums)
 
 
@@ -164,10 +164,10 @@ def sum_both(store: Store, task: Task) -> Steps:
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     should, stand = ([Sums(task.buckets) for _ in indexes] for _ in range(2))
     with closing(fresh_snapshot(store, table)) as snapshot:
-        for chunk in of_rows(snapshot, table, indexes, task.span):
+        for rows, chunk in of_rows(snapshot, table, indexes, task.span):
             for side, entries in zip(should, chunk, strict=True):
                 side.add(hash_entries(entries.keys, entries.suffixes))
-            yield Batch(len(chunk[0].keys), 0.0)
+            yield Batch(rows, 0.0)
         for side, index in zip(stand, indexes, strict=True):
             for entries in of_index(snapshot, table.index_span(index)):
                 side.add(hash_entries(entries.keys, entries.suffixes))
@@ -185,9 +185,10 @@ def collect_rows(store: Store, task: Task) -> Steps:
     table = task.order.table
     entries: list[Entry] = []
     with closing(fresh_snapshot(store, table)) as snapshot:
-        for chunk in of_rows(snapshot, table, [index_of(task.order, task.index_id)], task.span):
+        indexes = [index_of(task.order, task.index_id)]
+        for rows, chunk in of_rows(snapshot, table, indexes, task.span):
             entries.extend(_chosen(task, chunk[0]))
-            yield Batch(len(chunk[0].keys), 0.0)
+            yield Batch(rows, 0.0)
     return Outcome(ordinal=task.ordinal, rows=len(entries), result=entries)
 
 

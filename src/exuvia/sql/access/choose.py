@@ -13,6 +13,9 @@ Where the table was analyzed, 3 is the key that keeps the smallest share of the 
 Plans are kept by shape, so a choice may not look at constants: an average value stands for all.
 EXPLAIN estimates the ranges themselves (stats/estimate.py).
 
+A partial index is taken where the WHERE implies its predicate (access/implied.py); what is taken
+where a run's constants do not is chosen beside it. As in TiDB it is never read by points.
+
 USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name).
 
 How many rows a path reads, and whether it is worth its detour:
@@ -37,11 +40,13 @@ from exuvia.base.types import Flag
 from exuvia.catalog.model import IndexColumn, IndexInfo, SchemaState, TableInfo, name
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.access.implied import may_imply
 from exuvia.sql.access.paths import (
     Everywhere,
     IndexRange,
     KeyRange,
     Matched,
+    PartialRange,
     Path,
     Points,
     UniquePoints,
@@ -144,7 +149,7 @@ def is_worth(path: Path, context: Context, is_hinted: bool) -> bool:
 def _apart(path: Path, context: Context) -> tuple[Sequence[Table], Path]:
     if isinstance(path, Everywhere):
         return path.choice.parts(context), path.path
-    return path.table.parts, path
+    return path.table.parts, path.taken(context)
 
 
 def _known(path: Matched, parts: Sequence[Table], context: Context) -> float | None:
@@ -196,13 +201,32 @@ def choose(
     if only:
         indexes = [index for index in indexes if index.idx_name.L in only]
     indexes = [index for index in indexes if index.idx_name.L not in never]
+    wide = [index for index in indexes if not index.is_partial]
+    best = _chosen(table, terms, wide, wanted, bool(hints), shares)
+    if len(wide) == len(indexes):
+        return best
+    able = [index for index in indexes if may_imply(table, index, terms)]
+    taken = _chosen(table, terms, able, wanted, bool(hints), shares)
+    if not isinstance(taken, IndexRange) or not taken.match.key.is_partial:
+        return best
+    return PartialRange(taken, (*terms.usable, *terms.others), best)
+
+
+def _chosen(
+    table: Table,
+    terms: Terms,
+    indexes: Sequence[IndexInfo],
+    wanted: WantedOrder,
+    hinted: bool,
+    shares: Shares | None,
+) -> Path:
     matches = [match(table, index, _positions(table, index), terms) for index in indexes]
     used = [found for found in matches if found.used and not found.key.is_invisible]
     if used:
         best = _best(used, shares)
         return _path(table, best, best.covers(table, terms))
     covers = terms.conjuncts == 0
-    if wanted.positions and (wanted.limited or hints) and not follows(Path(table, False), wanted):
+    if wanted.positions and (wanted.limited or hinted) and not follows(Path(table, False), wanted):
         for found in matches:
             path = IndexRange(table, found, covers)
             if not found.key.exuvia_clustered and follows(path, wanted):
@@ -229,7 +253,7 @@ def _positions(table: Table, index: IndexInfo) -> tuple[int, ...]:
 
 def _rank(found: Match) -> tuple[int, int, int, int]:
     clustered = found.key.exuvia_clustered
-    unique = found.key.is_unique and not any(found.prefixed)
+    unique = found.key.is_unique and not any(found.prefixed) and not found.key.is_partial
     point = 2 if found.whole and clustered else 1 if found.whole and unique else 0
     return point, len(found.equal), len(found.range), int(clustered)
 
@@ -237,7 +261,7 @@ def _rank(found: Match) -> tuple[int, int, int, int]:
 def _path(table: Table, found: Match, covers: bool) -> Path:
     if found.key.exuvia_clustered:
         return Points(table, found, covers) if found.whole else KeyRange(table, found, covers)
-    if found.whole and found.key.is_unique:
+    if found.whole and found.key.is_unique and not found.key.is_partial:
         return UniquePoints(table, found, covers)
     return IndexRange(table, found, covers)
 

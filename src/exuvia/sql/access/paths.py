@@ -4,6 +4,7 @@
     UniquePoints every part of a unique index is given    entry, then row
     KeyRange     a range of the clustered key             scan rows
     IndexRange   a range of an index                      scan entries, get rows
+    PartialRange the same, of a partial index             or another path, as constants are
     Everything   nothing usable                           scan all rows
 
 A path is chosen once per plan, from the shape alone; its bounds are computed at each run. Only
@@ -33,8 +34,9 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span, is_live
+from exuvia.sql.access.implied import is_implied
 from exuvia.sql.access.pruning import PartitionChoice
-from exuvia.sql.access.ranger import INEXACT, NOTHING, Match, Terms, combinations, spans
+from exuvia.sql.access.ranger import INEXACT, NOTHING, Match, Term, Terms, combinations, spans
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 
@@ -87,6 +89,10 @@ class Path:
     def everything(self, context: Context, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
         return PathRows(self._all(context, reverse), covered=False, ordered=False)
+
+    def taken(self, context: Context) -> "Path":
+        """The path that a run with these constants reads by."""
+        return self
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -284,6 +290,35 @@ class IndexRange(Matched):
                 found = txn.get(table.row_prefix + handle)
                 if found is not None:
                     yield handle, decode(found)
+
+
+class PartialRange(IndexRange):
+    """A range of a partial index, where a run's constants imply its predicate; else another path.
+
+    Partitioned tables have no partial indexes."""
+
+    def __init__(self, path: IndexRange, terms: tuple[Term, ...], other: Path) -> None:
+        super().__init__(path.table, path.match, path.covers)
+        self.name = path.name
+        self._terms = terms
+        self._other = other
+
+    def taken(self, context: Context) -> Path:
+        """Which of both a run reads by."""
+        predicate = self.table.form(self.match.key).predicate
+        assert predicate is not None, "a partial index has a predicate"
+        if is_implied(predicate, self._terms, context):
+            return self
+        other = copy(self._other)
+        other.used = self.used
+        return other
+
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
+        """The rows of each range's entries, or those of the other path in its order."""
+        path = self.taken(context)
+        if path is self:
+            return super().open(context, reverse)
+        return path.open(context)._replace(ordered=False)
 
 
 # -- partitioned tables ----------------------------------------------------------------------------

@@ -191,7 +191,7 @@ _COMPARISONS: dict[type, str] = {
     exp.LT: "<",
     exp.LTE: "<=",
 }
-_MIRRORED = {"=": "=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_MIRRORED = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
 class Term(NamedTuple):
@@ -209,15 +209,20 @@ class Term(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a WHERE offers: usable terms, and how many conjuncts there are in all."""
+    """What a WHERE offers: usable terms, and how many conjuncts there are in all.
+
+    `others`: != , IS NULL and IS NOT NULL, which no range serves, but a partial index may
+    follow from."""
 
     usable: tuple[Term, ...]
     conjuncts: int
+    others: tuple[Term, ...] = ()
 
     @property
     def plain(self) -> "Terms":
         """Without those of columns that are not compared as they are kept."""
-        return Terms(tuple(term for term in self.usable if term.zone is None), self.conjuncts)
+        usable = tuple(term for term in self.usable if term.zone is None)
+        return Terms(usable, self.conjuncts, self.others)
 
 
 def terms_of(
@@ -238,7 +243,19 @@ def terms_of(
         local = _Places(zoned, {})
         met = (term for n, each in enumerate(conjuncts) for term in _terms(each, n, local))
         found += [term._replace(zone=zone) for term in met]
-    return Terms(tuple(found), len(conjuncts))
+    others = tuple(term for n, each in enumerate(conjuncts) for term in _others(each, n, place))
+    return Terms(tuple(found), len(conjuncts), others)
+
+
+def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
+    negated = isinstance(tree, exp.Not)
+    inner = tree.this if negated else tree
+    if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+        place = places.find(inner.this)
+        if place is not None:
+            yield Term(place[0], "is not null" if negated else "is null", (), number, place[1])
+    elif isinstance(tree, exp.NEQ):
+        yield from _comparison(tree, "!=", number, places)
 
 
 def _conjuncts(tree: Tree) -> Iterator[Tree]:

@@ -35,6 +35,7 @@ from exuvia.sql.type_text import (
     identifier,
     is_text,
     key_text,
+    predicate_text,
     type_name,
     type_text,
 )
@@ -338,7 +339,7 @@ def _tidb_indexes(context: Context) -> Iterable[Row]:
                 row += [part.name.O if text is None else None]
                 row += [part.length if part.length > 0 else None, index.comment, text, index.id]
                 row += ["NO" if index.is_invisible else "YES"]
-                yield [*row, "YES" if index.exuvia_clustered else "NO", 0]
+                yield [*row, "YES" if index.exuvia_clustered else "NO", 0, predicate_text(index)]
 
 
 def _key_column_usage(context: Context) -> Iterable[Row]:
@@ -437,7 +438,8 @@ KEYS = (
     (
         "TIDB_INDEXES",
         "TABLE_SCHEMA TABLE_NAME NON_UNIQUE# KEY_NAME SEQ_IN_INDEX# COLUMN_NAME SUB_PART#"
-        " INDEX_COMMENT:2048 Expression INDEX_ID# IS_VISIBLE CLUSTERED IS_GLOBAL#",
+        " INDEX_COMMENT:2048 Expression INDEX_ID# IS_VISIBLE CLUSTERED IS_GLOBAL#"
+        " PREDICATE",
         _tidb_indexes,
     ),
     (

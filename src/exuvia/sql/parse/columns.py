@@ -312,6 +312,23 @@ def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
 # -- indexes ---------------------------------------------------------------------------------------
 
 INDEX_HEADS = frozenset(("INDEX", "KEY", "UNIQUE", "PRIMARY", "PRIMARY KEY", "FULLTEXT", "SPATIAL"))
+_OPTIONS = (
+    "USING",
+    "COMMENT",
+    "VISIBLE",
+    "INVISIBLE",
+    "IGNORED",
+    "CLUSTERED",
+    "NONCLUSTERED",
+    "KEY_BLOCK_SIZE",
+    "WITH",
+    "GLOBAL",
+    "LOCAL",
+    "ALGORITHM",
+    "LOCK",
+    "WHERE",
+)
+"""Words that end an index's WHERE, beside a comma and its closing parenthesis."""
 _VISIBILITY = ("VISIBLE", "INVISIBLE", "IGNORED", "NOT")
 
 
@@ -355,6 +372,8 @@ def index_tail(cursor: TokenCursor, kind: str, name: str | None) -> IndexDefinit
             cursor.integer()
         elif cursor.accept("WITH", "PARSER"):
             cursor.name()
+        elif cursor.accept("WHERE"):
+            facts["where"] = cursor.expression(",", *_OPTIONS)
         elif cursor.accept("GLOBAL"):
             facts["is_global"] = True
         elif not cursor.accept("LOCAL"):

@@ -71,6 +71,7 @@ from exuvia.sql.schema.generated_column import (
     dependents,
 )
 from exuvia.sql.schema.index_definition import check_visible, part_bytes
+from exuvia.sql.schema.partial_index import check_free
 from exuvia.sql.schema.partition_definition import partition_columns
 from exuvia.sql.schema.table_options import check_modified
 from exuvia.sql.type_text import type_text
@@ -146,6 +147,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         text = f"can't drop only column {column.name.O} in table {table.name.O}"
         raise ErrCantRemoveAllFields.with_text(text)
     check_independent(table, column)
+    check_free(table, column)
     if table.partition is not None and column.name.L in partition_columns(table.partition):
         raise ErrDependentByPartitionFunctional(column.name.O)
     check.check_drop_column(at, column)
@@ -225,6 +227,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         if spec.if_exists:
             return at.skip(error)
         raise error
+    check_free(at.table, old)
     check_place(spec.column, at.database.db_name.O, at.table.name.O)
     _check_neighbour(at, old, spec)
     check_rename(at.table, old, spec.column.name)

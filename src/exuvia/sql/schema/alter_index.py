@@ -20,6 +20,7 @@ from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
 from exuvia.sql.schema.index_definition import check_count, check_visible, index_info, with_hidden
+from exuvia.sql.schema.partial_index import check_nodes, check_partitioned
 from exuvia.sql.schema.partition_definition import check_local, check_unique_key, partition_columns
 
 _PRIMARY = "PRIMARY"
@@ -29,6 +30,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     """ADD INDEX, UNIQUE or PRIMARY KEY. Raises index_definition.py's errors, 1068."""
     table = at.table
     check_local((spec.index,), table.partition is not None)
+    check_partitioned(table, spec.index.where)
     if spec.index.kind == "primary":
         # CLUSTERED would move every row
         if spec.index.clustered:
@@ -42,7 +44,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
         written, hidden = with_hidden(spec.index, table.cols, taken)
         if "STRICT" in at.reader.variable("sql_mode"):
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
-        index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken)
+        index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken, at.zone)
     except Refused as error:
         is_there = error.code == ErrDupKeyName.code or (
             error.code == ErrDupFieldName.code and spec.index.name in _names(table)
@@ -51,6 +53,8 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
             raise
         return at.skip(ErrDupKeyName(spec.index.name or ""))
     check_count(len(table.indexes) + 1)
+    if index.is_partial:
+        check_nodes(at.txn)
     if table.partition is not None:
         check_unique_key(index, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*table.indexes, index)))

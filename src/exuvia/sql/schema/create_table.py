@@ -40,6 +40,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.ddl import requests
 from exuvia.ddl.actions.table import placed
+from exuvia.ddl.elements import with_predicate_columns
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
 from exuvia.sql.bind.scope import table_in
@@ -60,6 +61,7 @@ from exuvia.sql.schema.change import (
 from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
+from exuvia.sql.schema.partial_index import check_nodes
 from exuvia.sql.schema.table_definition import Warn, table_info
 from exuvia.sql.statement.temporary import new_id
 from exuvia.sql.type_text import identifier, is_text, type_text
@@ -116,6 +118,8 @@ def _job(
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
+    if any(index.is_partial for index in info.indexes):
+        check_nodes(reader.txn)
     job = requests.create_table(database, info, query=text)
     if not made:
         return job
@@ -324,4 +328,5 @@ def _copied_index(index: IndexInfo, index_id: int, columns: dict[str, ColumnInfo
         evolve(part, offset=columns[part.name.L].offset, exuvia_column=columns[part.name.L].id)
         for part in index.idx_cols
     )
+    index = with_predicate_columns(index, tuple(columns.values()))
     return evolve(index, id=index_id, idx_cols=parts)

@@ -233,7 +233,12 @@ def begins(index: IndexInfo, columns: Sequence[str]) -> bool:
     parts = index.idx_cols[: len(columns)]
     same = [part.name.L for part in parts] == list(columns)
     is_whole = all(part.length < 0 for part in parts)
-    return same and is_whole and index.state in (SchemaState.PUBLIC, SchemaState.ABSENT)
+    return (
+        same
+        and is_whole
+        and not index.is_partial
+        and index.state in (SchemaState.PUBLIC, SchemaState.ABSENT)
+    )
 
 
 def key_version(txn: Transaction) -> int:

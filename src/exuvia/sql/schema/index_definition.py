@@ -15,6 +15,7 @@ states; names and refusals are TiDB's:
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 
 from sqlglot import exp
 
@@ -41,6 +42,7 @@ from exuvia.base.mysql_errors import (
     ErrTooLongKey,
     ErrTooManyKeyParts,
     ErrTooManyKeys,
+    ErrUnsupportedDDLOperation,
     ErrUnsupportedOnGeneratedColumn,
     ErrWrongKeyColumn,
     ErrWrongKeyColumnFunctionalIndex,
@@ -56,6 +58,7 @@ from exuvia.sql.nodes import IndexDefinition, IndexPart, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.generated_column import disallowed
+from exuvia.sql.schema.partial_index import predicate_of
 
 _COMMENT_CHARS = 1024
 _STRINGS = (Family.STRING, Family.BYTES)
@@ -83,12 +86,18 @@ def index_info(
     table: Name,
     index_id: int,
     taken: Iterable[str],
+    zone: tzinfo | None = None,
 ) -> IndexInfo:
-    """The index; `taken` holds the lower-case names already in use. Raises Refused."""
+    """The index; `taken` holds the lower-case names already in use, `zone` is where moments are
+    meant. Raises Refused."""
     if written.kind in ("fulltext", "spatial"):
         raise ErrNotSupportedYet(f"{written.kind.upper()} index")
     if len(written.comment) > _COMMENT_CHARS:
         raise ErrTooLongIndexComment(written.name or "", _COMMENT_CHARS)
+    if written.kind == "primary" and written.where is not None:
+        raise ErrUnsupportedDDLOperation(
+            "add partial index: create an primary key with partial index is not supported"
+        )
     if written.kind == "primary" and written.invisible:
         raise ErrPKIndexCantBeInvisible()
     names = frozenset(taken)
@@ -106,6 +115,7 @@ def index_info(
         is_invisible=written.invisible,
         comment=written.comment,
         index_type={"HASH": 2, "RTREE": 3}.get(written.using or "", 1),
+        exuvia_predicate=predicate_of(written.where, columns, zone),
     )
 
 
@@ -217,7 +227,11 @@ def _primary_of(table: TableInfo) -> IndexInfo | None:
         columns = [table.column(part.name.L) for part in index.idx_cols]
         if index.is_primary:
             return index
-        whole = index.is_unique and all(each is not None and each.not_null for each in columns)
+        whole = (
+            index.is_unique
+            and not index.is_partial
+            and all(each is not None and each.not_null for each in columns)
+        )
         if whole and first is None:
             first = index
     return first

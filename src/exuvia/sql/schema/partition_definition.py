@@ -80,6 +80,7 @@ from exuvia.sql.env import PlainEnv
 from exuvia.sql.nodes import IndexDefinition, IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.schema.partial_index import check_not_partitioned
 
 Warn = Callable[[int, str], None]
 _MOST_COLUMNS = 16
@@ -119,6 +120,7 @@ def partition_info(
     check_definitions(Route(table.cols, cut_of(info)))
     if len(definitions) > PARTITIONS:
         raise ErrTooManyPartitions()
+    check_not_partitioned(table)
     check_unique_keys(table, partition_columns(info))
     return info
 
@@ -151,7 +153,11 @@ def _key_columns(table: TableInfo) -> tuple[str, ...]:
     for wanted in ("is_primary", "is_unique"):
         for index in table.indexes:
             parts = [table.column(part.name.L) for part in index.idx_cols]
-            if getattr(index, wanted) and all(part and part.not_null for part in parts):
+            if (
+                getattr(index, wanted)
+                and not index.is_partial
+                and all(part and part.not_null for part in parts)
+            ):
                 return tuple(part.name.O for part in index.idx_cols)
     raise ErrFieldNotFoundPart()
 

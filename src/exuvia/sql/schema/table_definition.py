@@ -9,6 +9,7 @@ in create.py.
 """
 
 from collections.abc import Callable
+from datetime import tzinfo
 
 from exuvia.base.mysql_errors import ErrMultiplePriKey, ErrWrongTableName
 from exuvia.base.types import INTEGER_BITS, Flag
@@ -67,7 +68,7 @@ def table_info(
     columns = column_infos(node.columns, charset, primary, modes=modes)
     columns = tuple(in_database(each, database.db_name.O) for each in columns)
     definitions, columns = all_with_hidden(definitions, columns)
-    indexes = _indexes(definitions, columns, text)
+    indexes = _indexes(definitions, columns, text, modes.zone)
     info = TableInfo(
         id=0,
         name=name(text),
@@ -137,7 +138,10 @@ def _primary_names(definitions: list[IndexDefinition]) -> frozenset[str]:
 
 
 def _indexes(
-    definitions: list[IndexDefinition], columns: tuple[ColumnInfo, ...], table: str
+    definitions: list[IndexDefinition],
+    columns: tuple[ColumnInfo, ...],
+    table: str,
+    zone: tzinfo | None,
 ) -> tuple[IndexInfo, ...]:
     named = [each.name.lower() for each in definitions if each.name]
     found: list[IndexInfo] = []
@@ -145,7 +149,7 @@ def _indexes(
         taken = [index.idx_name.L for index in found]
         if definition.name is None:
             taken += named
-        found.append(index_info(definition, columns, name(table), n + 1, taken))
+        found.append(index_info(definition, columns, name(table), n + 1, taken, zone))
     check_count(len(found))
     return tuple(found)
 

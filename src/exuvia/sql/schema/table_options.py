@@ -43,6 +43,7 @@ from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import without_change_logs
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
+from exuvia.ddl.elements import index_with_predicate_on
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
@@ -420,7 +421,7 @@ def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) ->
     if _is_plain(column):
         return
     old = _of(column)
-    indexed = any(
+    indexed = index_with_predicate_on(table, column.id) is not None or any(
         part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
     )
     if indexed and _order(old[1]) != _order(new[1]):

@@ -393,6 +393,8 @@ class _From:
             hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
         )
         terms = terms_of(self.where, resolve, expressions_of(table))
+        # IS NULL is true of what an outer join fills up
+        terms = terms._replace(others=tuple(t for t in terms.others if t.operator != "is null"))
         scan.terms = terms
         path = choose(table, terms, hints, WantedOrder(), Shares(context.txn, table))
         if table.is_partitioned:

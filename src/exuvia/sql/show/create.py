@@ -32,6 +32,7 @@ from exuvia.sql.type_text import (
     is_now_default,
     is_text,
     now_text,
+    predicate_text,
     quoted,
     type_text,
 )
@@ -134,9 +135,11 @@ def index_text(table: TableInfo, index: IndexInfo) -> str:
         clustered = table.pk_is_handle or index.exuvia_clustered
         return f"PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}"
     head = "UNIQUE KEY" if index.is_unique else "KEY"
+    held = predicate_text(index)
+    only = f" WHERE {held}" if held else ""
     hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
     comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
-    return f"{head} {identifier(index.idx_name.O)} ({parts}){hidden}{comment}"
+    return f"{head} {identifier(index.idx_name.O)} ({parts}){only}{hidden}{comment}"
 
 
 def _part(table: TableInfo, part: IndexColumn) -> str:

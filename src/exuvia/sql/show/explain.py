@@ -119,6 +119,7 @@ def _filter_lines(
     if isinstance(path, Everywhere):
         parts, where = path.choice.parts(context), f", partition:{path.choice.names(context)}"
         path = path.path
+    path = path.taken(context)
     rows = f"{rows_read(found.path, context):.2f}"
     steps = [*above]
     if not found.ordered:
