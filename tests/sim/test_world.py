@@ -26,7 +26,7 @@ def test_every_seed_keeps_the_laws(seeds: int) -> None:
         crashes += verdict.crashes
     print(f"{seeds} seeds, {commits} client commits, {crashes} crashes, endings {dict(endings)}")
     changes = {change for change, _ in endings}
-    assert len(changes) == 8
+    assert len(changes) == 10
     assert commits > 5 * seeds and crashes > seeds / 4
     assert all(endings[change, "synced"] for change in changes)
     assert endings["several changes", "rollback_done"]

@@ -101,7 +101,6 @@ def _mask(term: PredicateTerm, kind: FieldType, part: "Vector") -> "Array":
     constants = _constants(term, kind)
     values, compared = part.values, COMPARED.get(term.operator, op.eq)
     if kind.family not in NUMBERS:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         from exuvia.catalog.codec.key_batch import part_bytes
@@ -115,7 +114,6 @@ def _mask(term: PredicateTerm, kind: FieldType, part: "Vector") -> "Array":
             ">=": pc.greater_equal,
         }
         compared = arrow.get(term.operator, pc.equal)
-        constants = [pa.scalar(each, type=pa.binary()) for each in constants]
     found = np.zeros(len(nulls), bool)
     for constant in constants:
         found |= np.asarray(compared(values, constant))

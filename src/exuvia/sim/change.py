@@ -9,12 +9,14 @@ from typing import NamedTuple
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
+from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.convert.type_change import kind_of
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
+    PredicateTerm,
     TableInfo,
     evolve,
     name,
@@ -81,9 +83,31 @@ def _index(unique: bool) -> IndexInfo:
     return IndexInfo(id=0, idx_name=name("by_a"), idx_cols=(part,), is_unique=unique)
 
 
+def _partial(unique: bool) -> IndexInfo:
+    """On b, of the rows whose a is above 0: an update of a alone lets an entry come or go."""
+    above = PredicateTerm(
+        name=name("a"),
+        operator=">",
+        written="0",
+        keys=(encoder_of(INT)(0).hex(),),
+        exuvia_column=2,
+    )
+    return IndexInfo(
+        id=0,
+        idx_name=name("by_both" if unique else "by_b"),
+        idx_cols=_BOTH.idx_cols if unique else _BOTH.idx_cols[:1],
+        is_unique=unique,
+        exuvia_predicate=(above,),
+    )
+
+
 _NEW = ColumnInfo(id=0, name=name("c"), offset=3, type=INT, default="7", origin_default="7")
 
 _PLAIN = ChangePlan("add index", lambda t, d: requests.add_index(d, t, _index(False)))
+_PARTIAL = ChangePlan("add partial index", lambda t, d: requests.add_index(d, t, _partial(False)))
+_PARTIAL_UNIQUE = ChangePlan(
+    "add partial unique index", lambda t, d: requests.add_index(d, t, _partial(True))
+)
 _UNIQUE = ChangePlan("add unique index", lambda t, d: requests.add_index(d, t, _index(True)))
 
 
@@ -130,6 +154,8 @@ PLANS = (
     _PLAIN,
     _UNIQUE,
     _UNIQUE,
+    _PARTIAL,
+    _PARTIAL_UNIQUE,
     ChangePlan("add column", lambda t, d: requests.add_column(d, t, _NEW)),
     ChangePlan("drop column", lambda t, d: requests.drop_column(d, t, "b")),
     _REWRITTEN,

@@ -5,6 +5,8 @@ no write reorg     the fill begins in WRITE_ONLY, while some still only delete  
 loose fence        a commit may be two revisions behind                                  law 1
 fill overwrites    what stands is replaced by what the fill read                         law 6
 blind release      a unique entry is removed whoever's it is                             law 5
+silent leaving     a row that leaves a partial index's predicate leaves no tombstone    law 5
+leaving unseen     only the new row is asked whether a partial index holds it           law 5
 same epoch         an undone reorg keeps its epoch                                       law 2
 rewrite overwrites a row is written though it changed since the rewrite read it          law 6
 one by one         several changes of one statement cross their edges alone             law 4
@@ -19,8 +21,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from exuvia.catalog import writer
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import SchemaState
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import IndexForm, Table
 from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
@@ -140,6 +143,35 @@ def blind_release() -> Iterator[None]:
 
 
 @contextmanager
+def silent_leaving() -> Iterator[None]:
+    """What a partial index loses leaves no tombstone for a fill that has read the row before."""
+    honest = writer._remove_entries
+
+    def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
+        honest(txn, [each for each in entries if each[0].predicate is None], handle)
+        for form, key, unique in entries:
+            if form.predicate is not None:
+                kind = packet.WriteKind.RELEASE if unique else packet.WriteKind.REMOVE
+                txn.write(kind, key, packet.LIVE + handle if unique else b"")
+
+    with _replaced(writer, "_remove_entries", remove):
+        yield
+
+
+@contextmanager
+def leaving_unseen() -> Iterator[None]:
+    """Only the new row is asked whether a partial index holds it."""
+    honest = IndexForm.is_same
+
+    def is_same(self: IndexForm, old: Row, new: Row) -> bool:
+        gone = self.predicate is not None and not self.predicate.holds(new)
+        return gone or honest(self, old, new)
+
+    with _replaced(IndexForm, "is_same", is_same):
+        yield
+
+
+@contextmanager
 def same_epoch() -> Iterator[None]:
     """Leaving a reorg fences nobody."""
     honest = apply._move_epoch
@@ -216,6 +248,8 @@ PLANTS: dict[str, Callable[[], Any]] = {
     "loose fence": loose_fence,
     "fill overwrites": fill_overwrites,
     "blind release": blind_release,
+    "silent leaving": silent_leaving,
+    "leaving unseen": leaving_unseen,
     "same epoch": same_epoch,
     "one by one": one_by_one,
     "rewrite overwrites": rewrite_overwrites,
@@ -230,5 +264,7 @@ AIMED = {
     "former life": "add index",
     "no delete only": "add index",
     "blind release": "add unique index",
+    "silent leaving": "add partial index",
+    "leaving unseen": "add partial index",
 }
 """Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""

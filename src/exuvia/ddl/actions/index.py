@@ -5,9 +5,10 @@
 
 Several indexes of one statement walk together and are filled by one scan. Undo of ADD INDEX is
 DROP INDEX, entered at the state reached: whatever was written is in the range that is emptied.
-A partial index (catalog/predicate.py) walks the same path: its entries come and go with its rows'
-predicate, by the writer's duties alone. An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
+An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
 NOT NULL: writers obey from the first step, the fill refuses a NULL that is there (1138).
+A partial index (catalog/predicate.py) walks the same path: that entries come and go as a row's
+predicate turns is a duty of whoever writes the row, in every state.
 Source: F1, section 4; seeds 001 to 003.
 
 RENAME INDEX and ALTER INDEX VISIBLE | INVISIBLE: no entry is touched.

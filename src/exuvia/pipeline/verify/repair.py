@@ -93,9 +93,8 @@ class Repair:
         row = reader.get(txn, self._table, handle)
         if row is not None:
             wanted = key_codec.index_key(self._table, self._index, row, handle)
-            if wanted is not None and wanted[0] == key:
-                if held == LIVE + (handle if wanted[1] else b""):
-                    return 0
+            if (wanted, held) in (((key, False), LIVE), ((key, True), LIVE + handle)):
+                return 0
         txn.require(self._table.row_prefix + handle)
         txn.delete(key)
         return 1
