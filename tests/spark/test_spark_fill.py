@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from exuvia.base.errors import Deposed
-from exuvia.catalog.model import SchemaState, evolve
+from exuvia.catalog.codec.key_encoder import encoder_of
+from exuvia.catalog.model import ColumnInfo, PredicateTerm, SchemaState, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -100,6 +101,38 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
     for name in ("ik", "iu"):
         index = there.info.index(name)
         assert index and check_index(store, there, index, "slow").faults == []
+
+
+def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -> None:
+    info = table_info(*LINES, table_id=203, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
+    number, text = info.cols[1], info.cols[2]
+    terms = {
+        "ik": term(text, ">", "u2"),
+        "iu": term(number, "in", 7, 500, 501, 502, 503),
+    }
+    partial = tuple(evolve(i, exuvia_predicate=terms.get(i.idx_name.L, ())) for i in info.indexes)
+    info = evolve(info, index_info=partial)
+    store, rows = spark_store.store, rows_of(3000)
+    absent = with_states(info, ik=SchemaState.ABSENT, iu=SchemaState.ABSENT)
+    bulk.load(store, publish(store, absent, 1), [rows])
+    begin_reorg(store, 1, 203)
+    table = publish(
+        store, with_states(info, ik=SchemaState.WRITE_REORG, iu=SchemaState.WRITE_REORG), 2
+    )
+    ids = index_ids(table, "ik", "iu")
+    assert isinstance(step_until(on_spark(spark_store, table, ids, 500), has_ended)[-1], Done)
+    held = sum(u is not None and "u2" < u for _, _, u in rows)
+    assert len(entries(store, table)) == held + sum(
+        k in (7, 500, 501, 502, 503) for _, k, _ in rows
+    )
+    for name in ("ik", "iu"):
+        index = table.info.index(name)
+        assert index and check_index(store, table, index, "slow").faults == []
+
+
+def term(column: ColumnInfo, operator: str, *constants: object) -> tuple[PredicateTerm, ...]:
+    keys = tuple(encoder_of(column.type)(each).hex() for each in constants)
+    return (PredicateTerm(name=column.name, operator=operator, keys=keys, exuvia_column=column.id),)
 
 
 def test_all_duplicates_are_collected_from_the_tasks(spark_store: SparkStore) -> None:

@@ -51,6 +51,28 @@ def test_the_first_session_of_a_newcomer(node: NodeProcess) -> None:
     assert "add index" in done.stdout
 
 
+def test_a_partial_index_and_a_dump_of_it(node: NodeProcess) -> None:
+    text = """
+        CREATE DATABASE part; USE part;
+        CREATE TABLE job (id INT PRIMARY KEY, owner INT, state ENUM('open', 'done'));
+        INSERT INTO job VALUES (1, 7, 'open'), (2, 7, 'done'), (3, 7, 'done'), (4, 8, 'open');
+        ALTER TABLE job ADD UNIQUE one_open (owner) WHERE state = 'open';
+        UPDATE job SET state = 'done' WHERE id = 1;
+        UPDATE job SET state = 'open' WHERE id = 2;
+        ADMIN CHECK TABLE job;
+        SELECT id FROM job WHERE owner = 7 AND state = 'open';
+    """
+    done = shell(node, text, "--batch")
+    assert (done.returncode, done.stdout.split()) == (0, ["id", "2"]), done.stderr
+    taken = shell(node, "INSERT INTO part.job VALUES (5, 7, 'open')")
+    assert "ERROR 1062 (23000)" in taken.stderr and "'7' for key 'job.one_open'" in taken.stderr
+    shown = shell(node, "SHOW CREATE TABLE part.job", "--batch", "--raw", "-N").stdout
+    assert "UNIQUE KEY `one_open` (`owner`) WHERE `state` = _utf8mb4'open'" in shown
+    again = shown.split("\t", 1)[1].replace("`job`", "part.copied", 1)
+    assert shell(node, again).returncode == 0
+    assert shell(node, "DROP DATABASE part").returncode == 0
+
+
 def test_the_command_line_shows_errors_and_status(node: NodeProcess) -> None:
     bad = shell(node, "SELECT * FROM test.nothing")
     assert bad.returncode == 1

@@ -92,30 +92,35 @@ class Predicate:
         return found
 
 
+_ARROW = {
+    "=": "equal",
+    "in": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
 def _mask(term: PredicateTerm, kind: FieldType, part: "Vector") -> "Array":
     import numpy as np  # only where there are many rows: a front need not load it
 
     nulls = np.zeros(len(part.values), bool) if part.nulls is None else part.nulls
     if term.operator.startswith("is"):
         return nulls if term.operator == "is null" else ~nulls
-    constants = _constants(term, kind)
-    values, compared = part.values, COMPARED.get(term.operator, op.eq)
-    if kind.family not in NUMBERS:
+    found = np.zeros(len(nulls), bool)
+    if kind.family in NUMBERS:
+        compare = COMPARED.get(term.operator, COMPARED["="])
+        for constant in _constants(term, kind):
+            found |= compare(part.values, constant)
+    else:
         import pyarrow.compute as pc
 
         from exuvia.catalog.codec.key_batch import part_bytes
 
-        values = part_bytes(part, -1)
-        arrow: dict[str, Callable[[Any, Any], Any]] = {
-            "!=": pc.not_equal,
-            "<": pc.less,
-            "<=": pc.less_equal,
-            ">": pc.greater,
-            ">=": pc.greater_equal,
-        }
-        compared = arrow.get(term.operator, pc.equal)
-    found = np.zeros(len(nulls), bool)
-    for constant in constants:
-        found |= np.asarray(compared(values, constant))
+        encoded = part_bytes(part, -1)
+        for constant in _constants(term, kind):
+            found |= pc.call_function(_ARROW[term.operator], [encoded, constant]).to_numpy(False)
     held: Array = found & ~nulls
     return held
