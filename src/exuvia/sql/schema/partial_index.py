@@ -125,6 +125,8 @@ def _compared(
 
 
 def _value(column: ColumnInfo, operator: str, tree: Tree, zone: tzinfo | None) -> Value:
+    if isinstance(tree, exp.Introducer) and tree.name.lower() in ("_utf8mb4", "_utf8"):
+        tree = tree.expression  # as SHOW CREATE TABLE has texts
     kind, literal = column.type, literal_of(tree)
     if not literal:
         text = "a literal value on the other side of the binary operation"
