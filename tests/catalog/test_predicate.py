@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.columns import Columns, vector_of
 from exuvia.catalog.model import PredicateTerm, name
@@ -72,7 +73,7 @@ def test_a_row_and_columns_are_judged_alike(title: str, data: st.DataObject) -> 
         terms.append(PredicateTerm(name=name("b"), operator=operator, keys=made))
     predicate = Predicate(terms, [0] * len(terms), [kind] * len(terms))
     one_by_one = [predicate.holds([value]) for value in some]
-    assert predicate.held(columns_of(some, kind)).tolist() == one_by_one
+    assert held_rows(predicate, columns_of(some, kind)).tolist() == one_by_one
     for value, held in zip(some, one_by_one, strict=True):
         assert held == all(by_keys(term, value, encode) for term in terms)
 

@@ -1105,12 +1105,12 @@ ErrGlobalIndexNotExplicitlySet = MySQLError(
     "Global Index is needed for index '%s', since the unique index is not including all "
     "partitioning columns, and GLOBAL is not given as IndexOption",
 )
+ErrForbiddenDDL = MySQLError(8267, "HY000", "%s is forbidden")
 ErrModifyColumnReferencedByPartialCondition = MySQLError(
     8272,
     "HY000",
     "Cannot drop, change or modify column '%s': it is referenced in partial index '%s'",
 )
-ErrForbiddenDDL = MySQLError(8267, "HY000", "%s is forbidden")
 
 # -- TiDB: storage --
 

@@ -9,19 +9,16 @@ NULL makes every term false but IS NULL.
 
     family                        one row             many
     numbers                       Python              numpy
-    DECIMAL, STRING, BYTES        encoded bytes       Arrow, of encoded bytes
+    DECIMAL, STRING, BYTES        encoded bytes       Arrow, of encoded bytes (codec/key_batch.py)
 """
 
 import operator as op
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog.codec.key_encoder import NUMBERS, decoder_of, encoder_of
 from exuvia.catalog.model import PredicateTerm
-
-if TYPE_CHECKING:
-    from exuvia.catalog.columns import Array, Columns, Vector
 
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": op.eq,
@@ -45,7 +42,7 @@ def _test(term: PredicateTerm, kind: FieldType) -> Callable[[Value], bool]:
         return lambda value: value is None
     if term.operator == "is not null":
         return lambda value: value is not None
-    operator, constants = term.operator, _constants(term, kind)
+    operator, constants = term.operator, constants_of(term, kind)
     if kind.family in NUMBERS:
         if operator == "in":
             return lambda value: value is not None and value in constants
@@ -55,7 +52,7 @@ def _test(term: PredicateTerm, kind: FieldType) -> Callable[[Value], bool]:
     return lambda value: value is not None and is_true(operator, encode(value), constants)
 
 
-def _constants(term: PredicateTerm, kind: FieldType) -> list[Any]:
+def constants_of(term: PredicateTerm, kind: FieldType) -> list[Any]:
     """Values of numbers, else bytes of keys."""
     encoded = [bytes.fromhex(each) for each in term.keys]
     if kind.family not in NUMBERS:
@@ -81,46 +78,3 @@ class Predicate:
     def holds(self, row: Sequence[Value]) -> bool:
         """Whether the index holds this row."""
         return all(test(row[position]) for position, test in self._tests)
-
-    def held(self, columns: "Columns") -> "Array":
-        """Which of the rows it holds. Shape (n,), bool."""
-        found: Array | None = None
-        for term, position, kind in zip(self.terms, self.positions, self.kinds, strict=True):
-            some = _mask(term, kind, columns.column(position))
-            found = some if found is None else found & some
-        assert found is not None, "a predicate without terms"
-        return found
-
-
-_ARROW = {
-    "=": "equal",
-    "in": "equal",
-    "!=": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
-}
-
-
-def _mask(term: PredicateTerm, kind: FieldType, part: "Vector") -> "Array":
-    import numpy as np  # only where there are many rows: a front need not load it
-
-    nulls = np.zeros(len(part.values), bool) if part.nulls is None else part.nulls
-    if term.operator.startswith("is"):
-        return nulls if term.operator == "is null" else ~nulls
-    found = np.zeros(len(nulls), bool)
-    if kind.family in NUMBERS:
-        compare = COMPARED.get(term.operator, COMPARED["="])
-        for constant in _constants(term, kind):
-            found |= compare(part.values, constant)
-    else:
-        import pyarrow.compute as pc
-
-        from exuvia.catalog.codec.key_batch import part_bytes
-
-        encoded = part_bytes(part, -1)
-        for constant in _constants(term, kind):
-            found |= pc.call_function(_ARROW[term.operator], [encoded, constant]).to_numpy(False)
-    held: Array = found & ~nulls
-    return held

@@ -37,7 +37,8 @@ from exuvia.catalog.codec.key_encoder import (
 from exuvia.catalog.collation import END_NO_PAD, END_PAD, Collation, collation
 from exuvia.catalog.columns import Array, Columns, Keys, Vector
 from exuvia.catalog.decimals import GROUP, GROUP_DIGITS, SMALL_DIGITS, scale_of
-from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.model import IndexInfo, PredicateTerm
+from exuvia.catalog.predicate import COMPARED, Predicate, constants_of
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv.packet import Padded, windows_of
 
@@ -415,3 +416,45 @@ def _decimals(part: Vector) -> pa.Array:
 
 
 assert GROUP_DIGITS * 2 == SMALL_DIGITS
+
+
+# -- the rows of a partial index -------------------------------------------------------------------
+
+_ARROW = {
+    "=": "equal",
+    "in": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
+def held_rows(predicate: Predicate, columns: Columns) -> Array:
+    """Which of the rows a partial index holds, as `Predicate.holds` says row by row. Shape (n,),
+    bool."""
+    found: Array | None = None
+    for term, position, kind in zip(
+        predicate.terms, predicate.positions, predicate.kinds, strict=True
+    ):
+        some = _held(term, kind, columns.column(position))
+        found = some if found is None else found & some
+    assert found is not None, "a predicate has terms"
+    return found
+
+
+def _held(term: PredicateTerm, kind: FieldType, part: Vector) -> Array:
+    nulls: Array = np.zeros(len(part.values), bool) if part.nulls is None else part.nulls
+    if term.operator.startswith("is"):
+        return nulls if term.operator == "is null" else ~nulls
+    found: Array = np.zeros(len(nulls), bool)
+    if kind.family in NUMBERS:
+        compare = COMPARED.get(term.operator, COMPARED["="])
+        for constant in constants_of(term, kind):
+            found |= compare(part.values, constant)
+    else:
+        encoded = part_bytes(part, -1)
+        for constant in constants_of(term, kind):
+            found |= pc.call_function(_ARROW[term.operator], [encoded, constant]).to_numpy(False)
+    return found & ~nulls

@@ -153,7 +153,7 @@ def something_is_computed_from_it(job: Job, snapshot: CatalogSnapshot) -> Refuse
 
 
 def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8272."""
+    """8272: its values are settled in a predicate."""
     table = the_table(snapshot)
     column = table.column(_dropped(job).name)
     index = None if column is None else index_with_predicate_on(table, column.id)

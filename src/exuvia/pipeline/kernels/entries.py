@@ -17,6 +17,7 @@ import numpy as np
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull
 from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
@@ -311,7 +312,7 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
     predicate = table.form(index).predicate
     if predicate is None or not columns.rows:
         return columns
-    held = predicate.held(columns)
+    held = held_rows(predicate, columns)
     if held.all():
         return columns
     at = np.flatnonzero(held)
