@@ -222,7 +222,14 @@ def test_an_older_node_is_waited_for(session: Session, monkeypatch: pytest.Monke
         run(session, "ALTER TABLE w ADD INDEX p (a) WHERE b > 1")
     with pytest.raises(Refused, match="of an older release serves"):
         run(session, "CREATE TABLE v (a INT, KEY (a) WHERE a > 1)")
+    with pytest.raises(Refused, match="of an older release serves"):
+        run(session, "ADMIN CREATE DDL GROUP g")
     run(session, "ALTER TABLE w ADD INDEX p (a)")
+    run(session, "SET exuvia_undo_s = 600")
+    run(session, "ALTER TABLE w DROP INDEX p")
+    ((_, _, said),) = rows(session, "SHOW WARNINGS")
+    assert "'p' is not kept for UNDO" in said and "of an older release serves" in said
+    assert rows(session, "SELECT name FROM information_schema.exuvia_undo") == []
 
 
 def each_of(info: member.MemberInfo, release: str) -> member.MemberInfo:

@@ -11,6 +11,10 @@ Only this writes the catalog without a job.
     3        0.2.0     as 2, and marks of locks; who writes   this program
                        looks for them, and fences every
                        table that it took evidence from
+    4        0.3.0     as 3, and change logs, which writers   this program
+                       owe; a store may have moved
+    5        0.4.0     as 4, and partial indexes, groups of   this program
+                       jobs, elements kept for UNDO
     above              a newer program's                      refused by its name, never guessed at
 
 A format rises with what is stored, and also with what a writer must do: a program that knows less
@@ -28,7 +32,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction, require_here
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 OLDEST_FORMAT = 1
 MOVING = (1 << 64) - 2  # a format that no program has: node/move.py fills the store
 RESTORING = (1 << 64) - 1  # a format that no program has: exuvia/backup/definitions.py

@@ -99,12 +99,14 @@ def live(txn: Transaction) -> list[MemberInfo]:
     return [_decoded(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
 
 
-def without_partial_indexes(txn: Transaction) -> list[MemberInfo]:
-    """Members of releases that would put every row into a partial index: 0.3.0 and before."""
-    return [each for each in live(txn) if _number(each.release) < _PARTIAL_INDEXES]
+def before_0_4(txn: Transaction) -> list[MemberInfo]:
+    """Members of releases that would put every row into a partial index, complete one job of a
+    group alone, and do not know the jobs of UNDO: 0.3.0 and before. None of them can join any more
+    once the store has this release's format."""
+    return [each for each in live(txn) if _number(each.release) < _0_4]
 
 
-_PARTIAL_INDEXES = (0, 4)
+_0_4 = (0, 4)
 
 
 def _number(release: str) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ import msgspec
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.model import evolve
+from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import queue, two_queues
 from exuvia.ddl.action import GetsId
@@ -129,6 +130,8 @@ def create(txn: Transaction, name: str, by: str) -> None:
         raise ErrUnknown(f"the name of a ddl group has 1 to {LONGEST_NAME} letters")
     if two_queues.in_use(txn):
         raise ErrUnknown("ddl groups need tidb_enable_concurrent_ddl = ON")
+    if older := [each.title for each in members.before_0_4(txn)]:
+        raise ErrUnknown(f"no ddl groups while {', '.join(older)} of an older release serves")
     if txn.get(keys.meta("group", name.lower())) is not None:
         raise ErrUnknown(f"ddl group '{name}' exists")
     _put(txn, Group(name=name.lower(), by=by))

@@ -173,7 +173,7 @@ def _word(column: ColumnInfo, operator: str, text: str) -> Value:
 
 def check_nodes(txn: Transaction) -> None:
     """Raises 8200 while a node serves that would put rows into the index which it does not hold."""
-    older = [each.title for each in member.without_partial_indexes(txn)]
+    older = [each.title for each in member.before_0_4(txn)]
     if older:
         raise _refused(f"{', '.join(older)} of an older release serves")
 

@@ -25,6 +25,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.cluster.member import before_0_4
 from exuvia.ddl import kept, queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.undo import is_hidden, stands_again, why_no_column, why_no_index
@@ -42,12 +43,18 @@ def _seconds(at: AlterContext) -> int:
     return int(at.reader.variable("exuvia_undo_s"))
 
 
+def _older(at: AlterContext) -> str:
+    """Who does not know the jobs that end what is kept."""
+    older = [each.title for each in before_0_4(at.txn)]
+    return f"{', '.join(older)} of an older release serves" if older else ""
+
+
 def kept_index(at: AlterContext, job: Job, index: IndexInfo) -> Job:
     """DROP INDEX as the session wants it kept."""
     seconds = _seconds(at)
     if not seconds:
         return job
-    reason = why_no_index(at.table, index)
+    reason = _older(at) or why_no_index(at.table, index)
     if reason:
         _warn(at, f"index '{index.idx_name.O}' is not kept for UNDO: {reason}")
         return job
@@ -59,7 +66,7 @@ def kept_column(at: AlterContext, job: Job, column: ColumnInfo) -> Job:
     seconds = _seconds(at)
     if not seconds:
         return job
-    reason = why_no_column(at.table, column)
+    reason = _older(at) or why_no_column(at.table, column)
     if reason:
         _warn(at, f"column '{column.name.O}' is not kept for UNDO: {reason}")
         return job
