@@ -10,78 +10,70 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from exuvia.base.clock import SystemClock
 from exuvia.catalog.model import SchemaState, evolve
-from exuvia.ddl.job import ActionCode, Job, JobError, JobState, timestamp
-from exuvia.ddl.tracing import JobSpan, JobTraces
+from exuvia.ddl.job import MOST_REACHED, ActionCode, Binlog, Job, JobError, JobState, timestamp
+from exuvia.ddl.tracing import JobSpan, spans_of
 from support.node_processes import NodeProcess, until
 
-ASKED = Job(id=7, type=ActionCode.ADD_INDEX, start_ts=timestamp(10**18))
-
-
-class Moments(SystemClock):
-    """A second more each time it is asked."""
-
-    def __init__(self) -> None:
-        self.now = 10**18 + 10**9
-
-    def wall_ns(self) -> int:
-        self.now += 10**9
-        return self.now
-
-
-def walked(*jobs: Job, told: JobTraces | None = None) -> list[JobSpan]:
-    found: list[JobSpan] = []
-    traces = told or JobTraces(Moments(), found.append)
-    for job in jobs:
-        traces.stepped(job)
-    return found
+ASKED_NS = 10**18
+ASKED = Job(id=7, type=ActionCode.ADD_INDEX, start_ts=timestamp(ASKED_NS))
 
 
 def at(state: SchemaState, job_state: JobState = JobState.RUNNING, **more: object) -> Job:
-    began = timestamp(10**18 + 10**9)
-    return evolve(ASKED, schema_state=state, state=job_state, real_start_ts=began, **more)
+    return evolve(ASKED, schema_state=state, state=job_state, **more)
+
+
+def walked(*jobs: Job) -> list[JobSpan]:
+    """The trace of a job that was in these states, each a second after the one before."""
+    reached: tuple[tuple[str, int], ...] = ()
+    for second, job in enumerate(jobs, 1):
+        now = timestamp(ASKED_NS + second * 10**9)
+        reached = evolve(job, exuvia_reached=reached).at(now).exuvia_reached
+    ended = evolve(jobs[-1], exuvia_reached=reached, binlog=Binlog(FinishedTS=now))
+    return spans_of(ended)
 
 
 def test_a_span_for_each_state_and_one_for_all() -> None:
-    found = walked(
+    whole, *states = walked(
         at(SchemaState.DELETE_ONLY),
         at(SchemaState.WRITE_ONLY),
         at(SchemaState.WRITE_REORG),
+        at(SchemaState.WRITE_REORG),
         at(SchemaState.WRITE_REORG, exuvia_held=True),
-        at(SchemaState.PUBLIC),
+        at(SchemaState.PUBLIC, JobState.DONE),
         at(SchemaState.PUBLIC, JobState.SYNCED),
     )
-    *states, whole = found
     names = ["queueing", "delete only", "write only", "write reorganization", "held", "public"]
     assert [each.name for each in states] == names
+    assert [(each.ended_ns - each.began_ns) // 10**9 for each in states] == [1, 1, 1, 2, 1, 1]
     assert whole.name == "add index" and not whole.error
-    assert {each.trace for each in found} == {whole.trace}
+    assert {each.trace for each in states} == {whole.trace}
     assert {each.parent for each in states} == {whole.id}
-    assert len({each.id for each in found}) == len(found)
-    for one, other in pairwise(states[1:]):
+    assert len({each.id for each in (whole, *states)}) == len(names) + 1
+    for one, other in pairwise(states):
         assert one.ended_ns == other.began_ns
-    assert states[0].began_ns == whole.began_ns == 10**18
+    assert states[0].began_ns == whole.began_ns == ASKED_NS
     assert states[-1].ended_ns == whole.ended_ns
-
-
-def test_what_two_owners_tell_is_one_trace() -> None:
-    first = walked(at(SchemaState.DELETE_ONLY), at(SchemaState.WRITE_ONLY))
-    second = walked(at(SchemaState.PUBLIC), at(SchemaState.PUBLIC, JobState.SYNCED))
-    assert {each.trace for each in (*first, *second)} == {first[0].trace}
-    assert first[0].id == second[0].id  # "queueing" is told twice
 
 
 def test_what_failed_says_why() -> None:
     error = JobError(1062, "23000", "Duplicate entry '1' for key 't.u'")
-    *states, whole = walked(
+    whole, *states = walked(
         at(SchemaState.WRITE_REORG),
         at(SchemaState.DELETE_ONLY, JobState.ROLLINGBACK, err=error),
         at(SchemaState.ABSENT, JobState.ROLLBACK_DONE, err=error),
     )
-    assert [each.name for each in states][1:] == ["write reorganization", "rollingback"]
+    assert [each.name for each in states] == ["queueing", "write reorganization", "rollingback"]
     assert whole.error == error.message
     assert whole.attributes["exuvia.job.state"] == "rollback done"
+
+
+def test_what_is_paused_for_ever_stays_small() -> None:
+    job = ASKED
+    for n in range(3 * MOST_REACHED):
+        state = JobState.PAUSED if n % 2 else JobState.RUNNING
+        job = evolve(job, state=state, schema_state=SchemaState.WRITE_REORG).at(n + 1)
+    assert len(job.exuvia_reached) == MOST_REACHED
 
 
 class Collector(HTTPServer):

@@ -131,7 +131,8 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False) -> Job:
     """Put the decision into the transaction; the job as it will stand once that commits. `joins`:
     into the version of the step before it in this transaction."""
-    job = decision.job
+    job = decision.job.at(decision.before.now)
+    decision = evolve(decision, job=job)
     _move_epoch(txn, job.id, decision.reorg)
     if decision.anew:
         checkpoint.forget(txn, job.id)

@@ -208,6 +208,14 @@ BEFORE_START, BEFORE_PUBLIC = "start", "public"
 """Where a job may be asked to wait for ADMIN COMPLETE DDL JOBS."""
 
 
+MOST_REACHED = 100
+"""Places of a job that are kept: one that is paused and resumed for ever stays small."""
+_GOES_ON = frozenset((JobState.RUNNING, JobState.DONE))
+_ENDS = frozenset(
+    JOB_STATE_TEXT[each] for each in (JobState.SYNCED, JobState.CANCELLED, JobState.ROLLBACK_DONE)
+)
+
+
 class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
     """The error a job ended with or met last: MySQL's code, SQLSTATE, text, and what else."""
 
@@ -320,6 +328,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for its sake
     exuvia_window: str = ""  # when it may start
     exuvia_undo: UndoAsked | None = None  # of a plain drop
+    exuvia_reached: tuple[tuple[str, int], ...] = ()  # states that people see, and since when
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property
@@ -331,6 +340,34 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def begun(self) -> bool:
         """True once its first step was taken."""
         return self.real_start_ts != 0
+
+    @property
+    def state_text(self) -> str:
+        """STATE: what it does, or that it is held."""
+        return "held" if self.exuvia_held else JOB_STATE_TEXT[self.state]
+
+    @property
+    def stands_at(self) -> str:
+        """Where it is on its way: a schema state, or how it is turned back or kept waiting."""
+        if self.exuvia_held or self.state not in _GOES_ON:
+            return self.state_text
+        return STATE_TEXT[self.schema_state]
+
+    def at(self, now: int) -> "Job":
+        """The same, with the place where it stands noted if that is new. `now`: a `timestamp`."""
+        last = (
+            self.exuvia_reached[-1][0] if self.exuvia_reached else JOB_STATE_TEXT[JobState.QUEUEING]
+        )
+        if self.stands_at == last or len(self.exuvia_reached) >= MOST_REACHED:
+            return self
+        return evolve(self, exuvia_reached=(*self.exuvia_reached, (self.stands_at, now)))
+
+    def stays(self) -> "list[tuple[str, int, int]]":
+        """Where it stood, from when until when, the queue first. Of a job that has ended."""
+        told = [(JOB_STATE_TEXT[JobState.QUEUEING], self.start_ts), *self.exuvia_reached]
+        ends = [since for _, since in told[1:]]
+        found = zip(told, [*ends, self.binlog.FinishedTS], strict=True)
+        return [(name, since, until) for (name, since), until in found if name not in _ENDS]
 
     @property
     def action_text(self) -> str:
@@ -385,7 +422,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             packed_time(self.start_ts),
             packed_time(self.real_start_ts),
             packed_time(self.binlog.FinishedTS) if self.in_history else None,
-            "held" if self.exuvia_held else JOB_STATE_TEXT[self.state],
+            self.state_text,
             ", ".join(filter(None, self._comments())),
             self.exuvia_by,
         )

@@ -41,7 +41,7 @@ from exuvia.ddl.inspection import Inspector
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.kept import UndoWindows
 from exuvia.ddl.ready import Policy, ReadySet
-from exuvia.ddl.tracing import JobTraces
+from exuvia.ddl.tracing import untraced
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.ddl.worker import (
     IDLE_S,
@@ -539,13 +539,13 @@ class Ddl:
         pools: Pools | None = None,
         tick_s: float = TICK_S,
         unforeseen: Unforeseen = raise_it,
-        traces: JobTraces | None = None,
+        trace: Callable[[Job], None] = untraced,
     ) -> None:
         waiter = Waiter(store, campaign.guard)
 
         def parts(ends: HistoryListener) -> WorkerContext:
             shared = (store, schemas, campaign, waiter, clock, member.id, reorg_factory)
-            return WorkerContext(*shared, ends, unforeseen, traces)
+            return WorkerContext(*shared, ends, unforeseen, trace)
 
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
         self.gc_campaign = Campaign(store, member, ROLE)

@@ -47,7 +47,7 @@ from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, JobState, failed, timestamp
 from exuvia.ddl.runs import may_follow
 from exuvia.ddl.state_machine import decide, give_up, is_revertible, reason_to_end
-from exuvia.ddl.tracing import JobTraces
+from exuvia.ddl.tracing import untraced
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Running, Waiting
@@ -181,9 +181,11 @@ def commits(decision: Decision) -> bool:
 
 
 class StepTaken(NamedTuple):
-    """The last decision that a worker put into a transaction. `awaits`: fronts have to answer."""
+    """The last decision that a worker put into a transaction, and the job after it. `awaits`:
+    fronts have to answer."""
 
     last: Decision
+    job: Job
     awaits: bool
 
 
@@ -208,7 +210,7 @@ class WorkerContext(NamedTuple):
     reorg_factory: ReorgFactory
     ends: HistoryListener
     unforeseen: Unforeseen = raise_it
-    traces: JobTraces | None = None
+    trace: Callable[[Job], None] = untraced
 
 
 class JobWorker:
@@ -321,15 +323,15 @@ class JobWorker:
     def _take(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
         """Put the step into the transaction, and those behind it that need no answer."""
         while True:
-            apply(txn, decision, self._context.owner)
+            taken = apply(txn, decision, self._context.owner)
             job = None if decision.archive else queue.get(txn, self.job_id)
             if job is None or not versions.is_answered_ahead(txn, job.id):
-                return StepTaken(decision, decision.moves and versions.has_fronts(txn))
+                return StepTaken(decision, taken, decision.moves and versions.has_fronts(txn))
             if not may_follow(job):
-                return StepTaken(decision, awaits=False)
+                return StepTaken(decision, taken, awaits=False)
             following = decide(job, self._snapshot(txn, job, ended))
             if not commits(following):
-                return StepTaken(decision, awaits=False)
+                return StepTaken(decision, taken, awaits=False)
             decision = following
 
     def committed(self, taken: StepTaken, now: float) -> float:
@@ -338,9 +340,8 @@ class JobWorker:
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
-            if self._context.traces is not None:
-                self._context.traces.stepped(taken.last.job)
             if taken.last.archive:
+                self._context.trace(taken.job)
                 return self._end()
             delay = LAG_POLL_S if taken.awaits else 0.0
             self.due = now + delay

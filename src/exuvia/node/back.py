@@ -84,7 +84,7 @@ class Back:
         self._spark = Spark(options.store, options.spark_master or None)
         store, member = self.base.store, self.base.member
         self.campaign = Campaign(store, member)
-        self._telemetry = Telemetry(member, clock)
+        self._telemetry = Telemetry(member)
         self._ddl = Ddl(
             store,
             self.base.schemas,
@@ -93,7 +93,7 @@ class Back:
             clock,
             self._reorg,
             unforeseen=_say_loudly,
-            traces=self._telemetry.traces,
+            trace=self._telemetry.trace,
         )
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
         self._loops = Loops(store, clock, self._broken)

@@ -10,19 +10,19 @@ import os
 from collections.abc import Callable
 
 from exuvia import __version__
-from exuvia.base.clock import Clock
 from exuvia.cluster.member import Member
-from exuvia.ddl.tracing import JobSpan, JobTraces
+from exuvia.ddl.job import Job
+from exuvia.ddl.tracing import JobSpan, spans_of, untraced
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """`traces` None: nobody wants any."""
+    """`trace` is told of each job that has ended."""
 
-    def __init__(self, member: Member, clock: Clock) -> None:
-        self.traces: JobTraces | None = None
+    def __init__(self, member: Member) -> None:
+        self.trace: Callable[[Job], None] = untraced
         self._end: Callable[[], None] = lambda: None
         if not any(map(os.environ.get, _ENDPOINTS)):
             return
@@ -58,7 +58,11 @@ class Telemetry:
             )
             processor.on_end(told)
 
-        self.traces = JobTraces(clock, emit)
+        def trace(job: Job) -> None:
+            for span in spans_of(job):
+                emit(span)
+
+        self.trace = trace
         self._end = processor.shutdown
 
     def stop(self) -> None:

@@ -111,7 +111,7 @@ def _steps(job: Job) -> Values:
     path, at = path_of(job)
     return {
         "type": ACTION_TEXT[job.type],
-        "state": "held" if job.exuvia_held else JOB_STATE_TEXT[job.state],
+        "state": job.state_text,
         "schema_state": STATE_TEXT[job.schema_state],
         "path": path,
         "at": at,
@@ -157,6 +157,7 @@ def finished_job(job: Job) -> Values:
         "created_ms": _ms(job.start_ts),
         "started_ms": _ms(job.real_start_ts),
         "ended_ms": _ms(job.binlog.FinishedTS),
+        "stays": [[name, (until - since) >> 18] for name, since, until in job.stays()],
         "query": shown_query(job.query),
     }
 

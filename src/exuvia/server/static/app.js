@@ -264,6 +264,13 @@ function showCluster(values) {
 
 // -- history and tables ---------------------------------------------------------------------------
 
+/** Where the job stood for how long, what was shorter than a hundredth of it left out. */
+function staysOf(job) {
+  const whole = job.stays.reduce((sum, [, ms]) => sum + ms, 0);
+  return job.stays.filter(([name, ms]) => name !== "queueing" && ms > whole / 100)
+    .map(([name, ms]) => make("div", "soft", `${name} ${between(0, ms)}`));
+}
+
 function finishedRow(body, job, table) {
   const done = job.state === "synced";
   const query = make("code", "clip", job.query);
@@ -276,7 +283,7 @@ function finishedRow(body, job, table) {
       job.error && make("div", "bad", job.error)],
     make("span", "number", when(job.created_ms)),
     make("span", "number", between(job.created_ms, job.started_ms ?? job.ended_ms)),
-    make("span", "number", between(job.started_ms, job.ended_ms)),
+    [make("span", "number", between(job.started_ms, job.ended_ms)), ...staysOf(job)],
     job.rows ? number(job.rows) : "",
     job.by,
     query,
