@@ -124,6 +124,6 @@ def test_entries_made_of_rows_are_the_same_in_either_layout() -> None:
         list(of_rows(snapshot, table, [f.info for f in table.forms], table.row_span()))
         for snapshot in (shared.snapshot(), OtherStore(shared).snapshot())
     )
-    assert [[list(map(bytes, e.keys)) for e in chunk] for chunk in here] == [
-        [list(map(bytes, e.keys)) for e in chunk] for chunk in there
+    assert [(rows, [list(map(bytes, e.keys)) for e in chunk]) for rows, chunk in here] == [
+        (rows, [list(map(bytes, e.keys)) for e in chunk]) for rows, chunk in there
     ]

@@ -360,11 +360,16 @@ class Changer:
 
     def _columns(self, txn: Transaction) -> list[Told]:
         table = self._one(self._all())
-        kinds = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
-        kind = self._random.choice(kinds[: 3 if len(table.cols) > 3 else 2])
+        kinds = (
+            Kind.ADD_COLUMN,
+            Kind.UNDO_DROP_COLUMN,
+            Kind.MODIFY_COLUMN,
+            Kind.DROP_COLUMN,
+        )
+        kind = self._random.choice(kinds[: 4 if len(table.cols) > 3 else 3])
         number = table.max_col_id + 1
         column = evolve(table.cols[1], id=number, name=name(f"c{number}"), offset=len(table.cols))
-        if kind == Kind.ADD_COLUMN:
+        if kind in (Kind.ADD_COLUMN, Kind.UNDO_DROP_COLUMN):
             table = evolve(table, cols=(*table.cols, column), max_col_id=number)
         elif kind == Kind.DROP_COLUMN:
             column, table = table.cols[-1], evolve(table, cols=table.cols[:-1])
