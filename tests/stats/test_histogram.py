@@ -41,6 +41,15 @@ def test_buckets_are_of_equal_depth() -> None:
     assert max(depths) <= 1_000_000 / 256 + 20
 
 
+def test_values_that_do_not_fill_their_share_leave_no_heap_in_the_last_bucket() -> None:
+    begins = np.zeros(80_000, dtype=bool)
+    begins[::160] = True  # 500 values: one is half a share, two are a little more than one
+    built = build(begins, 80_000, 500, 0, 256)
+    depths = [bucket.rows for bucket in built.buckets]
+    assert sum(depths) == 80_000 and len(depths) <= 256
+    assert max(depths) == 320
+
+
 def test_a_value_that_stands_out_is_in_no_bucket() -> None:
     keys = sorted([b"a"] * 500 + [b"%04d" % n for n in range(1000)])
     built = build(begins_of(keys), 1500, 1001, 100, 4)

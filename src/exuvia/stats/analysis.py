@@ -156,12 +156,13 @@ def _deviation(share: float, sampled: int, rows: int) -> float:
 
 
 def _buckets(runs: Runs, factor: float, most: int) -> list[Bucket]:
-    """Runs in order, as many to a bucket as fit into its share of the rows, at least one."""
+    """Runs in order, as many to a bucket as fit into an even share of the rows that are left, at
+    least one; so what did not fit into the first ones is not all in the last."""
     ends = np.append(0, np.cumsum(runs.rows))  # rows before each run, and in all
-    depth = int(ends[-1]) / most
     found: list[Bucket] = []
     first = told = 0
     while first < len(runs.at):
+        depth = int(ends[-1] - ends[first]) / (most - len(found))
         full = int(np.searchsorted(ends, ends[first] + depth + 1, side="right")) - 1
         next_ = max(first + 1, full)
         total = round(int(ends[next_]) * factor)
@@ -169,18 +170,7 @@ def _buckets(runs: Runs, factor: float, most: int) -> list[Bucket]:
         repeats = round(int(runs.rows[next_ - 1]) * factor)
         found.append(Bucket(*bounds, total - told, repeats, next_ - first))
         first, told = next_, total
-    return found[: most - 1] + _joined(found[most - 1 :])
-
-
-def _joined(last: list[Bucket]) -> list[Bucket]:
-    """Buckets beyond the most there may be, as one."""
-    if not last:
-        return []
-    end = last[-1]
-    count, distinct = (
-        sum(each) for each in zip(*((b.rows, b.distinct) for b in last), strict=True)
-    )
-    return [Bucket(last[0].lower, end.upper, count, end.repeats, distinct)]
+    return found
 
 
 # -- analysis --------------------------------------------------------------------------------------
