@@ -101,7 +101,11 @@ def test_findings_are_listed_with_what_mends_them_and_are_gone_after_it(
     ]
     for *_, mend in found:
         run(session, mend)
+        with world.store.read() as txn:
+            assert inspection.findings_open(txn) == 2
     assert inspected(session)[1:] == ("finished", 0)
+    with world.store.read() as txn:
+        assert inspection.findings_open(txn) == 0
 
 
 def test_each_partition_each_key_and_each_check_is_looked_at(

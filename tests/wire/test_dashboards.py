@@ -46,7 +46,7 @@ def test_what_is_asked_for_is_there(node: NodeProcess) -> None:
         for target in panel["targets"]:
             assert named(target["expr"]), panel["title"]
             asked |= named(target["expr"])
-    exceptions = {"exuvia_disk_free_min"}  # a setting that a text speaks of
+    exceptions = {"exuvia_disk_free_min", "exuvia_inspect_errors"}  # what texts speak of
     assert asked - exposed == exceptions
     assert len(asked) > 15
     for each in ("stats meta", "priority queue", "feed"):

@@ -61,7 +61,7 @@ from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import owner_of
 from exuvia.cluster.questions import Asking
-from exuvia.ddl import queue
+from exuvia.ddl import inspection, queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.events import notifier
 from exuvia.kv.store import Store
@@ -174,6 +174,7 @@ class Status:
             jobs = queue.unfinished(txn)
             version = meta.version(txn)
             behind = notifier.behind(txn, MOST_EVENTS)
+            findings = inspection.findings_open(txn)
         now_ms = self._clock.wall_ns() // 1_000_000
         waited_ms = [now_ms - (job.start_ts >> 18) for job in jobs if not job.exuvia_held]
         return {
@@ -192,6 +193,7 @@ class Status:
             "jobs_unfinished": len(jobs),
             "oldest_job_s": max([0, *waited_ms]) / 1000,
             "handlers_behind": behind,
+            "inspection_findings": findings,
         }
 
     def other_counts(self) -> list[CommandCounts]:
@@ -232,6 +234,8 @@ class Status:
         for handler, events in report["handlers_behind"].items():
             lag.add_metric([handler], events)
         yield lag
+        said = "Faults that the last inspection of each table found"
+        yield gauge("exuvia_inspection_findings", said, report["inspection_findings"])
         for name, value in self._store.measures().items():
             yield gauge(f"exuvia_store_{name}", _STORE[name], value)
         free = self._store.free_bytes()
