@@ -52,6 +52,7 @@ FINE = (
     "CREATE TABLE x (a bigint PRIMARY KEY, b int, UNIQUE KEY i (b), KEY j (b, a))",
     "CREATE TABLE x (a bigint PRIMARY KEY, b text, KEY i (b(3)), KEY j (b(5)))",
     "CREATE TABLE x (a bigint PRIMARY KEY, d date, KEY (a, d))",
+    "CREATE TABLE x (a bigint PRIMARY KEY, b int, KEY (b), KEY j (b) WHERE a > 3)",
     "ALTER TABLE t ADD COLUMN c int NOT NULL DEFAULT 1, MODIFY a bigint, CHANGE b b bigint",
     "ALTER TABLE t ADD COLUMN c int AS (a + 1) NOT NULL",
     "ALTER TABLE t ALTER INDEX i INVISIBLE, COMMENT 'x'",

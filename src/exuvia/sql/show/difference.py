@@ -377,6 +377,7 @@ def _index_list(table: TableInfo) -> dict[str, _Index]:
             column = table.column_by_id(part.exuvia_column)
             hidden = column is not None and column.hidden
             names += (column.dependences or ()) if column and hidden else [part.name.L]
+        names += [term.name.L for term in index.exuvia_predicate]
         key = _PRIMARY if index.is_primary else index.idx_name.L
         found[key] = _Index(
             index, index_text(table, index), index_text(table, bare), _of("c", names)
@@ -429,8 +430,8 @@ def _replaced(
 
 
 def _goes_along(index: _Index, dropped: frozenset[str]) -> bool:
-    """Whether it goes with its only column."""
-    plain = index.info is not None and not index.info.is_primary
+    """Whether it goes with its only column. A column of a predicate is refused to go (8272)."""
+    plain = index.info is not None and not (index.info.is_primary or index.info.is_partial)
     return plain and len(index.columns) == 1 and index.columns <= dropped
 
 
