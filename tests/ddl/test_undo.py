@@ -168,6 +168,7 @@ def test_a_unique_index_whose_column_went_does_not_come_back_on_another(session)
         ("DROP COLUMN u", "unique index"),
         ("DROP COLUMN k", "CHECK"),
         ("DROP INDEX ie", "on expressions"),
+        ("DROP INDEX ip", "unique and partial"),
         ("DROP COLUMN c, DROP INDEX ia", "several changes"),
     ],
 )
@@ -175,11 +176,24 @@ def test_what_is_not_kept_is_dropped_as_ever_and_says_so(session, change, why):
     run(session, "ALTER TABLE t ADD COLUMN g INT AS (a + 1), ADD COLUMN u INT, ADD COLUMN k INT")
     run(session, "ALTER TABLE t ADD UNIQUE (u), ADD CONSTRAINT kk CHECK (k > 0)")
     run(session, "ALTER TABLE t ADD INDEX ie ((a + 1))")
+    run(session, "ALTER TABLE t ADD UNIQUE INDEX ip (a) WHERE b > 'a'")
     warned = run(session, f"ALTER TABLE t {change}").warnings
     assert any(why in each.message for each in warned)
     ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
     assert not rows(session, "SELECT * FROM information_schema.exuvia_undo")
     assert "was not kept" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+def test_a_partial_index_comes_back_with_the_rows_that_it_holds_now(session):
+    run(session, "ALTER TABLE t ADD INDEX ip (a) WHERE c > 1")
+    job_id = dropped(session, "ALTER TABLE t DROP INDEX ip", "ip")
+    assert said(session, "ALTER TABLE t DROP COLUMN c")[0] == 8272
+    run(session, "UPDATE t SET c = 0 WHERE id = 2")
+    run(session, "UPDATE t SET c = 9 WHERE id = 1")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    found = rows(session, "SELECT id FROM t FORCE INDEX (ip) WHERE c > 1 AND a > 0 ORDER BY id")
+    assert found == [[1], [3]]
 
 
 def test_nothing_is_kept_unless_it_is_asked_for(world, session):

@@ -135,6 +135,15 @@ def test_what_no_key_serves_is_left_to_spark(
     assert received == ROWS
 
 
+def test_a_partial_index_is_no_way_to_all_rows(spark_store: SparkStore, session: Session) -> None:
+    run(session, "CREATE TABLE few (id INT PRIMARY KEY, a INT, b INT, KEY (a) WHERE b > 3)")
+    values = ", ".join(f"({n}, {n % 50}, {n % 7})" for n in range(1_000))
+    run(session, f"INSERT INTO few VALUES {values}")
+    found, received = read(spark_store, "a = 5", True, "push.few")
+    assert found == read(spark_store, "a = 5", False, "push.few")[0]
+    assert len(found) == 20 and received == 1_000
+
+
 def test_ranges_of_composite_keys_and_of_partitions(
     spark_store: SparkStore, session: Session
 ) -> None:

@@ -96,8 +96,11 @@ WAS_NOT_KEPT = "it was not kept (exuvia_undo_s was 0, or a warning said why)"
 
 def why_no_index(table: TableInfo, index: IndexInfo) -> str:
     """Why a DROP of that index cannot be taken back; "" if it can."""
-    on_expressions = hidden_columns_of(table, (index.id,))
-    return "it is on expressions, whose columns may be renamed meanwhile" if on_expressions else ""
+    if hidden_columns_of(table, (index.id,)):
+        return "it is on expressions, whose columns may be renamed meanwhile"
+    if index.is_unique and index.is_partial:
+        return "it is unique and partial: the columns of its predicate may be changed meanwhile"
+    return ""
 
 
 def why_no_column(table: TableInfo, column: ColumnInfo) -> str:
