@@ -259,8 +259,9 @@ class _StagedRows(Plan):
         return Result(self.columns, [list(row) for row in zip(*columns, strict=True)])
 
 
-_WRITTEN = frozenset(
-    ["boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "char", "varchar", "binary", "date", "timestamp", "timestamp_ntz", "void"]
+_WRITTEN = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "binary"),
+    *("string", "char", "varchar", "date", "timestamp", "timestamp_ntz", "void"),
 )
 
 
