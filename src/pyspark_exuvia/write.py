@@ -48,7 +48,7 @@ from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.insert import InsertQuery
-from pyspark_exuvia.table import let_go, named_table, store_of
+from pyspark_exuvia.table import named_table, store_of
 
 CHUNK_BYTES = 1 << 20
 LOADS_KEPT_S = 86_400
@@ -167,7 +167,6 @@ def _quoted(name: str) -> str:
 @contextmanager
 def session_of(url: str) -> Iterator[Session]:
     """One in this process; it stays a member as long as the block lasts."""
-    let_go(url)  # a worker of Spark that has planned, or staged, commits too
     found = embedded.enter(url)
     try:
         of = found.sessions.open(found.services, "", False)

@@ -15,9 +15,6 @@ from support.world import World, rows, run
 
 @pytest.fixture(scope="module")
 def world(spark_store: SparkStore) -> Iterator[World]:
-    # Writing looks for Python's sources in the thread's active session, which this makes it; a
-    # program that has built its session has one
-    spark_store.spark.session().createDataFrame([(1,)], "a INT")
     with World(spark_store.store) as made:
         yield made
 
