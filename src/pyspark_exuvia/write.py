@@ -84,8 +84,8 @@ class TableWriter(DataSourceArrowWriter):
                 raise ValueError(f"column '{field.name}': {kind} is no type of a table's column")
         now_s = SystemClock().wall_ns() // 1_000_000_000
         _remove_leftovers(store, now_s)
-        self.load = secrets.randbits(63)
-        store.transact(lambda txn: txn.insert(load_key(self.load), keys.number(now_s)))
+        self._load = secrets.randbits(63)
+        store.transact(lambda txn: txn.insert(_load_key(self._load), keys.number(now_s)))
         self._opened = now_s
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
@@ -97,18 +97,18 @@ class TableWriter(DataSourceArrowWriter):
         return staged
 
     def _stage(self, staged: Staged, chunk: bytes, txn: Transaction) -> None:
-        txn.require_equal(load_key(self.load), keys.number(self._opened))
-        txn.put(keys.meta("staged", self.load, staged.attempt, staged.chunks), chunk)
+        txn.require_equal(_load_key(self._load), keys.number(self._opened))
+        txn.put(keys.meta("staged", self._load, staged.attempt, staged.chunks), chunk)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Insert what the attempts have staged. Raises what INSERT does."""
         staged = [
-            keys.meta("staged", self.load, each.attempt, n)
+            keys.meta("staged", self._load, each.attempt, n)
             for each in messages
             if isinstance(each, Staged)
             for n in range(each.chunks)
         ]
-        with session_of(self._options["url"]) as session:
+        with _session(self._options["url"]) as session:
             store = session.services.store
             try:
                 session.run(partial(self._insert, staged), locking=True)
@@ -116,16 +116,16 @@ class TableWriter(DataSourceArrowWriter):
                 with store.read() as txn:
                     if self._is_open(txn):
                         raise
-            _remove(store, self.load)
+            _remove(store, self._load)
 
     def _is_open(self, txn: Transaction) -> bool:
-        return keys.read_number(txn.get(load_key(self.load))) == self._opened
+        return keys.read_number(txn.get(_load_key(self._load))) == self._opened
 
     def _insert(self, staged: Sequence[bytes], context: Context) -> Result:
         txn = context.txn
         if not self._is_open(txn):
             raise ValueError("the write was given up: it is older than a day, or was aborted")
-        txn.put(load_key(self.load), keys.number(0))
+        txn.put(_load_key(self._load), keys.number(0))
         if self._name:
             name = keys.meta("written", self._name)
             if txn.get(name) is not None:
@@ -147,8 +147,8 @@ class TableWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is left of it."""
         store = store_of(self._options)
-        store.transact(partial(_close, self.load))
-        _remove(store, self.load)
+        store.transact(partial(_close, self._load))
+        _remove(store, self._load)
 
 
 def _require_columns(store: Store, options: Mapping[str, str], names: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ def _quoted(name: str) -> str:
 
 
 @contextmanager
-def session_of(url: str) -> Iterator[Session]:
+def _session(url: str) -> Iterator[Session]:
     """One in this process; it stays a member as long as the block lasts."""
     found = embedded.enter(url)
     try:
@@ -184,7 +184,7 @@ def session_of(url: str) -> Iterator[Session]:
 # -- what is staged --------------------------------------------------------------------------------
 
 
-def load_key(load: int) -> bytes:
+def _load_key(load: int) -> bytes:
     return keys.meta("load", load)
 
 
@@ -199,8 +199,8 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def _close(load: int, txn: Transaction) -> None:
-    if txn.get(load_key(load)) is not None:
-        txn.put(load_key(load), keys.number(0))
+    if txn.get(_load_key(load)) is not None:
+        txn.put(_load_key(load), keys.number(0))
 
 
 def _remove(store: Store, load: int) -> None:
@@ -211,8 +211,8 @@ def _remove(store: Store, load: int) -> None:
         found = [key for key, _ in txn.scan(span, _REMOVED_AT_ONCE)]
         for key in found:
             txn.delete(key)
-        if not found and txn.get(load_key(load)) is not None:
-            txn.delete(load_key(load))
+        if not found and txn.get(_load_key(load)) is not None:
+            txn.delete(_load_key(load))
         return bool(found)
 
     while store.transact(some):

@@ -69,7 +69,7 @@ def committing(here: Here, world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     def one(url: str) -> Iterator[Session]:
         yield world.session("")
 
-    monkeypatch.setattr(write, "session_of", one)
+    monkeypatch.setattr(write, "_session", one)
 
 
 def test_of_two_attempts_the_named_one_counts_and_a_late_one_is_refused(here, committing, session):
@@ -107,7 +107,7 @@ def test_what_a_driver_left_that_died_is_removed_by_a_later_one(here, session, m
     writer = writer_of(here, "died")
     assert len(left(here)) == 1
     monkeypatch.undo()
-    here.store.transact(lambda txn: txn.delete(write.load_key(writer.load)))
+    here.store.transact(lambda txn: txn.delete(write._load_key(writer._load)))
 
 
 def test_a_named_write_is_done_once(here, committing, session):
