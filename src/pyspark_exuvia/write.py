@@ -259,9 +259,8 @@ class _StagedRows(Plan):
         return Result(self.columns, [list(row) for row in zip(*columns, strict=True)])
 
 
-_WRITTEN = (
-    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "binary"),
-    *("string", "char", "varchar", "date", "timestamp", "timestamp_ntz", "void"),
+_WRITTEN = frozenset(
+    ["boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "char", "varchar", "binary", "date", "timestamp", "timestamp_ntz", "void"]
 )
 
 

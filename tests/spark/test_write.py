@@ -79,7 +79,7 @@ def test_a_taken_key_is_1062_and_nothing_is_written(spark_store, session):
     run(session, "CREATE TABLE taken (id INT PRIMARY KEY, a INT UNIQUE)")
     run(session, "INSERT INTO taken VALUES (77, 77)")
     frame = spark_store.spark.session().range(200).selectExpr("id + 100 id", "id a")
-    with pytest.raises(Exception, match=r"Duplicate entry '77' for key 'taken\.a'"):
+    with pytest.raises(Exception, match="Duplicate entry '77' for key 'taken.a'"):
         save(spark_store, frame.repartition(3), "taken")
     assert rows(session, "SELECT COUNT(*) FROM taken") == [[1]]
     assert not left(spark_store)
