@@ -4,6 +4,7 @@ from exuvia.base.clock import SystemClock
 from exuvia.catalog import meta
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import evolve, name
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
@@ -25,7 +26,7 @@ ROWS = 3000
 
 def test_findings_of_the_executors(spark_store: SparkStore) -> None:
     store, spark = spark_store.store, spark_store.spark
-    info = table_info("id int not null", "a int", table_id=801, primary="id", plain={"ia": "a"})
+    info = table_info("id int not null", "a int", table_id=88_801, primary="id", plain={"ia": "a"})
     table = publish(store, info, 1)
     bulk.load(store, table, [[[n, n] for n in range(ROWS)]])
     index = info.index("ia")
@@ -34,7 +35,7 @@ def test_findings_of_the_executors(spark_store: SparkStore) -> None:
 
     def prepare(txn: Transaction) -> Inspection:
         variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
-        meta.put_database(txn, DATABASE)
+        meta.put_database(txn, evolve(DATABASE, db_name=name("inspected")))
         meta.put_table(txn, info)
         txn.delete(missing)
         return inspection.ask(txn, table, 1)
