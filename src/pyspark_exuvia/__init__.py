@@ -4,6 +4,8 @@
     spark.readStream.format("exuvia").option("url", URL).option("feed", "ddl").load()
     spark.readStream.format("exuvia").option("url", URL).option("feed", "rows")
         .option("dbtable", "shop.orders").load()
+    frame.write.format("exuvia").option("url", URL).option("dbtable", "shop.orders")
+        .mode("append").save()                                  or "overwrite"; write.py
 
     url       a store as `exuvia serve --store` takes it
     dbtable   database.table                                    a batch read
@@ -16,6 +18,7 @@
                                                                 back; rows: now
     maxRowsPerBatch    of a stream of row changes               all there are
     moment    what `one_moment` gives
+    writeId   names a write: a second one of that name does nothing
 
 Every partition reads a snapshot of its own, taken when its task begins: a table that is written
 meanwhile is read at slightly different moments. Where that matters, or several tables have to fit:
@@ -60,6 +63,12 @@ class DefaultSource(DataSource):
         if self._feed():
             return feed.FeedReader(self.options)
         return table.reader_of(self.options, schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """For `DataFrame.write`."""
+        from pyspark_exuvia import write
+
+        return write.TableWriter(self.options, schema, overwrite)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`: row changes; for schema changes Spark asks for the simple one."""

@@ -67,6 +67,13 @@ def store_of(options: Mapping[str, str]) -> Store:
     return _stores[key]
 
 
+def let_go(url: str) -> None:
+    """Close this process's store of that URL: LMDB's environment is opened once in a process."""
+    store = _stores.pop((url, os.getpid()), None)
+    if store is not None:
+        store.close()
+
+
 @contextmanager
 def opened(options: Mapping[str, str]) -> Iterator[Store]:
     """The store that the options name: this process's own, or one of a copy that goes again."""

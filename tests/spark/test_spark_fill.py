@@ -104,7 +104,7 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
 
 
 def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -> None:
-    info = table_info(*LINES, table_id=203, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
+    info = table_info(*LINES, table_id=213, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
     number, text = info.cols[1], info.cols[2]
     terms = {
         "ik": term(text, ">", "u2"),
@@ -115,7 +115,7 @@ def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -
     store, rows = spark_store.store, rows_of(3000)
     absent = with_states(info, ik=SchemaState.ABSENT, iu=SchemaState.ABSENT)
     bulk.load(store, publish(store, absent, 1), [rows])
-    begin_reorg(store, 1, 203)
+    begin_reorg(store, 1, 213)
     table = publish(
         store, with_states(info, ik=SchemaState.WRITE_REORG, iu=SchemaState.WRITE_REORG), 2
     )

@@ -40,6 +40,9 @@
     m/ask/{member}{n}       a question to other members; cluster/questions.py
     m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
+    m/load/{id}             when a writer of Spark's began, 0 once closed; pyspark_exuvia/write.py
+    m/staged/{id}{attempt}{n}     Arrow rows that it is to insert
+    m/written/{name}        when the write of that name was begun; it is done
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name

@@ -1,0 +1,154 @@
+"""DataFrames into tables: once, whole or not at all, by INSERT's rules."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from exuvia.kv import keys
+from exuvia.sql.session.session import Session
+from support.spark import SparkStore
+from support.world import World, rows, run
+
+
+@pytest.fixture(scope="module")
+def world(spark_store: SparkStore) -> Iterator[World]:
+    # Writing looks for Python's sources in the thread's active session, which this makes it; a
+    # program that has built its session has one
+    spark_store.spark.session().createDataFrame([(1,)], "a INT")
+    with World(spark_store.store) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def session(world: World) -> Session:
+    opened = world.session("test")
+    run(opened, "CREATE DATABASE IF NOT EXISTS goal")
+    run(opened, "USE goal")
+    return opened
+
+
+def save(store: SparkStore, frame: DataFrame, table: str, mode: str = "append", **options) -> None:
+    writer = frame.write.format("exuvia").option("url", store.url).mode(mode)
+    writer.option("dbtable", f"goal.{table}").options(**options).save()
+
+
+def left(store: SparkStore) -> list[bytes]:
+    """What writers have left in the store."""
+    with store.store.read() as txn:
+        spans = [keys.span_of(keys.meta(kind)) for kind in ("load", "staged")]
+        return [key for span in spans for key, _ in txn.scan(span)]
+
+
+def test_rows_are_appended_by_name_and_the_rest_has_its_default(spark_store, session):
+    run(
+        session,
+        "CREATE TABLE plain (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b VARCHAR(9) DEFAULT 'd', "
+        "c INT AS (a + 1) VIRTUAL, KEY (a))",
+    )
+    spark = spark_store.spark.session()
+    save(spark_store, spark.range(3000).selectExpr("CAST(id AS INT) A").repartition(4), "plain")
+    assert rows(session, "SELECT COUNT(*), SUM(a), MIN(b), MAX(c) FROM plain")[0] == [
+        3000, 3000 * 2999 // 2, "d", 3000,
+    ]  # fmt: skip
+    run(session, "ADMIN CHECK TABLE plain")
+    assert not left(spark_store)
+
+
+def test_every_type_comes_back_as_it_was_read(spark_store, session):
+    columns = (
+        "id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE, s VARCHAR(20), "
+        "b VARBINARY(4), day DATE, at DATETIME(3), ts TIMESTAMP(6) NULL, t TIME, e ENUM('x','y'), "
+        "j JSON, y YEAR, o BOOL, bits BIT(12), r FLOAT, big DECIMAL(50,2)"
+    )
+    run(session, f"CREATE TABLE every ({columns})")
+    run(session, f"CREATE TABLE copied ({columns})")
+    run(
+        session,
+        "INSERT INTO every VALUES (1, 18446744073709551615, 12.50, 1.5, 'grün', 'ab', "
+        "'2024-02-29', '2024-02-29 01:02:03.004', '2024-01-01 00:00:00.5', '-10:00:01', 'y', "
+        "'{\"a\": 1}', 2024, true, 0xABC, 1.1, 12.5)",
+    )
+    run(session, "INSERT INTO every (id) VALUES (2)")
+    reader = spark_store.spark.session().read.format("exuvia").option("url", spark_store.url)
+    save(spark_store, reader.option("dbtable", "goal.every").load(), "copied")
+    wanted = rows(session, "SELECT * FROM every ORDER BY id")
+    assert rows(session, "SELECT * FROM copied ORDER BY id") == wanted
+
+
+def test_a_taken_key_is_1062_and_nothing_is_written(spark_store, session):
+    run(session, "CREATE TABLE taken (id INT PRIMARY KEY, a INT UNIQUE)")
+    run(session, "INSERT INTO taken VALUES (77, 77)")
+    frame = spark_store.spark.session().range(200).selectExpr("id + 100 id", "id a")
+    with pytest.raises(Exception, match=r"Duplicate entry '77' for key 'taken\.a'"):
+        save(spark_store, frame.repartition(3), "taken")
+    assert rows(session, "SELECT COUNT(*) FROM taken") == [[1]]
+    assert not left(spark_store)
+
+
+def test_what_cannot_be_written_is_said_before_any_task(spark_store, session):
+    run(session, "CREATE TABLE strict (id INT PRIMARY KEY)")
+    spark = spark_store.spark.session()
+    for frame, options, said in (
+        (spark.sql("SELECT 1 id, 2 other"), {}, "Unknown column 'other'"),
+        (spark.sql("SELECT array(1) id"), {}, "column 'id': array<int> is no type"),
+        (spark.sql("SELECT 1 id"), {"writeId": "x" * 65}, "at most 64"),
+        (spark.sql("SELECT 1 id"), {"mode": "ignore"}, "mode"),
+        (spark.sql("SELECT 1 id"), {"mode": "errorifexists"}, "mode"),
+    ):
+        with pytest.raises(Exception, match=said):
+            save(spark_store, frame, "strict", **options)
+    assert rows(session, "SELECT COUNT(*) FROM strict") == [[0]]
+    assert not left(spark_store)
+
+
+def test_more_than_a_transaction_may_hold_is_refused_whole(spark_store, session):
+    run(session, "CREATE TABLE large (id INT PRIMARY KEY, a VARCHAR(2000))")
+    frame = spark_store.spark.session().range(2000).selectExpr("id", "repeat('x', 2000) a")
+    run(session, "SET GLOBAL exuvia_txn_total_size_limit = 1048576")
+    try:
+        with pytest.raises(Exception, match="Transaction is too large"):
+            save(spark_store, frame, "large")
+    finally:
+        run(session, "SET GLOBAL exuvia_txn_total_size_limit = DEFAULT")
+    assert rows(session, "SELECT COUNT(*) FROM large") == [[0]] and not left(spark_store)
+
+
+def test_overwrite_is_one_transaction(spark_store, session):
+    run(session, "CREATE TABLE whole (id INT PRIMARY KEY, a INT, CHECK (a < 10))")
+    run(session, "INSERT INTO whole VALUES (1, 1), (2, 2)")
+    spark = spark_store.spark.session()
+    with pytest.raises(Exception, match="whole_chk_1"):
+        save(spark_store, spark.sql("SELECT 5 id, 10 a"), "whole", "overwrite")
+    assert rows(session, "SELECT COUNT(*) FROM whole") == [[2]]
+    save(spark_store, spark.sql("SELECT 2 id, 7 a UNION ALL SELECT 3, 8"), "whole", "overwrite")
+    assert rows(session, "SELECT * FROM whole ORDER BY id") == [[2, 7], [3, 8]]
+
+
+def test_a_task_that_fails_after_it_has_staged_is_done_again(
+    spark_store, session, tmp_path, monkeypatch
+):
+    run(session, "CREATE TABLE again (a INT)")
+    mark = str(tmp_path / "failed")
+
+    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Its last batch comes only in the second attempt: the others are staged by then."""
+        import os
+
+        yield from batches
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            raise RuntimeError("the task is lost")
+
+    spark = spark_store.spark.session()
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        frame = spark.range(0, 1000, 1, 1).selectExpr("id a").mapInArrow(fails_once, "a long")
+        save(spark_store, frame, "again")
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert Path(mark).exists()
+    assert rows(session, "SELECT COUNT(*), COUNT(DISTINCT a) FROM again") == [[1000, 1000]]
+    assert not left(spark_store)

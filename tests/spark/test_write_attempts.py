@@ -1,0 +1,143 @@
+"""A writer of DataFrames by itself: attempts, loads that end, schema changes beside it."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from exuvia.base.errors import Deposed
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.sql.session.session import Session
+from pyspark_exuvia import DefaultSource, write
+from support.world import Later, World, rows, run
+
+
+class Here(NamedTuple):
+    """The store of this process."""
+
+    store: Store
+    url: str = "memory:"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World() as made:
+        yield made
+
+
+@pytest.fixture
+def session(world: World) -> Session:
+    opened = world.session("test")
+    run(opened, "CREATE DATABASE goal")
+    run(opened, "USE goal")
+    return opened
+
+
+@pytest.fixture
+def here(world: World, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Writers use this process's store."""
+    monkeypatch.setattr(write, "store_of", lambda options: world.store)
+    return Here(world.store)
+
+
+def left(store: Here) -> list[bytes]:
+    """What writers have left in the store."""
+    with store.store.read() as txn:
+        spans = [keys.span_of(keys.meta(kind)) for kind in ("load", "staged")]
+        return [key for span in spans for key, _ in txn.scan(span)]
+
+
+def writer_of(store: Here, table: str, **options: str) -> write.TableWriter:
+    source = DefaultSource({"url": store.url, "dbtable": f"goal.{table}", **options})
+    made = source.writer(StructType().add("a", "long"), False)
+    assert isinstance(made, write.TableWriter)
+    return made
+
+
+def batch(*values: int) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"a": list(values)})
+
+
+@pytest.fixture
+def committing(here: Here, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def one(url: str) -> Iterator[Session]:
+        yield world.session("")
+
+    monkeypatch.setattr(write, "session_of", one)
+
+
+def test_of_two_attempts_the_named_one_counts_and_a_late_one_is_refused(here, committing, session):
+    run(session, "CREATE TABLE twice (a INT)")
+    writer = writer_of(here, "twice")
+    lost, won = writer.write(batch(1, 2)), writer.write(batch(1, 2))
+    assert lost.attempt != won.attempt
+    writer.commit([won, None])
+    assert rows(session, "SELECT a FROM twice ORDER BY a") == [[1], [2]]
+    with pytest.raises(Deposed):
+        writer.write(batch(3))
+    with pytest.raises(ValueError, match="given up"):
+        writer.commit([won])
+    assert not left(here)
+
+
+def test_what_is_aborted_leaves_nothing(here, session):
+    run(session, "CREATE TABLE given_up (a INT)")
+    writer = writer_of(here, "given_up")
+    staged = writer.write(batch(*range(200)))
+    assert len(left(here)) == 2
+    writer.abort([staged, None])
+    assert not left(here)
+    with pytest.raises(Deposed):
+        writer.write(batch(3))
+
+
+def test_what_a_driver_left_that_died_is_removed_by_a_later_one(here, session, monkeypatch):
+    run(session, "CREATE TABLE died (a INT)")
+    dead = writer_of(here, "died")
+    dead.write(batch(1))
+    writer_of(here, "died").abort([])
+    assert len(left(here)) == 2  # it may still be at work
+    monkeypatch.setattr(write, "LOADS_KEPT_S", -60)
+    writer = writer_of(here, "died")
+    assert len(left(here)) == 1
+    monkeypatch.undo()
+    here.store.transact(lambda txn: txn.delete(write.load_key(writer.load)))
+
+
+def test_a_named_write_is_done_once(here, committing, session):
+    run(session, "CREATE TABLE named (a INT)")
+    name = secrets.token_hex(4)
+    for _ in range(2):
+        writer = writer_of(here, "named", writeid=name)
+        writer.commit([writer.write(batch(1, 2))])
+    assert rows(session, "SELECT COUNT(*) FROM named") == [[2]]
+    assert not left(here)
+
+
+def test_a_schema_change_beside_a_write(here, committing, world, session):
+    """Staged before it, inserted while its index is filled and its column is no one's yet."""
+    run(session, "CREATE TABLE beside (id INT PRIMARY KEY AUTO_INCREMENT, a INT)")
+    values = ", ".join(f"({n})" for n in range(5000))
+    run(session, f"INSERT INTO beside (a) VALUES {values}")
+    writers = [writer_of(here, "beside") for _ in range(12)]
+    staged = [writer.write(batch(*range(50))) for writer in writers]
+    changes = (
+        "ALTER TABLE beside ADD INDEX k (a), ADD COLUMN b INT NOT NULL DEFAULT 4",
+        "ALTER TABLE beside MODIFY a BIGINT",
+    )
+    for n, change in enumerate(changes):
+        later = Later(world.session("goal"), change)
+        for writer, each in list(zip(writers, staged, strict=True))[n::2]:
+            writer.commit([each])
+        assert not isinstance(later.answer(), int)
+    assert rows(session, "SELECT COUNT(*), SUM(b), COUNT(a) FROM beside") == [
+        [5600, 4 * 5600, 5600]
+    ]
+    run(session, "ADMIN CHECK TABLE beside")
+    assert not left(here)
