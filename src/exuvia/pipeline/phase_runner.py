@@ -239,7 +239,8 @@ class PhaseRunner:
             self._go_on_behind(done)
             if self._stage < len(self._stages):
                 note = f"partition {self._stage + 1} of {len(self._stages)}"
-                yield Running(self._rows_done, 0.0, None, "fill", note, 0.0)
+                label = self._reorg.phases[0].label
+                yield Running(self._rows_done, 0.0, None, label, note, 0.0)
         summary = self._merged.summary
         if self._keep is not None and self._stages[-1].is_part and summary is not None:
             self._keep(self.order, self.order.logical, summary)
@@ -333,7 +334,7 @@ class PhaseRunner:
             if self._gathered is not None:
                 tasks = self._gathered.asking(tasks)
             try:
-                outcomes = yield from self._run(tasks, phase.label, base)
+                outcomes = yield from self._run(tasks, phase, base)
             except Refused as refusal:
                 if phase.explained_by is None:
                     raise
@@ -394,7 +395,7 @@ class PhaseRunner:
         for part in rows:
             spans = cut(self._store, [part.span], span_rows, part.rows, at_once)
             tasks += _tasks(phase.kernel, part.order, spans, len(tasks))
-        outcomes = yield from self._run(tasks, phase.label, self._rows)
+        outcomes = yield from self._run(tasks, phase, self._rows)
         if not phase.verifies:
             self._rows += sum(outcome.rows for outcome in outcomes)
             self.spans_done += len(outcomes)
@@ -419,7 +420,7 @@ class PhaseRunner:
                 table = order.table
                 faults = [fault for index in indexes for fault in sample(self._store, table, index)]
             else:
-                yield self._running(phase.label, 0.0)
+                yield self._running(phase, 0.0)
                 span_rows, at_once = self._span_rows(phase, index_ids), self._executor.at_once
                 together = not self._apart and (at_once == 1 or self._dial.read().batch_s < ALONE_S)
                 waves = verification(self._store, order, span_rows, part.rows, at_once, together)
@@ -430,7 +431,7 @@ class PhaseRunner:
                     except StopIteration as end:
                         faults = end.value
                         break
-                    outcomes = yield from self._run(tasks, phase.label, self._rows)
+                    outcomes = yield from self._run(tasks, phase, self._rows)
             if faults:
                 return Failed(faults[0].refusal(order.info.name.O), faults)
             if not phase.verifies:
@@ -440,18 +441,18 @@ class PhaseRunner:
     # -- one wave ----------------------------------------------------------------------------------
 
     def _run(
-        self, tasks: list[Task], label: str, base: int
+        self, tasks: list[Task], phase: Phase, base: int
     ) -> Generator[Progress, None, list[Outcome]]:
         """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
         self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
             wake_s = self._executor.step()
-            if label == "fill":
+            if phase.writes:
                 self._count(base)
             if not self._executor.done():
-                yield self._running(label, wake_s)
+                yield self._running(phase, wake_s)
         outcomes = self._executor.outcomes()
-        if label == "fill":
+        if phase.writes:
             self._count(base)
         return outcomes
 
@@ -465,19 +466,18 @@ class PhaseRunner:
     def _rows_done(self) -> int:
         return self._earlier.rows + self._rows
 
-    def _running(self, label: str, wake_s: float) -> Running:
+    def _running(self, phase: Phase, wake_s: float) -> Running:
         before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
         note = f"spans done: {self.spans_done}{before}"
         if self._controller is not None and self._controller.reason:
             note = f"{self._controller.reason}; {note}"
-        is_fill = label == "fill"
-        silent_s = self._rate.silence_s(self._now) if is_fill else 0.0
+        silent_s = self._rate.silence_s(self._now) if phase.writes else 0.0
         if silent_s or not (self._rows or self._executor.is_started):
             excuse = self._executor.excuse(self._dial.read())
             note = f"{excuse}: no row for {silent_s:.0f} s; {note}"
-        rate = self._rate.rows_per_s() if is_fill else 0.0
-        eta_s = self._rate.eta_s(max(0, self._total - self._rows)) if is_fill else None
-        return Running(self._rows_done, rate, eta_s, label, note, wake_s)
+        rate = self._rate.rows_per_s() if phase.writes else 0.0
+        eta_s = self._rate.eta_s(max(0, self._total - self._rows)) if phase.writes else None
+        return Running(self._rows_done, rate, eta_s, phase.label, note, wake_s)
 
 
 def _row_span(physical_id: int) -> Span:

@@ -88,10 +88,15 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     explained_by: "Phase | None" = None  # counts all rows of which this one refuses the first
 
     @property
+    def writes(self) -> bool:
+        """Whether what it has finished is remembered."""
+        return self.element is not None
+
+    @property
     def label(self) -> str:
         """What people are told that it does."""
-        if self.element is not None:
-            return "fill"
+        if self.writes:
+            return self.kernel
         return "verify" if self.verifies else "check"
 
 
@@ -211,8 +216,8 @@ def move_rows(router: str, sources: tuple[int, ...], targets: tuple[int, ...]) -
 
 
 class Running(NamedTuple):
-    """`rows_done` counts table rows; `phase` is fill, verify or check; `wake_s`: step again after
-    so long."""
+    """`rows_done` counts table rows; `phase` is fill, rewrite, move, verify or check;
+    `wake_s`: step again after so long."""
 
     rows_done: int
     rows_per_s: float
