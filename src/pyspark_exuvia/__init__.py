@@ -6,6 +6,8 @@
         .option("dbtable", "shop.orders").load()
     frame.write.format("exuvia").option("url", URL).option("dbtable", "shop.orders")
         .mode("append").save()                                  or "overwrite"; write.py
+    stream.writeStream.format("exuvia").option("url", URL).option("dbtable", "shop.orders")
+        .option("checkpointLocation", PATH).start()             append, complete; sink.py
 
     url       a store as `exuvia serve --store` takes it
     dbtable   database.table                                    a batch read
@@ -18,6 +20,7 @@
                                                                 back; rows: now
     maxRowsPerBatch    of a stream of row changes               all there are
     moment    what `one_moment` gives
+    atomic    "false": an append may come in parts (parts.py)   one transaction
     writeId   names a write: a second one of that name does nothing
 
 Every partition reads a snapshot of its own, taken when its task begins: a table that is written
@@ -69,6 +72,12 @@ class DefaultSource(DataSource):
         from pyspark_exuvia import write
 
         return write.TableWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        """For `DataFrame.writeStream`."""
+        from pyspark_exuvia import sink
+
+        return sink.StreamWriter(self.options, schema, overwrite)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`: row changes; for schema changes Spark asks for the simple one."""

@@ -11,7 +11,8 @@ BIGINT; UNSIGNED         bigint; decimal(20,0)      DATE                  date
 * YEAR                   int                        DATETIME              timestamp_ntz
 * TIME, wider DECIMAL    string                     TIMESTAMP             timestamp
 
-A zero date is NULL, as zeroDateTimeBehavior=CONVERT_TO_NULL has it.
+A zero date is NULL, as zeroDateTimeBehavior=CONVERT_TO_NULL has it, and so is one that
+ALLOW_INVALID_DATES let in ('2023-02-31'): to Spark columns of dates may be NULL, NOT NULL ones too.
 
 A process opens the store of a URL once, and never uses one that was opened before a fork. Of a
 moment (exuvia/pipeline/moment.py) rows and definitions are what the exporter's snapshot, or the
@@ -42,6 +43,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.reader import handle_of_entry
 from exuvia.catalog.table import Table
+from exuvia.catalog.temporal import is_date
 from exuvia.kv.packet import Snapshot, Span, is_live
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import ManagedTransaction, Transaction
@@ -194,17 +196,25 @@ def _mapped(vector: Vector, convert: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _days(packed: int) -> int | None:
+    """Days since 1970; None for what is no day of the calendar."""
     year, month, day = unpack_date(packed)
-    return date(year, month, day).toordinal() - _EPOCH_DAYS if year and month and day else None
+    if not year or not is_date(year, month, day, zero_allowed=False):
+        return None
+    return date(year, month, day).toordinal() - _EPOCH_DAYS
 
 
 def packed_micros(packed: int) -> int | None:
-    """A packed DATETIME as microseconds since 1970; None for a zero date."""
+    """A packed DATETIME as microseconds since 1970; None as `_days` has it."""
     day, hour, minute, second, micro = unpack_datetime(packed)
     days = _days(day)
     if days is None:
         return None
     return ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micro
+
+
+def _may_be_null(column: ColumnInfo) -> bool:
+    """To Spark, which reads no NULL of a column that it was told has none."""
+    return not column.not_null or column.type.family in (Family.DATE, Family.DATETIME)
 
 
 # -- table -----------------------------------------------------------------------------------------
@@ -231,7 +241,7 @@ def schema(options: Mapping[str, str]) -> StructType:
     with opened(options) as store:
         columns = chosen(store, options).columns
     for column in columns:
-        found.add(column.name.O, spark_type(column.type), not column.not_null)
+        found.add(column.name.O, spark_type(column.type), _may_be_null(column))
     return found
 
 
@@ -386,7 +396,7 @@ def batch_of(choice: Choice, decoded: row_batch.Columns, nullable: bool = False)
     """Decoded rows as Spark takes them."""
     arrays = [spark_array(decoded.column(each)) for each in choice.positions]
     fields = [
-        pa.field(column.name.O, array.type, nullable or not column.not_null)
+        pa.field(column.name.O, array.type, nullable or _may_be_null(column))
         for column, array in zip(choice.columns, arrays, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

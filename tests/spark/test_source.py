@@ -95,6 +95,26 @@ def test_numbers_are_what_the_jdbc_source_makes_of_them(spark_store, session):
     assert set(two) == {None}
 
 
+def test_what_is_no_day_of_the_calendar_is_null(spark_store, session):
+    """Zero dates, parts that are zero, days that the month has not: in NOT NULL columns too."""
+    run(
+        session,
+        "CREATE TABLE no_days (id INT PRIMARY KEY, day DATE NOT NULL, at DATETIME NOT NULL)",
+    )
+    run(session, "SET sql_mode = 'ALLOW_INVALID_DATES'")
+    texts = ["0000-00-00", "2023-02-31", "2023-00-05", "2023-05-00", "0000-01-01", "2024-02-29"]
+    values = ", ".join(f"({n}, '{text}', '{text} 10:00:00')" for n, text in enumerate(texts))
+    try:
+        run(session, f"INSERT INTO no_days VALUES {values}")
+    finally:
+        run(session, "SET sql_mode = DEFAULT")
+    frame = load(spark_store, dbtable="shop.no_days")
+    there = frame.where("day IS NOT NULL AND at IS NOT NULL").collect()
+    assert [(row.id, str(row.day)) for row in there] == [(5, "2024-02-29")]
+    assert frame.where("day IS NULL").count() == frame.where("at IS NULL").count() == 5
+    assert frame.where("year(day) = 1970").count() == 0
+
+
 def test_spans_columns_and_what_spark_computes_of_them(spark_store, session):
     run(session, "CREATE TABLE big (id INT PRIMARY KEY, v INT, note VARCHAR(10) DEFAULT 'n')")
     values = ",".join(f"({n},{n % 7})" for n in range(5000))

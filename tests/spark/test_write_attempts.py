@@ -1,75 +1,15 @@
 """A writer of DataFrames by itself: attempts, loads that end, schema changes beside it."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
 
 from exuvia.base.errors import Deposed
-from exuvia.kv import keys
-from exuvia.kv.store import Store
-from exuvia.sql.session.session import Session
-from pyspark_exuvia import DefaultSource, write
-from support.world import Later, World, rows, run
+from pyspark_exuvia import staging
+from support.world import Later, rows, run
+from support.writers import batch, committing, here, left, session, world, writer_of
 
-
-class Here(NamedTuple):
-    """The store of this process."""
-
-    store: Store
-    url: str = "memory:"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with World() as made:
-        yield made
-
-
-@pytest.fixture
-def session(world: World) -> Session:
-    opened = world.session("test")
-    run(opened, "CREATE DATABASE goal")
-    run(opened, "USE goal")
-    return opened
-
-
-@pytest.fixture
-def here(world: World, monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Writers use this process's store."""
-    monkeypatch.setattr(write, "store_of", lambda options: world.store)
-    return Here(world.store)
-
-
-def left(store: Here) -> list[bytes]:
-    """What writers have left in the store."""
-    with store.store.read() as txn:
-        spans = [keys.span_of(keys.meta(kind)) for kind in ("load", "staged")]
-        return [key for span in spans for key, _ in txn.scan(span)]
-
-
-def writer_of(store: Here, table: str, **options: str) -> write.TableWriter:
-    source = DefaultSource({"url": store.url, "dbtable": f"goal.{table}", **options})
-    made = source.writer(StructType().add("a", "long"), False)
-    assert isinstance(made, write.TableWriter)
-    return made
-
-
-def batch(*values: int) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pydict({"a": list(values)})
-
-
-@pytest.fixture
-def committing(here: Here, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def one(url: str) -> Iterator[Session]:
-        yield world.session("")
-
-    monkeypatch.setattr(write, "session_of", one)
+__all__ = ["committing", "here", "session", "world"]
 
 
 def test_of_two_attempts_the_named_one_counts_and_a_late_one_is_refused(here, committing, session):
@@ -103,11 +43,11 @@ def test_what_a_driver_left_that_died_is_removed_by_a_later_one(here, session, m
     dead.write(batch(1))
     writer_of(here, "died").abort([])
     assert len(left(here)) == 2  # it may still be at work
-    monkeypatch.setattr(write, "LOADS_KEPT_S", -60)
+    monkeypatch.setattr(staging, "LOADS_KEPT_S", -60)
     writer = writer_of(here, "died")
     assert len(left(here)) == 1
     monkeypatch.undo()
-    here.store.transact(lambda txn: txn.delete(write.load_key(writer.load)))
+    here.store.transact(lambda txn: txn.delete(staging.load_key(writer.load)))
 
 
 def test_a_named_write_is_done_once(here, committing, session):

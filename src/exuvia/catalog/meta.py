@@ -296,6 +296,12 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     txn.put(keys.meta("table", info.id), to_json(info))
 
 
+def put_unnamed(txn: Transaction, info: TableInfo) -> None:
+    """Write a new table without giving it its name: only who knows its id finds it."""
+    txn.insert(keys.meta("table", info.id), to_json(info))
+    txn.insert(keys.revision(info.id), keys.number(STEP))
+
+
 def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
     """The stamp of what this puts is where the log begins to be complete, and where the table began
     to look as it does: its name and its columns."""

@@ -90,7 +90,7 @@ def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
             job = evolve(job, schema_id=next(following))
         elif got == GetsId.TABLE:
             job = evolve(job, table_id=next(following))
-        ids = tuple(next(following) for _ in job.exuvia_ids)
+        ids = tuple(given or next(following) for given in job.exuvia_ids)
         found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
     return found
 

@@ -40,9 +40,11 @@
     m/ask/{member}{n}       a question to other members; cluster/questions.py
     m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
-    m/load/{id}             when a writer of Spark's began, 0 once closed; pyspark_exuvia/write.py
+    m/load/{id}             when a writer of Spark's began, 0 once closed; pyspark_exuvia/staging.py
     m/staged/{id}{attempt}{n}     Arrow rows that it is to insert
-    m/written/{name}        when the write of that name was begun; it is done
+    m/unnamed/{id}          id of the table without a name that it fills; pyspark_exuvia/parts.py
+    m/written/{name}        when the write of that name was begun; done, or a load is under way
+    m/streamed/{query}{table}     the stream's last batch there; pyspark_exuvia/sink.py
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name

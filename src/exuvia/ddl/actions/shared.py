@@ -109,10 +109,12 @@ def computed_from(table: TableInfo, name: str) -> list[ColumnInfo]:
 class Children(msgspec.Struct, frozen=True):
     """What a DROP or a TRUNCATE is asked where foreign_key_checks is ON; without it nobody asks.
 
-    `going`: ids of tables that the same statement drops."""
+    `going`: ids of tables that the same statement drops. `filled`: a TRUNCATE's ids are those of a
+    table that has rows (truncate.py)."""
 
     fk_check: bool = True
     going: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    filled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def children_are_asked_for(job: Job) -> bool:

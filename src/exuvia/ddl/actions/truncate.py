@@ -5,13 +5,18 @@
                            first wait for the end (catalog/meta.py)
     write only -> public   the new id takes the name; the old id is taken away from its writers
 
+    `with_rows`: the new id has rows already. It is that of a table of the same definition without a
+    name (`unnamed`), which its maker alone has written
+
 Statements that are transactions of their own go on, and are run again where they come too late: the
 store refuses them (law 1), since their rows would be lost. Rows of
 the old id can be brought back under another name while they are kept (recover.py).
 """
 
+from collections.abc import Sequence
+
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrInfoSchemaChanged
+from exuvia.base.mysql_errors import ErrInfoSchemaChanged, ErrTableDefChanged
 from exuvia.catalog.meta import closing, opened
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
@@ -24,7 +29,7 @@ from exuvia.ddl.actions.shared import (
 )
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
-from exuvia.ddl.job import ActionCode, Job, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -38,6 +43,50 @@ def truncate_table(
     asked = (Children(),) if checks else ()
     job = job_for(ActionCode.TRUNCATE_TABLE, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * (1 + parts))
+
+
+def unnamed(table: TableInfo, ids: Sequence[int]) -> TableInfo:
+    """What may take the table's place: the same under these ids, one for the table and one for each
+    partition, and nobody's. No change log: the table's own begins when it has the name."""
+    new = _successor(table, ids)
+    return evolve(new, state=WRITE_ONLY, exuvia_change_log=SchemaState.ABSENT)
+
+
+def ids_of(table: TableInfo) -> tuple[int, ...]:
+    """Of the table and of its partitions."""
+    parts = table.partition.definitions if table.partition is not None else ()
+    return (table.id, *(each.id for each in parts))
+
+
+def with_rows(job: Job, ids: tuple[int, ...]) -> Job:
+    """TRUNCATE TABLE under the ids of an `unnamed` one."""
+    asked = arguments(job, tuple[Children, ...])
+    checks = bool(asked) and asked[0].fk_check
+    return evolve(job, exuvia_ids=ids, raw_args=raw((Children(fk_check=checks, filled=True),)))
+
+
+def _is_filled(job: Job) -> bool:
+    """Whether its ids are those of a table that is there."""
+    asked = arguments(job, tuple[Children, ...])
+    return bool(asked) and asked[0].filled is True
+
+
+def _reads(job: Job) -> ReadSet:
+    filled = _is_filled(job) and not job.begun
+    return ReadSet(
+        referrers=children_are_asked_for(job), tables=job.exuvia_ids[:1] if filled else ()
+    )
+
+
+def filled_table_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1412: the table has changed since it was made."""
+    if not _is_filled(job):
+        return None
+    there = snapshot.other(job.exuvia_ids[0])
+    ids = job.exuvia_ids
+    old = the_table(snapshot)
+    fits = there is not None and len(ids_of(old)) == len(ids) and unnamed(old, ids) == there
+    return None if fits else ErrTableDefChanged()
 
 
 def partitions_have_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -55,13 +104,18 @@ def close_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The same table under the ids asked for: its own first, then one for each partition. Those of
     partitions that went meanwhile are left over."""
-    old, (new_id, *partition_ids) = opened(the_table(snapshot)), job.exuvia_ids
+    old = opened(the_table(snapshot))
+    new = _successor(old, job.exuvia_ids)
+    return evolve(job, exuvia_dropped=old), evolve(snapshot, table=new)
+
+
+def _successor(old: TableInfo, ids: Sequence[int]) -> TableInfo:
+    new_id, *partition_ids = ids
     new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
     if old.partition is not None:
-        new = evolve(
-            new, partition=old.partition.with_ids(partition_ids[: len(old.partition.definitions)])
-        )
-    return evolve(job, exuvia_dropped=old), evolve(snapshot, table=with_layout(new))
+        parts = partition_ids[: len(old.partition.definitions)]
+        new = evolve(new, partition=old.partition.with_ids(parts))
+    return with_layout(new)
 
 
 def old_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -85,7 +139,12 @@ TRUNCATE_TABLE = load(
         "truncate table",
         ActionCode.TRUNCATE_TABLE,
         TABLE_IN_PLACE,
-        refuses=(table_is_missing, truncated_table_is_referred_to, partitions_have_come),
+        refuses=(
+            table_is_missing,
+            truncated_table_is_referred_to,
+            filled_table_is_another,
+            partitions_have_come,
+        ),
         path=(
             Step(ABSENT, WRITE_ONLY, edit=close_table, barrier=True),
             Step(
@@ -97,7 +156,7 @@ TRUNCATE_TABLE = load(
                 fences_tables=old_table,
             ),
         ),
-        reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
+        reads=_reads,
         dropped_table=lambda job: job.exuvia_dropped,
         without_undo="FLASHBACK TABLE t TO another_name brings the rows of before back beside it",
     )

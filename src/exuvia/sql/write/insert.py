@@ -335,8 +335,8 @@ Storer = Callable[[Value, Context, int], Value]
 # -- the statement ---------------------------------------------------------------------------------
 
 
-def _target(node: Insert, context: Context) -> InsertTarget:
-    table = context.table(node.table.db or "", node.table.name)
+def _target(node: Insert, context: Context, table: Table | None = None) -> InsertTarget:
+    table = table or context.table(node.table.db or "", node.table.name)
     check_writable(table, "REPLACE" if node.replace else "INSERT", context)
     return InsertTarget(table, node.columns, node.partitions)
 
@@ -609,9 +609,17 @@ def storer(
 class InsertQuery(Plan):
     """INSERT ... SELECT: the rows are read before the first is put."""
 
-    def __init__(self, node: Insert, query: Plan, context: Context, more: int = 0) -> None:
-        """`more`: how many of the query's columns are only read."""
-        self._target = _target(node, context)
+    def __init__(
+        self,
+        node: Insert,
+        query: Plan,
+        context: Context,
+        more: int = 0,
+        table: Table | None = None,
+    ) -> None:
+        """`more`: how many of the query's columns are only read. `table`: where they go, if that is
+        another than the one of the statement's name."""
+        self._target = _target(node, context, table)
         _demand(node, self._target, context)
         self._query = query
         self._rules = strictness(context, node.ignore)

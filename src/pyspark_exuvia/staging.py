@@ -1,0 +1,300 @@
+"""What a writer's tasks have staged: Arrow chunks in the store, until a transaction inserts them.
+
+    m/load/{id}                      when it was begun, 0 once closed: nobody stages, nothing counts
+    m/staged/{id}{attempt}{n}        Arrow IPC, about CHUNK_BYTES each
+    m/unnamed/{id}                   id of the table it fills in secret; parts.py
+
+Rows are put by what INSERT ... SELECT runs: schema states, defaults, checks, foreign keys,
+AUTO_INCREMENT and errors are INSERT's.
+
+What drivers left that died is removed by the next writer once it is older than LOADS_KEPT_S.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.mysql_errors import ErrBadField
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog import meta
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.ddl import gc_worker, queue
+from exuvia.ddl.elements import ranges_of_table
+from exuvia.ddl.job import timestamp
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.node import embedded
+from exuvia.node.assemble import EVALUATOR
+from exuvia.sql import planner
+from exuvia.sql.nodes import Insert, TableName
+from exuvia.sql.parse.text import parse
+from exuvia.sql.result import BIGINT, BINARY, DOUBLE, OutputColumn, Result, text_type
+from exuvia.sql.session.session import Session
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
+from exuvia.sql.write.insert import InsertQuery
+from pyspark_exuvia.table import let_go, named_table
+
+CHUNK_BYTES = 1 << 20
+LOADS_KEPT_S = 86_400
+NAMES_KEPT_S = 30 * 86_400
+MARKS_KEPT_S = 365 * 86_400
+"""Of streams, which may have stood still for long; sink.py."""
+_REMOVED_AT_ONCE = 64
+_TEXT = text_type(65535)
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """What a task's attempt has put, in chunks."""
+
+    load: int
+    attempt: int = field(default_factory=lambda: secrets.randbits(63))
+    chunks: int = 0
+    size: int = 0  # bytes
+
+    def chunk_keys(self) -> list[bytes]:
+        """Of its chunks."""
+        return [keys.meta("staged", self.load, self.attempt, n) for n in range(self.chunks)]
+
+
+def now() -> int:
+    """Unit: s."""
+    return SystemClock().wall_ns() // 1_000_000_000
+
+
+def require_fitting(store: Store, options: Mapping[str, str], planned: StructType) -> None:
+    """The table has the columns, and Spark's types can be written. Raises Refused 1049, 1054, 1146,
+    ValueError."""
+    with store.read() as txn:
+        table = Schemas(store, evaluator=EVALUATOR).table(txn, *named_table(options))
+    public = {column.name.L for column in table.columns}
+    for each in planned.fields:
+        if each.name.lower() not in public:
+            raise ErrBadField(each.name, "field list")
+        if each.dataType.typeName() not in _WRITTEN:
+            kind = each.dataType.simpleString()
+            raise ValueError(f"column '{each.name}': {kind} is no type of a table's column")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def session_of(url: str) -> Iterator[Session]:
+    """One in this process; it stays a member as long as the block lasts."""
+    let_go(url)  # a worker of Spark that has planned, or staged, commits too
+    found = embedded.enter(url)
+    try:
+        of = found.sessions.open(found.services, "", False)
+        try:
+            with found.statement(of):
+                of.session.execute("SET time_zone = '+00:00'")
+                yield of.session
+        finally:
+            of.session.close()
+            found.sessions.remove(of)
+    finally:
+        embedded.depart(found)
+
+
+def load_key(load: int) -> bytes:
+    """Of its record."""
+    return keys.meta("load", load)
+
+
+def unnamed_key(load: int) -> bytes:
+    """Where the id stands of a table without a name that its chunks are moved to."""
+    return keys.meta("unnamed", load)
+
+
+def stage(
+    store: Store,
+    staged: Staged,
+    batches: Iterator[pa.RecordBatch],
+    guard: Callable[[Transaction], None],
+) -> Staged:
+    """Put an attempt's rows; `guard` refuses each chunk that comes too late."""
+
+    def put(chunk: bytes, txn: Transaction) -> None:
+        guard(txn)
+        txn.put(keys.meta("staged", staged.load, staged.attempt, staged.chunks), chunk)
+
+    for chunk in _chunks(batches):
+        store.transact(partial(put, chunk))
+        staged.chunks += 1
+        staged.size += len(chunk)
+    return staged
+
+
+def chunks_of(messages: Sequence[WriterCommitMessage | None]) -> list[bytes]:
+    """Keys of what the attempts have staged that Spark names."""
+    return [key for each in messages if isinstance(each, Staged) for key in each.chunk_keys()]
+
+
+def insert_chunks(
+    context: Context, options: Mapping[str, str], staged: Sequence[bytes], overwrite: bool
+) -> Result:
+    """INSERT of chunks, after DELETE of all rows with `overwrite`. Raises what they do."""
+    database, table = named_table(options)
+    if overwrite:
+        [delete] = parse(f"DELETE FROM {quoted(database)}.{quoted(table)}")
+        planner.plan(delete, context).run(context)
+    affected = 0
+    for key in staged:
+        chunk = context.txn.get(key)
+        if chunk is None:
+            raise ValueError("the write was given up: its rows are gone")
+        affected += insert_chunk(context, options, chunk)
+    return Result(affected=affected)
+
+
+def insert_chunk(
+    context: Context, options: Mapping[str, str], chunk: bytes, into: Table | None = None
+) -> int:
+    """INSERT of a chunk's rows; how many. `into`: the table, where it has no name."""
+    database, table = named_table(options)
+    rows = _StagedRows(pa.ipc.open_stream(chunk).read_all())
+    node = Insert(table=TableName(table, database), columns=rows.names)
+    return InsertQuery(node, rows, context, table=into).run(context).affected
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    for batch in batches:
+        rows = max(1, batch.num_rows * CHUNK_BYTES // max(1, batch.nbytes))
+        for at in range(0, batch.num_rows, rows):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch.slice(at, rows))
+            yield sink.getvalue().to_pybytes()
+
+
+def give_up(store: Store, load: int) -> None:
+    """Nothing is left of it."""
+    if store.transact(partial(close, load)):
+        remove(store, load)
+
+
+def close(load: int, txn: Transaction) -> bool:
+    """Nobody stages or moves its chunks any more; the table without a name that it fills goes, its
+    rows as those of a dropped one. False where a job is about to give that table a name."""
+    unnamed = txn.get(unnamed_key(load))
+    if unnamed is not None:
+        table_id = keys.read_number(unnamed)
+        if any(table_id in job.exuvia_ids for job in queue.unfinished(txn)):
+            return False
+        info = meta.get_table(txn, table_id)
+        if info is not None and info.state == SchemaState.WRITE_ONLY:
+            meta.drop_table(txn, info)
+            job_id = meta.next_ids(txn)  # of no job: ranges have one
+            for n, each in enumerate(ranges_of_table(info)):
+                gc_worker.add_range(txn, job_id, n, each, timestamp(SystemClock().wall_ns()))
+        txn.delete(unnamed_key(load))
+    if txn.get(load_key(load)) is not None:
+        txn.put(load_key(load), keys.number(0))
+    return True
+
+
+def remove(store: Store, load: int) -> None:
+    """The chunks of a load that is closed, and at last the load itself."""
+
+    def some(txn: Transaction) -> bool:
+        span = keys.span_of(keys.meta("staged", load))
+        found = [key for key, _ in txn.scan(span, _REMOVED_AT_ONCE)]
+        for key in found:
+            txn.delete(key)
+        if not found and txn.get(load_key(load)) is not None:
+            txn.delete(load_key(load))
+        return bool(found)
+
+    while store.transact(some):
+        pass
+
+
+def remove_leftovers(store: Store, now_s: int) -> None:
+    """Of drivers that died, and names that are not asked for any more."""
+    with store.read() as txn:
+        loads = _older(txn, keys.meta("load"), now_s - LOADS_KEPT_S)
+        names = _older(txn, keys.meta("written"), now_s - NAMES_KEPT_S)
+        names += _older(txn, keys.meta("streamed"), now_s - MARKS_KEPT_S)
+    for key in loads:
+        load = int.from_bytes(key[-8:])
+        give_up(store, load)
+
+    def forget(key: bytes, txn: Transaction) -> None:
+        if txn.get(key) is not None:
+            txn.delete(key)
+
+    for key in names:
+        store.transact(partial(forget, key))
+
+
+def _older(txn: Transaction, prefix: bytes, than_s: int) -> list[bytes]:
+    return [
+        key for key, since in txn.scan(keys.span_of(prefix)) if keys.read_number(since[:8]) < than_s
+    ]
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+class _StagedRows(Plan):
+    """A chunk as INSERT ... SELECT reads a query's rows: times are texts, as of UTC."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.names = tuple(table.column_names)
+        self._table = table
+        self.columns = [OutputColumn(each.name, _type_of(each.type)) for each in table.schema]
+
+    def run(self, context: Context) -> Result:
+        columns = [_values(each) for each in self._table.columns]
+        return Result(self.columns, [list(row) for row in zip(*columns, strict=True)])
+
+
+_WRITTEN = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "binary"),
+    *("string", "char", "varchar", "date", "timestamp", "timestamp_ntz", "void"),
+)
+
+
+def _type_of(kind: pa.DataType) -> FieldType:
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return BIGINT
+    if pa.types.is_floating(kind):
+        return DOUBLE
+    if pa.types.is_decimal(kind):
+        flag = int(Flag.BINARY)
+        return FieldType(Tp=TypeCode.NEWDECIMAL, Flag=flag, Flen=kind.precision, Decimal=kind.scale)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return BINARY
+    return _TEXT
+
+
+def _values(column: pa.ChunkedArray) -> list[object]:
+    kind = column.type
+    convert: Callable[[pa.ChunkedArray], pa.ChunkedArray] = _CONVERTED.get(kind.id, lambda c: c)
+    found: list[object] = convert(column).to_pylist()
+    return found
+
+
+def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.int64()).cast(pa.timestamp(column.type.unit)).cast(pa.string())
+
+
+_CONVERTED: dict[int, Callable[[pa.ChunkedArray], pa.ChunkedArray]] = {
+    pa.bool_().id: lambda column: column.cast(pa.int8()),
+    pa.date32().id: lambda column: column.cast(pa.string()),
+    pa.timestamp("us").id: _timestamps,
+}
