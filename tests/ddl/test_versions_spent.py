@@ -94,6 +94,14 @@ VERSIONS = {
     "alter table partition by": 6,
     "alter table partition by, again": 6,
     "alter table remove partitioning": 6,
+    "add index, global": _ADD,
+    "add index, global unique": _ADD,
+    "drop index, global": _DROP,
+    "add partition, global": 2,
+    "drop partition, global": 4,
+    "truncate partition, global": 4,
+    "truncate table, global": 1,
+    "drop table, global": 3,
 }
 PREPARED = ASKED | {label: each[:2] for label, each in SEVERAL.items()}
 SPENT = VERSIONS | {label: each.steps for label, each in SEVERAL.items()}

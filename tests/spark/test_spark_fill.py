@@ -8,14 +8,30 @@ import pytest
 
 from exuvia.base.errors import Deposed
 from exuvia.catalog.codec.key_encoder import encoder_of
-from exuvia.catalog.model import ColumnInfo, PredicateTerm, SchemaState, evolve
+from exuvia.catalog.model import (
+    ColumnInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    PredicateTerm,
+    SchemaState,
+    evolve,
+)
+from exuvia.catalog.model import name as named
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Duplicates, Running, Waiting, fill_indexes
+from exuvia.pipeline.reorg import (
+    Done,
+    Duplicates,
+    Running,
+    Waiting,
+    clean_indexes,
+    fill_indexes,
+)
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
@@ -101,6 +117,32 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
     for name in ("ik", "iu"):
         index = there.info.index(name)
         assert index and check_index(store, there, index, "slow").faults == []
+
+
+def test_workers_fill_and_clean_global_indexes(spark_store: SparkStore) -> None:
+    info = table_info(*LINES, table_id=217, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
+    spread = tuple(evolve(each, is_global=not each.is_primary) for each in info.indexes)
+    parts = tuple(PartitionDefinition(id=n, name=named(f"p{n}")) for n in (218, 219))
+    cut = PartitionInfo(type=PartitionType.HASH, expr="`id`", definitions=parts, num=2)
+    info = evolve(info, index_info=spread, partition=evolve(cut, exuvia_home=220))
+    store, rows = spark_store.store, rows_of(3000)
+    absent = with_states(info, ik=SchemaState.ABSENT, iu=SchemaState.ABSENT)
+    table = publish(store, absent, 1)
+    for n, each in enumerate(parts):
+        bulk.load(store, table.part(each.id), [rows[n::2]])
+    begin_reorg(store, 1, 217)
+    reorg = SchemaState.WRITE_REORG
+    table = publish(store, with_states(info, ik=reorg, iu=reorg), 2)
+    ids = tuple(index_ids(table, "ik", "iu"))
+    settle(store, exuvia_pipeline_inline_rows=0)
+    dial = Variables(store, time.monotonic, 500)
+    for plan, left in ((fill_indexes(ids, ids), 6000), (clean_indexes(ids, (218,)), 3000)):
+        run = PhaseRunner(store, 217, 1, table, plan, spark_store.spark, dial=dial)
+        assert isinstance(step_until(run, has_ended)[-1], Done)
+        assert store.count(k.table_span(220)) == left
+        if left == 6000:
+            for index in table.info.global_indexes:
+                assert check_index(store, table, index, "slow").faults == []
 
 
 def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -> None:

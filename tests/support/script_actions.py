@@ -46,6 +46,9 @@ Request = Callable[[SmallCluster], Job]
 Asked = dict[str, tuple[Prepare, Request]]
 
 IA, UB = index("ia", "a"), index("ub", "b", unique=True)
+GA, GB = (
+    evolve(each, is_global=True) for each in (index("ga", "a"), index("gb", "b", unique=True))
+)
 
 
 # -- what is there before --------------------------------------------------------------------------
@@ -351,6 +354,23 @@ OF_PARTITIONS: Asked = {
     "alter table partition by": (_t(IA), _moved(BY, [], hashed(3))),
     "alter table partition by, again": (_t(IA, partition=THREE), _moved(BY, [], hashed(2))),
     "alter table remove partitioning": (_t(IA, partition=THREE), _moved(REMOVE, [], whole())),
+    "add index, global": (_t(IA, partition=THREE), _on_t(requests.add_index, GA)),
+    "add index, global unique": (_t(partition=THREE), _on_t(requests.add_index, [IA, GB])),
+    "drop index, global": (_t(GA, GB, partition=THREE), _on_t(requests.drop_index, ["ga", "gb"])),
+    "add partition, global": (
+        _t(GA, GB, partition=ranges(p0="2", p1="5")),
+        _on_t(requests.add_partition, NEW),
+    ),
+    "drop partition, global": (
+        _t(IA, GA, GB, partition=THREE),
+        _on_t(requests.drop_partition, ["p1"]),
+    ),
+    "truncate partition, global": (
+        _t(IA, GA, GB, partition=THREE),
+        _on_t(requests.truncate_partition, ["p0", "p1"]),
+    ),
+    "truncate table, global": (_t(GA, GB, partition=THREE), _on_t(requests.truncate_table)),
+    "drop table, global": (_t(GA, GB, partition=THREE), _on_t(requests.drop_table)),
 }
 
 

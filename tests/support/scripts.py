@@ -298,7 +298,8 @@ class Play:
 
     def _recorded(self, store: Store) -> ReorgFactory:
         def recording(job_id: int, epoch: int, table: Table, work: Reorg) -> AnyReorg:
-            opened = _plain if work.phases[0].kernel == "fill" else _opened
+            by_row = work.phases[0].kernel == "fill" and not table.is_partitioned
+            opened = _plain if by_row else _opened
             late = opened(store, job_id, epoch, table, work)
             if opened is _plain:
                 late.step(0.0)  # it has read its rows
@@ -446,12 +447,16 @@ def check(play: Play, job: Job) -> None:
         _check_rows(play, found, {h: row for _, rows in by_part for h, row in rows.items()})
         for each in found.info.indexes:
             assert each.state == SchemaState.PUBLIC
+            if each.is_global:
+                _check_global(txn, found, each, by_part)
+                continue
             for part, rows in by_part:
                 _check_index(txn, part, each, rows)
         _check_gone(cluster, play.before, found)
         if not play.script.label.startswith("exchange"):
             for gone in {*play.before.info.physical_ids, *job.exuvia_ids} - {
-                *found.info.physical_ids
+                *found.info.physical_ids,
+                found.info.home,
             }:
                 assert cluster.store.count(keys.table_span(gone)) == 0
     finally:
@@ -480,6 +485,17 @@ def _check_index(txn: object, found: Table, each: IndexInfo, rows: dict[bytes, l
     assert live == wanted and len(live) == len(rows)
 
 
+def _check_global(txn: object, found: Table, each: IndexInfo, by_part: list) -> None:
+    """Exactly the entries of the rows of all partitions: none names one that has gone."""
+    wanted = {
+        key_codec.index_key(part, each, row, handle)[0]
+        for part, rows in by_part
+        for handle, row in rows.items()
+    }
+    live = {key for key, payload in txn.scan(found.index_span(each)) if is_live(payload)}
+    assert live == wanted and len(live) == sum(len(rows) for _, rows in by_part)
+
+
 def _check_gone(cluster: SmallCluster, before: Table, found: Table) -> None:
     kept = {each.id for each in found.info.indexes}
     highest = max(found.info.max_idx_id, before.info.max_idx_id)
@@ -490,7 +506,7 @@ def _check_gone(cluster: SmallCluster, before: Table, found: Table) -> None:
 
 # -- how its job may end ---------------------------------------------------------------------------
 
-UNIQUE = ("add index, unique", "add index, two")
+UNIQUE = ("add index, unique", "add index, two", "add index, global unique")
 
 
 def expected(script: Script) -> set[JobState]:
@@ -608,6 +624,9 @@ class Injected(Traffic):
             table = self._schemas.table(txn, "test", self._name)
             for part in table.parts:
                 self._read_part(txn, part)
+            for index in table.info.global_indexes:
+                if index.state == SchemaState.PUBLIC:
+                    self._read_global(txn, table, index)
             self.reads += 1
         except (Refused, Conflict):
             self.refused += 1  # it is not there for a client
@@ -625,11 +644,30 @@ class Injected(Traffic):
                 if name in wanted and not part.info.cols[n].is_generated:
                     assert row[n] == wanted[name], f"{self._case}: {name} of {wanted} is {row[n]}"
         for index in part.info.indexes:
-            if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
+            local = not (index.exuvia_clustered or index.is_global)
+            if index.state == SchemaState.PUBLIC and local:
                 found = txn.scan(part.index_span(index))
                 live = {key for key, payload in found if is_live(payload)}
                 there = {key_codec.index_key(part, index, row, h)[0] for h, row in rows.items()}
                 assert live == there, f"{self._case}: index {index.idx_name.O} is not its table"
+
+    def _read_global(self, txn: Transaction, table: Table, index: IndexInfo) -> None:
+        """Without what names a partition that is not read, it has exactly the entries of rows."""
+        form = table.form(index)
+        read = {part.physical_id for part in table.parts} - table.info.partition.unused
+        live = set()
+        for key, payload in txn.scan(table.index_span(index)):
+            if is_live(payload):
+                handle = reader.handle_of_entry(form, key, payload)
+                live |= {key} if int.from_bytes(handle[:8], "big") in read else set()
+        there = [
+            key_codec.index_key(part, index, row, handle)[0]
+            for part in table.parts
+            if part.physical_id in read
+            for handle, row in reader.scan(txn, part)
+        ]
+        assert live == set(there), f"{self._case}: index {index.idx_name.O} is not its table"
+        assert len(live) == len(there), f"{self._case}: two rows with one key"
 
     def _holds(self, part: Table) -> bool:
         """Whether the model is about this table, and not about one that took its place."""

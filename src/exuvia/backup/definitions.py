@@ -178,6 +178,7 @@ def _at_rest(info: TableInfo, partition: PartitionInfo) -> TableInfo:
         is_empty_columns=partition.is_empty_columns,
         definitions=kept,
         num=len(kept),
+        exuvia_home=partition.exuvia_home,
     )
     return evolve(info, partition=settled)
 

@@ -603,6 +603,9 @@ ErrMultiUpdateKeyConflict = MySQLError(
     "Primary key/partition key update is not allowed since the table is updated both as '%s' and "
     "'%s'.",
 )
+ErrPartitionExchangeDifferentOption = MySQLError(
+    1731, "HY000", "Non matching attribute '%s' between partition and table"
+)
 ErrPartitionExchangePartTable = MySQLError(
     1732,
     "HY000",

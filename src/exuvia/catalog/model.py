@@ -42,6 +42,9 @@ How a table is cut into partitions, at rest; JSON names of TiDB.
 
 Who reads and writes which of them follows from `ddl_state`; see `moving` and `others`.
 
+A global index holds the rows of all partitions under one id, `exuvia_home`, which is no
+partition's. Its entries name rows by handles that begin with the partition's id.
+
 A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).
 """
@@ -199,6 +202,7 @@ class Referred(msgspec.Struct, frozen=True):
 MAXVALUE = "MAXVALUE"
 DEFAULT = "DEFAULT"
 DROPPING = 20  # the action code of DROP PARTITION
+TRUNCATING = 23  # of TRUNCATE PARTITION
 MOVING = frozenset({64, 71, 72})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING
 
 
@@ -237,6 +241,13 @@ class ExchangeInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_steps: int = 0
 
 
+_DEAD_IN = {
+    DROPPING: (SchemaState.DELETE_ONLY, SchemaState.DELETE_REORG),
+    TRUNCATING: (SchemaState.DELETE_REORG,),
+}
+"""States two steps after the one in which the partitions were used last."""
+
+
 class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. `expr` is the function of RANGE, LIST and HASH, `columns` those of KEY and
     of RANGE and LIST COLUMNS. `ddl_type`, `ddl_expr`, `ddl_columns`: how the adding ones are cut
@@ -258,6 +269,7 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     ddl_expr: str = ""
     ddl_columns: tuple[Name, ...] = ()
     exuvia_ddl_empty_columns: bool = False
+    exuvia_home: int = 0  # the id that entries of global indexes lie under; 0: it never had any
 
     def definition(self, text: str) -> PartitionDefinition | None:
         """The partition of that name, or None."""
@@ -291,8 +303,18 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(each.id for each in self.dropping_definitions) if hidden else frozenset()
 
     @property
+    def dead(self) -> frozenset[int]:
+        """Ids of partitions that nobody reads or writes any more, whatever plan he has: what global
+        indexes say of them counts as absent, until it is removed (ddl/actions/partition.py).
+
+        One that is merely unknown is not among them: a plan that lags may use it."""
+        states = _DEAD_IN.get(self.ddl_action, ())
+        gone = self.dropping_definitions if self.ddl_state in states else ()
+        return frozenset(each.id for each in gone)
+
+    @property
     def physical_ids(self) -> tuple[int, ...]:
-        """Every id that may have keys: also those of a running change."""
+        """Every id that may have rows: also those of a running change."""
         every = (*self.definitions, *self.adding_definitions, *self.dropping_definitions)
         return tuple(dict.fromkeys(each.id for each in every))
 
@@ -544,6 +566,16 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Ids under which rows and entries lie: its partitions', else its own."""
         own = (self.exuvia_physical or self.id,)
         return own if self.partition is None else self.partition.physical_ids
+
+    @property
+    def home(self) -> int:
+        """The id that entries of its global indexes lie under."""
+        return (self.partition.exuvia_home if self.partition is not None else 0) or self.id
+
+    @property
+    def global_indexes(self) -> tuple[IndexInfo, ...]:
+        """Those that hold the rows of all partitions, in any state."""
+        return tuple(index for index in self.indexes if index.is_global)
 
     @property
     def is_stored(self) -> bool:

@@ -22,12 +22,13 @@ Whoever reads index entries for a client reads them here."""
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import merge
+from itertools import chain
 
 from exuvia.base.types import Value
 from exuvia.catalog.codec.key_codec import handle_values, split_entry
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import IndexForm, Table
+from exuvia.catalog.table import PART_BYTES, IndexForm, Table
 from exuvia.kv.keys import HANDLE_AT, VALUES_AT
 from exuvia.kv.packet import LIVE, Span, is_live
 from exuvia.kv.transaction import Transaction
@@ -101,18 +102,18 @@ def entries(
     txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
     """(key, payload) of an index's entries in key order, live or not: of the snapshot's rows and
-    of the transaction's own, see the module. `table` is one partition."""
+    of the transaction's own, see the module. `table` is one partition; for a global index it is the
+    logical table, and what handles begin with is for the caller to look at."""
     if not txn.is_mixed:
         return txn.scan(span, reverse=reverse)
     # Live entries of own rows: those written here, and those that follow from a row that was
     # written over a later version
-    prefix = table.row_prefix
     own = [
         (key, payload)
         for key, payload in txn.own_writes(span)
         if payload is not None
         and is_live(payload)
-        and txn.is_own(prefix + handle_of_entry(form, key, payload))
+        and txn.is_own(table.row_key(handle_of_entry(form, key, payload)))
     ]
     left = _view(txn, table, form).entries
     for at in range(bisect_left(left, (span.start,)), len(left)):
@@ -150,12 +151,12 @@ def _snapshot_entries(
     txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Live entries of the snapshot that are still true."""
-    prefix, is_own, skip = table.row_prefix, txn.is_own, txn.snapshot.skip
+    row_key_of, is_own, skip = table.row_key, txn.is_own, txn.snapshot.skip
     for key, raw in txn.snapshot.scan(span, reverse):
         payload = raw[skip:]
         if not is_live(payload):
             continue
-        row_key = prefix + handle_of_entry(form, key, payload)
+        row_key = row_key_of(handle_of_entry(form, key, payload))
         if is_own(row_key):
             base = txn.base_of(row_key)
             if not base or txn.is_later(row_key) or is_own(key):
@@ -186,12 +187,14 @@ class _View:
 
 
 def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
-    prefix, mark = table.row_prefix, txn.mark()
+    mark = txn.mark()
+    prefixes = tuple(part.row_prefix for part in table.parts)
+    before = PART_BYTES if table.is_partitioned else 0
 
     def entry_of(row_key: bytes, payload: bytes | None) -> tuple[bytes, bytes, bool] | None:
         if payload is None:
             return None
-        handle = row_key[HANDLE_AT:]
+        handle = row_key[1 : 1 + before] + row_key[HANDLE_AT:]
         found = form.key(table.decode(payload), handle)
         return None if found is None else (found[0], handle, found[1])
 
@@ -199,14 +202,14 @@ def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
     view = txn.views.get(name)
     if not isinstance(view, _View) or view.undone != txn.undone:
         view = _View()
-        for row_key, payload in txn.own_later(prefix):
+        for row_key, payload in chain.from_iterable(map(txn.own_later, prefixes)):
             entry = entry_of(row_key, payload)
             if entry is not None:
                 view.of[row_key] = entry
         view.entries = sorted(view.of.values())
     else:
         for row_key in set(txn.written_since(view.mark)):
-            if row_key.startswith(prefix) and txn.is_later(row_key):
+            if row_key.startswith(prefixes) and txn.is_later(row_key):
                 view.set(row_key, entry_of(row_key, txn.get(row_key)))
     view.mark, view.undone = mark, txn.undone
     txn.views[name] = view

@@ -58,7 +58,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.predicate import Predicate
 from exuvia.kv import keys
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LIVE, Span
 
 
 class VirtualStep(NamedTuple):
@@ -118,7 +118,10 @@ CUT_HANDLES = (
 
 
 class IndexForm:
-    """One index, ready to make keys. `positions` are those of its parts in the table's columns."""
+    """One index, ready to make keys. `positions` are those of its parts in the table's columns.
+
+    `part`: what its entries have before a row's handle: nothing; of a global index the partition's
+    id. For the logical table, whose handles begin with it, nothing either."""
 
     __slots__ = (
         "_encode_one",
@@ -127,6 +130,7 @@ class IndexForm:
         "duty",
         "info",
         "keys",
+        "part",
         "positions",
         "predicate",
         "prefix",
@@ -135,11 +139,15 @@ class IndexForm:
         "wraps",
     )
 
-    def __init__(self, info: IndexInfo, table: TableInfo, physical_id: int) -> None:
+    def __init__(
+        self, info: IndexInfo, table: TableInfo, physical_id: int, *, is_logical: bool = False
+    ) -> None:
         self.info = info
         self.duty: Duty = DUTIES[info.state]
         self.unique = info.is_unique
-        self.prefix = keys.index_prefix(physical_id, info.id)
+        under = table.home if info.is_global else physical_id
+        self.prefix = keys.index_prefix(under, info.id)
+        self.part = keys.u64(physical_id) if info.is_global and not is_logical else b""
         self.positions = [
             _position(table, part.exuvia_column, part.name.L) for part in info.idx_cols
         ]
@@ -154,7 +162,8 @@ class IndexForm:
         more = () if self.predicate is None else self.predicate.positions
         self._watched = (*self.positions, *more)
         self._only = self.positions[0]
-        is_plain = not (self.unique or self.wraps or more) and len(self.positions) == 1
+        is_plain = not (self.unique or self.wraps or more or self.part)
+        is_plain = is_plain and len(self.positions) == 1
         self._encode_one = self.keys.one if is_plain else None
 
     def is_same(self, old: Row, new: Row) -> bool:
@@ -177,7 +186,11 @@ class IndexForm:
         encoded = self.keys.encode(values)
         if self.unique and None not in values:
             return self.prefix + encoded, True
-        return self.prefix + encoded + handle, False
+        return self.prefix + encoded + self.part + handle, False
+
+    def payload(self, handle: bytes) -> bytes:
+        """What a unique entry of the row of this handle holds."""
+        return LIVE + self.part + handle
 
 
 def _predicate(table: TableInfo, index: IndexInfo) -> Predicate | None:
@@ -210,6 +223,8 @@ def _position(table: TableInfo, column_id: int, name: str) -> int:
 
 
 MOST_DECODINGS = 64
+PART_BYTES = 8
+"""Of a partition's id, where handles begin with it."""
 
 
 class Table:
@@ -288,6 +303,18 @@ class Table:
             return (self,)
         return tuple(self.part(each.id) for each in self.info.partition.definitions)
 
+    @cached_property
+    def dead(self) -> frozenset[bytes]:
+        """The partitions whose entries in global indexes count as absent, as handles begin."""
+        found = self.info.partition
+        return frozenset(map(keys.u64, found.dead)) if found is not None else frozenset()
+
+    def holder(self, form: IndexForm, handle: bytes) -> "tuple[Table, bytes]":
+        """The physical table of the row that an entry names, and the row's handle there."""
+        if not form.info.is_global:
+            return self, handle
+        return self.part(int.from_bytes(handle[:PART_BYTES], "big")), handle[PART_BYTES:]
+
     def row_key(self, handle: bytes) -> bytes:
         """A row's key. Handles of a partitioned table begin with the partition's id, 8 bytes."""
         if self.is_partitioned:
@@ -306,8 +333,9 @@ class Table:
         return keys.span_of(self.row_prefix)
 
     def index_span(self, index: IndexInfo) -> Span:
-        """All entries of an index."""
-        return keys.span_of(keys.index_prefix(self.physical_id, index.id))
+        """All entries of an index: of a global one those of all partitions."""
+        under = self.info.home if index.is_global else self.physical_id
+        return keys.span_of(keys.index_prefix(under, index.id))
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -462,7 +490,7 @@ class Table:
     @cached_property
     def _forms(self) -> dict[int, IndexForm]:
         return {
-            index.id: IndexForm(index, self.info, self.physical_id)
+            index.id: IndexForm(index, self.info, self.physical_id, is_logical=self.is_partitioned)
             for index in self.info.indexes
             if not index.exuvia_clustered
         }

@@ -22,6 +22,9 @@ has no key there: one that leaves the predicate is gone, one that enters it is n
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
 put one. What a unique write meets is judged where it commits (kv/packet.py).
 
+A global index's entry names its row by the partition's id and the handle. One that names a dead
+partition (`PartitionInfo.dead`) is no duplicate: who claims its key releases it first.
+
 An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this
 is safe: whatever puts the entry, a fill that read the row before the update or after it, puts the
 same key for the same row; nobody removes it but a later writer whose change of the key, or removal
@@ -38,6 +41,7 @@ Every write requires that table and database are at most one revision ahead of t
 commits (law 1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import compress, repeat
 
 from exuvia.base.errors import Broken, Duplicate, Refused
@@ -47,10 +51,10 @@ from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
 from exuvia.catalog.model import SchemaState
-from exuvia.catalog.table import IndexForm, Table
+from exuvia.catalog.table import PART_BYTES, IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.change_log import ChangedRow
-from exuvia.kv.packet import LIVE, WriteKind
+from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.transaction import Transaction
 
 
@@ -174,6 +178,40 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     return moved
 
 
+def move(
+    txn: Transaction,
+    source: Table,
+    target: Table,
+    handle: bytes,
+    moved: bytes | None,
+    old_row: Row,
+    new_row: Row,
+) -> bytes:
+    """Take a row as it was read out of one partition and put what it becomes into another one; its
+    handle there. `moved` is given where rows have hidden ids.
+
+    One step and not a delete and an insert: the row may keep its key of a global unique index.
+    Raises Duplicate before anything is written."""
+    fence(txn, target)
+    old_row = _as_stored(source, old_row)
+    new_row = _changed(target, _completed(target, new_row, old_row))
+    if moved is None:
+        moved = key_codec.handle_of(target, new_row)
+    key = target.row_prefix + moved
+    if txn.get(key) is not None:
+        raise _primary_taken(target, new_row, key, moved)
+    gone = _entries(old_row, handle, source.forms)
+    added = _entries(new_row, moved, (form for form in target.forms if form.duty.adds))
+    ours = {form.payload(handle) for form, _, _ in gone if form.part}
+    _refuse_taken(txn, target, added, new_row, {moved}, ours)
+    _write_row(txn, source, WriteKind.DELETE, source.row_prefix + handle, b"")
+    _remove_entries(txn, gone, handle)
+    _add_entries(txn, target, added, new_row, moved)
+    _clear_former_life(txn, target, new_row, moved)
+    _write_row(txn, target, WriteKind.PUT, key, target.encoder.encode(new_row))
+    return moved
+
+
 def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     """Remove a row as it was read."""
     fence(txn, table)
@@ -188,24 +226,25 @@ def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: b
     txn.write(kind, key, payload)
 
 
-def lay_former(txn: Transaction, table: Table, changed: Iterable[ChangedRow]) -> None:
+def lay_former(txn: Transaction, changes: Iterable[tuple[Table, Iterable[ChangedRow]]]) -> None:
     """Rows and their public entries as they were before, in a transaction that is read through and
-    never committed. Nothing is validated, or looked at. `table` is one partition."""
-    forms = [form for form in table.forms if form.info.state == SchemaState.PUBLIC]
+    never committed. Nothing is validated, or looked at. `changes`: of each partition."""
     former = []
-    for handle, before, after in changed:
-        if after is not None:
-            row = table.decode(after)
-            txn.write(WriteKind.REMOVE, table.row_prefix + handle, b"")
-            for _, key, _ in _entries(row, handle, forms):
-                txn.write(WriteKind.REMOVE, key, b"")
-        if before is not None:
-            former.append((handle, before))
-    for handle, before in former:  # unique keys may have gone from one row to another
+    for table, changed in changes:
+        forms = [form for form in table.forms if form.info.state == SchemaState.PUBLIC]
+        for handle, before, after in changed:
+            if after is not None:
+                row = table.decode(after)
+                txn.write(WriteKind.REMOVE, table.row_prefix + handle, b"")
+                for _, key, _ in _entries(row, handle, forms):
+                    txn.write(WriteKind.REMOVE, key, b"")
+            if before is not None:
+                former.append((table, forms, handle, before))
+    for table, forms, handle, before in former:  # keys may have gone from one row to another
         txn.write(WriteKind.PLACE, table.row_prefix + handle, before)
         row = table.decode(before)
-        for _, key, unique in _entries(row, handle, forms):
-            txn.write(WriteKind.PLACE, key, LIVE + handle if unique else LIVE)
+        for form, key, unique in _entries(row, handle, forms):
+            txn.write(WriteKind.PLACE, key, form.payload(handle) if unique else LIVE)
 
 
 Entry = tuple[IndexForm, bytes, bool]
@@ -224,10 +263,11 @@ def _add_entries(
     claims = [entry for entry in entries if entry[2]]
     if len(claims) > 1:
         _refuse_taken(txn, table, claims, row, {handle})
-    payload = LIVE + handle
     for form, key, _ in claims:
+        if table.dead and form.part:
+            _bury_dead(txn, table, key)
         try:
-            txn.write(WriteKind.CLAIM, key, payload)
+            txn.write(WriteKind.CLAIM, key, form.payload(handle))
         except Duplicate as taken:
             raise _entry_taken(table, form, row, taken) from None
     for _, key, unique in entries:
@@ -236,19 +276,43 @@ def _add_entries(
 
 
 def _refuse_taken(
-    txn: Transaction, table: Table, entries: list[Entry], row: Row, ours: set[bytes]
+    txn: Transaction,
+    table: Table,
+    entries: list[Entry],
+    row: Row,
+    ours: set[bytes],
+    leaving: AbstractSet[bytes] = frozenset(),
 ) -> None:
+    """`ours`: handles whose entries are not in the way; `leaving`: payloads that are not."""
     for form, key, unique in entries:
         held = txn.get(key) if unique else None
-        if held is not None and held[:1] == LIVE and held[1:] not in ours:
+        if held is None or held[:1] != LIVE or held in leaving:
+            continue
+        if any(held == form.payload(each) for each in ours):
+            continue
+        if not _is_dead(table, held):
             raise _entry_taken(table, form, row, Duplicate(key, held[1:]))
+
+
+def _is_dead(table: Table, held: bytes) -> bool:
+    """Whether a global index's unique entry names a row of a partition that has gone."""
+    at = len(LIVE)
+    return bool(table.dead) and held[at : at + PART_BYTES] in table.dead
+
+
+def _bury_dead(txn: Transaction, table: Table, key: bytes) -> None:
+    """What stands at a key of a global index and names a row that has gone with its partition is
+    released first: nobody else will, but the job that removes all of them."""
+    held = txn.get(key)
+    if held is not None and is_live(held) and _is_dead(table, held):
+        txn.write(WriteKind.RELEASE, key, held)
 
 
 def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> None:
     for form, key, unique in entries:
         if unique:
             kind = WriteKind.BURY if form.duty.entombs else WriteKind.RELEASE
-            txn.write(kind, key, LIVE + handle)
+            txn.write(kind, key, form.payload(handle))
         else:
             txn.write(WriteKind.ENTOMB if form.duty.entombs else WriteKind.REMOVE, key, b"")
 

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
-from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.model import (
+    ColumnInfo,
+    IndexInfo,
+    PartitionInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Element
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
@@ -170,20 +177,30 @@ def without_hidden(table: TableInfo) -> TableInfo:
     return with_layout(renumber(evolve(table, cols=columns, index_info=indexes or None)))
 
 
+def at_home(table: TableInfo, home: int) -> PartitionInfo | None:
+    """Its partitions; entries of its global indexes, if there are any, lie under that id."""
+    found = table.partition
+    if found is None:
+        return None
+    return evolve(found, exuvia_home=home if table.global_indexes else 0)
+
+
 # -- what an element leaves to be emptied ----------------------------------------------------------
 
 
 def ranges_of_table(info: TableInfo) -> tuple[DeleteRange, ...]:
-    """Rows and entries of a table: one range for each physical table, and one for the table
-    itself, whose counters of ids go with it."""
+    """Rows and entries of a table: one range for each physical table, one for its global indexes,
+    and one for the table itself, whose counters of ids go with it."""
     own = () if info.exuvia_physical else (info.id,)  # else another table's partition, it may be
-    wanted = dict.fromkeys((*own, *info.physical_ids))
+    spread = (info.home,) if info.partition is not None and info.partition.exuvia_home else ()
+    wanted = dict.fromkeys((*own, *info.physical_ids, *spread))
     return tuple(DeleteRange(each, keys.table_span(each)) for each in wanted)
 
 
 def ranges_of_index(info: TableInfo, index_id: int) -> Iterator[DeleteRange]:
     """All entries of an index, in each partition. Element ids differ within a job."""
-    for each in info.physical_ids:
+    index = info.index_by_id(index_id)
+    for each in (info.home,) if index is not None and index.is_global else info.physical_ids:
         element = index_id if each == info.id else each << _INDEX_BITS | index_id
         yield DeleteRange(element, keys.span_of(keys.index_prefix(each, index_id)))
 

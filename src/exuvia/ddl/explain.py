@@ -167,7 +167,7 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
     """Bytes; `size`: of all rows."""
-    if phase.element is None:
+    if phase.element is None or phase.kernel == "clean":
         return 0
     if not phase.index_ids or phase.changing:  # entries are counted with the fill behind it
         return size
@@ -189,6 +189,9 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
             return f"check rows against the {phase.rule.kind}"
         case "check rows" | "check fits":
             return "check rows against the partition"
+        case "clean":
+            names = [index.idx_name.O for index in table.indexes if index.id in phase.index_ids]
+            return f"remove entries of {len(phase.over)} partition(s) from {', '.join(names)}"
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""

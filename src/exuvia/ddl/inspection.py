@@ -194,14 +194,18 @@ def parts_of(table: Table) -> list[InspectPart]:
     indexes = tuple(
         index.id
         for index in info.indexes
-        if index.state == SchemaState.PUBLIC and not index.exuvia_clustered
+        if index.state == SchemaState.PUBLIC and not (index.exuvia_clustered or index.is_global)
     )
+    spread = tuple(i.id for i in info.global_indexes if i.state == SchemaState.PUBLIC)
     cut = () if info.partition is None else info.partition.definitions
     names = {each.id: each.name.O for each in cut}
     for part in table.parts if indexes else ():
         compare = Phase(kernel=COMPARE, index_ids=indexes)
         work = Reorg((compare,), over=(part.physical_id or info.id,))
         parts.append(InspectPart(part, names.get(part.physical_id, ""), work))
+    if spread:
+        work = Reorg((Phase(kernel=COMPARE, index_ids=spread, is_whole=True),))
+        parts.append(InspectPart(table, "", work))
     for key in info.foreign_keys:
         if key.state == SchemaState.PUBLIC and key.version:
             rule = check_rows("foreign key", key.exuvia_link)

@@ -93,7 +93,8 @@ def combined(jobs: list[Job]) -> Job:
         if len(group) > 1:
             asked = tuple(each for job in group for each in job.raw_args)
             others = [job for job in jobs if not any(job is one for one in group)]
-            jobs = [*others, evolve(group[0], raw_args=asked)]
+            ids = max((job.exuvia_ids for job in group), key=len)  # what one asks for serves all
+            jobs = [*others, evolve(group[0], raw_args=asked, exuvia_ids=ids)]
     return evolve(
         jobs[0],
         type=SEVERAL.code,

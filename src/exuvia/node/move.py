@@ -31,7 +31,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import msgspec
@@ -369,35 +369,40 @@ class StoreMove:
     def _follow(self, tables: list[Table], snapshot: Snapshot, view: View) -> int:
         """The target as of the snapshot, from as of the view; how many rows changed."""
         rows = 0
-        for table in tables:
-            log = keys.log_prefix(table.physical_id, table.info.exuvia_change_log_id)
-            changes = change_log.rows_changed(snapshot, log, table.row_prefix, view)
-            if changes:
-                self._apply(table, changes)
-                rows += len(changes)
+        for _, parts in groupby(tables, key=lambda table: table.info.id):
+            found = []
+            for table in parts:
+                log = keys.log_prefix(table.physical_id, table.info.exuvia_change_log_id)
+                changes = change_log.rows_changed(snapshot, log, table.row_prefix, view)
+                if changes:
+                    found.append((table, changes))
+                    rows += len(changes)
+            self._apply(found)
         self._rest.refresh(snapshot, self._target)
         self._followed += rows
         self._rounds += 1
         self._check()
         return rows
 
-    def _apply(self, table: Table, changes: list[change_log.ChangedRow]) -> None:
-        """All of a table at once: what one row lets go another may have taken."""
+    def _apply(self, changed: list[tuple[Table, list[change_log.ChangedRow]]]) -> None:
+        """All of a table at once, all its partitions: what one row lets go another may have
+        taken."""
         gone: set[bytes] = set()
         puts: dict[bytes, bytes] = {}
-        for handle, before, after in changes:
-            key = table.row_prefix + handle
-            if before is not None:
-                row = table.decode(before)
-                gone.add(key)
-                found = (form.key(row, handle) for form in table.forms)
-                gone.update(entry[0] for entry in found if entry is not None)
-            if after is not None:
-                row = table.decode(after)
-                puts[key] = after
-                for form in table.forms:
-                    if (entry := form.key(row, handle)) is not None:
-                        puts[entry[0]] = LIVE + handle if entry[1] else LIVE
+        for table, changes in changed:
+            for handle, before, after in changes:
+                key = table.row_prefix + handle
+                if before is not None:
+                    row = table.decode(before)
+                    gone.add(key)
+                    found = (form.key(row, handle) for form in table.forms)
+                    gone.update(entry[0] for entry in found if entry is not None)
+                if after is not None:
+                    row = table.decode(after)
+                    puts[key] = after
+                    for form in table.forms:
+                        if (entry := form.key(row, handle)) is not None:
+                            puts[entry[0]] = form.payload(handle) if entry[1] else LIVE
         _write(self._target, puts, gone - puts.keys())
 
     # -- compare ---------------------------------------------------------------------------------

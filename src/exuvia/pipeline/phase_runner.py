@@ -48,7 +48,7 @@ from exuvia.pipeline.reorg import (
 )
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, order_for
+from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, all_parts, order_for
 from exuvia.pipeline.throttle import ShareController
 from exuvia.pipeline.verify import rules
 from exuvia.pipeline.verify.compare import sample, verification
@@ -73,10 +73,11 @@ REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]]
 
 
 class Stage(NamedTuple):
-    """What goes through all phases together. `is_part`: one partition of a table of several."""
+    """What goes through all its phases together. `is_part`: one partition of a table of several."""
 
     table: Table
     is_part: bool
+    phases: tuple[Phase, ...]
 
 
 class RowsOf(NamedTuple):
@@ -90,8 +91,13 @@ class RowsOf(NamedTuple):
 def stages_of(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
     """The partitions, where each is done by itself; else the table as it is."""
     if reorg.by_partition and table.is_partitioned:
-        return tuple(Stage(part, is_part=True) for part in table.parts)
-    return (Stage(table, is_part=False),)
+        return tuple(Stage(part, True, reorg.phases) for part in table.parts)
+    return (Stage(table, False, reorg.phases),)
+
+
+def whole_stage(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
+    """What is done of all partitions together, behind them."""
+    return (Stage(table, False, reorg.whole),) if reorg.whole else ()
 
 
 def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
@@ -134,7 +140,8 @@ class PhaseRunner:
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._executor = Executor(store, spark, self._dial, monotonic, others)
         self._controller: ShareController | None = None
-        self._stages = stages_of(reorg, table)
+        self._parts = stages_of(reorg, table)
+        self._stages = (*self._parts, *whole_stage(reorg, table))
         self._merged = MergedSummary()
         self._gathered: Gathered | None = None
         self._stage = self._phase = 0  # under way
@@ -206,7 +213,8 @@ class PhaseRunner:
     @property
     def kernel(self) -> str:
         """The kernel of the phase under way, or of the last one."""
-        return self._reorg.phases[min(self._phase, len(self._reorg.phases) - 1)].kernel
+        phases = self._stages[min(self._stage, len(self._stages) - 1)].phases
+        return phases[min(self._phase, len(phases) - 1)].kernel
 
     # -- stages and phases -------------------------------------------------------------------------
 
@@ -227,8 +235,8 @@ class PhaseRunner:
             stage = self._stages[self._stage]
             done = self._done_before(stage)
             if done is None:
-                while self._phase < len(self._reorg.phases):
-                    ended = yield from self._phase_done(self._reorg.phases[self._phase])
+                while self._phase < len(stage.phases):
+                    ended = yield from self._phase_done(stage.phases[self._phase])
                     if ended is not None:
                         yield ended
                         return
@@ -237,12 +245,12 @@ class PhaseRunner:
             else:
                 self._merged.take(None)
             self._go_on_behind(done)
-            if self._stage < len(self._stages):
-                note = f"partition {self._stage + 1} of {len(self._stages)}"
+            if self._stage < len(self._parts):
+                note = f"partition {self._stage + 1} of {len(self._parts)}"
                 label = self._reorg.phases[0].label
                 yield Running(self._rows_done, 0.0, None, label, note, 0.0)
         summary = self._merged.summary
-        if self._keep is not None and self._stages[-1].is_part and summary is not None:
+        if self._keep is not None and self._parts[0].is_part and summary is not None:
             self._keep(self.order, self.order.logical, summary)
         yield self._earlier
 
@@ -263,7 +271,8 @@ class PhaseRunner:
         if stage.is_part:
             order, rows = self._order_of_all(), self._rows
             self._store.transact(lambda txn: checkpoint.put_whole(txn, order, span, rows))
-        self._merged.take(summary)
+        if self._stage < len(self._parts):
+            self._merged.take(summary)
         return Done(self._rows, self.spans_done, self.spans_skipped)
 
     def _go_on_behind(self, done: Done) -> None:
@@ -413,6 +422,8 @@ class PhaseRunner:
             ended = yield from self._phase_done(column)
             if ended is not None:
                 return ended
+        if phase.is_whole:
+            rows = [RowsOf(all_parts(self.order), rows[0].span, sum(part.rows for part in rows))]
         for part in rows:
             order = replace(part.order, index_ids=index_ids)
             if phase.verifies and self._dial.read().verify == "sample":

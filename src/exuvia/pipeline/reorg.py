@@ -1,6 +1,8 @@
 """A reorg is a visible tuple of phases: made by an action's step, walked by phase_runner.py.
 
-    fill_indexes    fill -> compare                                     partition by partition
+    fill_indexes    fill -> compare                                     partition by partition;
+                    global indexes are compared with all of them        at the end
+    clean_indexes   clean, of each dropped partition
     change_column   rewrite and fill -> compare, or rewrite -> verify
                     column, or check column, or that -> fill -> compare partition by partition
     check_rows      check rows
@@ -24,7 +26,7 @@ What a reorg answers when it is stepped; the job's worker matches all of it:
 Deposed is raised: the epoch was lost, the reorg belongs to somebody else or to nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,6 +79,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     index_ids: tuple[int, ...] = ()  # COMPARE without any: all indexes that writers keep
     column: int = 0  # id of a column that changes
     changing: int = 0  # id of the one that its new values stand in, or are held to
+    is_whole: bool = False  # COMPARE of global indexes: with all partitions together
     by_value: bool = False  # its values are converted one by one
     router: str = ""  # where rows belong: a name, see kernels/move.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move, or are to be joined
@@ -103,11 +106,13 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 class Reorg(msgspec.Struct, frozen=True):
     """Its phases in order. `over`: physical tables whose rows it is about, none: all of the
     table's. `by_partition`: each partition goes through all phases before the next one begins, and
-    one that has is remembered as that."""
+    one that has is remembered as that. `whole`: phases of the table as a whole, once all partitions
+    have been through the others."""
 
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
     by_partition: ReorgElement | None = None
+    whole: tuple[Phase, ...] = ()
 
     def inline_rows(self, setting: int) -> int:
         """How many rows the owner's process does by itself. `setting`: exuvia_pipeline_inline_rows,
@@ -116,9 +121,12 @@ class Reorg(msgspec.Struct, frozen=True):
         return setting * (ARRAY_ROWS if light else 1)
 
 
-def fill_indexes(index_ids: tuple[int, ...]) -> Reorg:
-    """Every row's entries of these indexes of the job's table, then compared with it (law 9)."""
-    return Reorg(_fill(index_ids, gathers=True), by_partition=_indexes(index_ids))
+def fill_indexes(index_ids: tuple[int, ...], spread: Collection[int] = ()) -> Reorg:
+    """Every row's entries of these indexes of the job's table, then compared with it (law 9).
+    `spread`: ids of global indexes, which are compared with all partitions together."""
+    fill, *compare = _fill(index_ids, gathers=True, spread=spread)
+    whole = _compare_whole(index_ids, spread)
+    return Reorg((fill, *compare), by_partition=_indexes(index_ids), whole=whole)
 
 
 def verify_indexes(index_ids: tuple[int, ...]) -> Reorg:
@@ -130,16 +138,28 @@ def _indexes(index_ids: tuple[int, ...]) -> ReorgElement:
     return ReorgElement("_idx_", index_ids)
 
 
-def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, Phase]:
-    element = _indexes(index_ids)
-    return (
-        Phase(kernel="fill", element=element, index_ids=index_ids, gathers=gathers),
-        Phase(kernel=COMPARE, index_ids=index_ids, verifies=True),
-    )
+def _fill(
+    index_ids: tuple[int, ...], *, gathers: bool, spread: Collection[int] = ()
+) -> tuple[Phase, ...]:
+    fill = Phase(kernel="fill", element=_indexes(index_ids), index_ids=index_ids, gathers=gathers)
+    local = tuple(each for each in index_ids if each not in spread)
+    compare = Phase(kernel=COMPARE, index_ids=local, verifies=True)
+    return (fill, compare) if local else (fill,)
+
+
+def _compare_whole(index_ids: tuple[int, ...], spread: Collection[int]) -> tuple[Phase, ...]:
+    there = tuple(each for each in index_ids if each in spread)
+    compare = Phase(kernel=COMPARE, index_ids=there, is_whole=True, verifies=True)
+    return (compare,) if there else ()
 
 
 def change_column(
-    column: int, changing: int, index_ids: tuple[int, ...], *, by_value: bool = False
+    column: int,
+    changing: int,
+    index_ids: tuple[int, ...],
+    spread: Collection[int] = (),
+    *,
+    by_value: bool = False,
 ) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
 
@@ -161,11 +181,20 @@ def change_column(
     )
     phases: tuple[Phase, ...] = (rewrite if changing else check,)
     if index_ids:
-        fill, compare = _fill(index_ids, gathers=False)
-        phases += (fill, replace(compare, changing=changing))
+        fill, *compare = _fill(index_ids, gathers=False, spread=spread)
+        phases += (fill, *(replace(each, changing=changing) for each in compare))
     elif changing:
         phases += (Phase(kernel="verify column", changing=meant, verifies=True),)
-    return Reorg(phases, by_partition=element)
+    whole = tuple(replace(p, changing=changing) for p in _compare_whole(index_ids, spread))
+    return Reorg(phases, by_partition=element, whole=whole)
+
+
+def clean_indexes(index_ids: tuple[int, ...], gone: tuple[int, ...]) -> Reorg:
+    """What global indexes say of the rows of partitions that nobody uses any more. Ids: of the
+    indexes, physical ones."""
+    element = ReorgElement("_cln_", index_ids)
+    phase = Phase(kernel="clean", over=gone, element=element, index_ids=index_ids)
+    return Reorg((phase,), over=gone)
 
 
 def check_rows(kind: str, element: int) -> Reorg:

@@ -6,6 +6,7 @@ and back.
     rewrite           fill a hidden column of rows,     -
                       and indexes that hold it
     move              put rows, entries in partitions   -
+    clean             remove entries of global indexes  -
     check moved       rows looked up in the other set   how many have no twin there, the first
     check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text
@@ -100,7 +101,7 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
         """All that a finished span of it is finished for: indexes that were filled on the way
         too."""
         found = [self.remembered_as]
-        if self.index_ids and self.remembered_as.type != "_idx_":
+        if self.index_ids and self.remembered_as.type not in ("_idx_", "_cln_"):
             found.append(ReorgElement("_idx_", self.index_ids))
         return found
 
@@ -129,6 +130,11 @@ def order_for(
         evaluator=table.evaluator,
         physical_id=table.physical_id,
     )
+
+
+def all_parts(order: TaskOrder) -> TaskOrder:
+    """The same about all partitions together: its table is the logical one."""
+    return msgspec.structs.replace(order, physical_id=0)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

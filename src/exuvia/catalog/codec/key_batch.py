@@ -102,7 +102,7 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
         shape += [(f"marker{n}", "u1"), (f"value{n}", ">u8")]
     fits = with_handle and isinstance(handles, np.ndarray)
     if fits:
-        shape.append(("handle", "V8"))
+        shape.append(("handle", f"V{handles.dtype.itemsize}"))  # type: ignore[union-attr]
     keys = np.empty(len(handles), dtype=shape)
     keys["prefix"] = np.void(form.prefix)
     for n, part in enumerate(parts):

@@ -121,7 +121,12 @@ def add_index(
     wanted = [indexes] if isinstance(indexes, IndexInfo) else list(indexes)
     more = {"hidden_cols": msgspec.to_builtins(list(hidden))} if hidden else {}
     asked = tuple({**msgspec.to_builtins(index), **more} for index in wanted)
-    return job_for(ActionCode.ADD_INDEX, database, table, asked, query)
+    return _with_home(job_for(ActionCode.ADD_INDEX, database, table, asked, query), wanted)
+
+
+def _with_home(job: Job, indexes: Sequence[IndexInfo]) -> Job:
+    """It asks for the id that the table's global indexes are to lie under, if they have none."""
+    return evolve(job, exuvia_ids=(0,)) if any(each.is_global for each in indexes) else job
 
 
 def drop_index(
@@ -154,7 +159,9 @@ def add_primary_key(
     database: DatabaseInfo, table: TableInfo, index: IndexInfo, *, query: str = ""
 ) -> Job:
     """ADD PRIMARY KEY, which is never clustered: rows keep their handles."""
-    return job_for(ActionCode.ADD_PRIMARY_KEY, database, table, (index,), query)
+    return _with_home(
+        job_for(ActionCode.ADD_PRIMARY_KEY, database, table, (index,), query), [index]
+    )
 
 
 def drop_primary_key(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
@@ -194,6 +201,15 @@ def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
             column = the_table(snapshot).column(needed.L)
             if column is None or column.state != SchemaState.PUBLIC:
                 return ErrKeyColumnDoesNotExits(needed.O)
+    return None
+
+
+def table_is_not_cut(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200: another job has taken the partitions that a global index was to span."""
+    if the_table(snapshot).partition is not None:
+        return None
+    if any(index.is_global for index in indexes_of(job)):
+        return ErrUnsupportedDDLOperation("Global Index on non-partitioned table")
     return None
 
 
@@ -261,6 +277,8 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
         for n, column in enumerate(hidden_columns_wanted(job))
     )
     table = evolve(table, cols=(*table.cols, *hidden), max_col_id=table.max_col_id + len(hidden))
+    if table.partition is not None and not table.partition.exuvia_home and job.exuvia_ids:
+        table = evolve(table, partition=evolve(table.partition, exuvia_home=job.exuvia_ids[0]))
     placed = tuple(
         _placed(table, index, table.max_idx_id + 1 + n) for n, index in enumerate(indexes_of(job))
     )
@@ -352,7 +370,8 @@ def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled:
         return None
-    return StepWait("", reorg.fill_indexes(job.exuvia_elements))
+    spread = {index.id for index in the_table(snapshot).global_indexes}
+    return StepWait("", reorg.fill_indexes(job.exuvia_elements, spread))
 
 
 def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -412,6 +431,7 @@ ADD_INDEX = load(
         refuses=(
             table_is_missing,
             index_name_is_taken,
+            table_is_not_cut,
             indexes_are_too_many,
             hidden_column_is_taken,
             column_is_unknown,
@@ -445,6 +465,7 @@ ADD_PRIMARY_KEY = load(
         refuses=(
             table_is_missing,
             table_has_a_primary_key,
+            table_is_not_cut,
             indexes_are_too_many,
             column_is_unknown,
         ),

@@ -513,7 +513,8 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
     hidden = tuple(index for _, index in found.changing_idxs)
     changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
     by_value = not is_by_arrays(found.old_type, found.column.type)
-    plan = reorg.change_column(found.column.id, changing, hidden, by_value=by_value)
+    spread = {index.id for index in the_table(snapshot).global_indexes}
+    plan = reorg.change_column(found.column.id, changing, hidden, spread, by_value=by_value)
     return StepWait("", plan)
 
 

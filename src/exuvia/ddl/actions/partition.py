@@ -1,4 +1,4 @@
-"""ADD, DROP and TRUNCATE PARTITION: no row is read or written.
+"""ADD, DROP and TRUNCATE PARTITION: no row is read or written, unless indexes are global.
 
     ADD        absent -> replica only -> public           nobody knows it until it is public
     DROP       public -> write only -> delete only -> delete reorganization -> absent
@@ -7,6 +7,17 @@
     DROP        write only: neither read nor written, values of its range are refused (1526)
                 delete only: gone; the range of the next partition, or DEFAULT, takes its values
     TRUNCATE    write only: new ids stand ready; delete only: they are used, the old ones are not
+
+Entries of global indexes that name rows of such a partition (tests/laws has the model):
+
+    first step        1062 for who would put another row under the key: writers one state behind
+                      still read and write those rows
+    dead              nobody does: the entry counts as absent. DROP from delete only on, TRUNCATE
+                      from delete reorganization on (`PartitionInfo.dead`)
+    delete reorg      they are removed, by the partition's rows (pipeline/kernels/clean.py), before
+                      the rows are left to be emptied
+
+Readers leave out what names a partition that they do not read, in every state.
 
 A dropped id is out of use two revisions before its range is left to be emptied: whoever could still
 write there is refused by then (law 1), and with the metadata lock has been waited for. So no writer
@@ -21,6 +32,7 @@ from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
     ErrDropLastPartition,
     ErrDropPartitionNonExistent,
+    ErrInfoSchemaChanged,
     ErrPartitionMgmtOnNonpartitioned,
     ErrSameNamePartition,
     ErrUnknownPartition,
@@ -33,11 +45,12 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
-from exuvia.ddl.action import Action, Element, Publish, Step, load
+from exuvia.ddl.action import Action, After, Element, Publish, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import range_of_physical, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
@@ -74,9 +87,18 @@ def drop_partition(
     database: DatabaseInfo, table: TableInfo, names: Sequence[str], *, query: str = ""
 ) -> Job:
     """DROP PARTITION."""
-    return job_for(
-        ActionCode.DROP_PARTITION, database, table, NamedPartitionsArgs(tuple(names)), query
-    )
+    asked = NamedPartitionsArgs(tuple(names))
+    return _cleaning(job_for(ActionCode.DROP_PARTITION, database, table, asked, query), table)
+
+
+def _cleaning(job: Job, table: TableInfo) -> Job:
+    """It takes a reorg worker where global indexes are to be cleaned."""
+    return evolve(job, reorg_meta={}) if table.global_indexes else job
+
+
+def has_clean_path(job: Job) -> bool:
+    """Whether it was asked for while the table had global indexes."""
+    return job.reorg_meta is not None
 
 
 def truncate_partition(
@@ -86,7 +108,7 @@ def truncate_partition(
     job = job_for(
         ActionCode.TRUNCATE_PARTITION, database, table, NamedPartitionsArgs(tuple(names)), query
     )
-    return evolve(job, exuvia_ids=(0,) * len(names))
+    return evolve(_cleaning(job, table), exuvia_ids=(0,) * len(names))
 
 
 def partition_of(snapshot: CatalogSnapshot) -> PartitionInfo:
@@ -170,6 +192,12 @@ def partitions_are_all(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return ErrDropLastPartition() if all_of_them else None
 
 
+def global_index_has_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """Another job made one since this was asked for: nothing here would clean it."""
+    came = the_table(snapshot).global_indexes and not has_clean_path(job)
+    return ErrInfoSchemaChanged() if came else None
+
+
 # -- ADD -------------------------------------------------------------------------------------------
 
 
@@ -226,11 +254,29 @@ def dropped_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ..
     return ranges_of(partition_of(snapshot).dropping_definitions)
 
 
-def _emptied(event: Publish) -> tuple[Step, ...]:
+def global_indexes_are_clean(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """No entry names a row of the dropped partitions."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    indexes = tuple(index.id for index in the_table(snapshot).global_indexes)
+    if snapshot.filled or not indexes:
+        return None
+    gone = tuple(each.id for each in partition_of(snapshot).dropping_definitions)
+    return StepWait("", reorg.clean_indexes(indexes, gone))
+
+
+def _emptied(event: Publish, after: After | None = None) -> tuple[Step, ...]:
     """Two revisions after they were used last the dropped ids are left to be emptied."""
     return (
         Step(DELETE_ONLY, DELETE_REORG),
-        Step(DELETE_REORG, ABSENT, edit=forget_dropped, leaves=dropped_ranges, event=event),
+        Step(
+            DELETE_REORG,
+            ABSENT,
+            edit=forget_dropped,
+            after=after,
+            leaves=dropped_ranges,
+            event=event,
+        ),
     )
 
 
@@ -297,12 +343,21 @@ DROP_PARTITION = load(
             table_is_not_partitioned,
             partition_is_unknown,
             partitions_are_all,
+            global_index_has_come,
         ),
         path=(
             Step(PUBLIC, WRITE_ONLY, edit=hide_dropped),
             Step(WRITE_ONLY, DELETE_ONLY, edit=remove_dropped),
             *_emptied(partitions_dropped),
         ),
+    )
+)
+_DROP_CLEANING = load(
+    DROP_PARTITION._replace(
+        path=(
+            *DROP_PARTITION.path[:2],
+            *_emptied(partitions_dropped, global_indexes_are_clean),
+        )
     )
 )
 KEEP_ROWS = Action(
@@ -316,7 +371,12 @@ TRUNCATE_PARTITION = load(
         "truncate partition",
         ActionCode.TRUNCATE_PARTITION,
         PARTITION,
-        refuses=(table_is_missing, table_is_not_partitioned, partition_is_unknown),
+        refuses=(
+            table_is_missing,
+            table_is_not_partitioned,
+            partition_is_unknown,
+            global_index_has_come,
+        ),
         path=(
             Step(PUBLIC, WRITE_ONLY, edit=prepare_empty),
             Step(WRITE_ONLY, DELETE_ONLY, edit=use_empty),
@@ -325,5 +385,18 @@ TRUNCATE_PARTITION = load(
         undo=KEEP_ROWS,
     )
 )
+_TRUNCATE_CLEANING = load(
+    TRUNCATE_PARTITION._replace(
+        post_commit=_emptied(partitions_truncated, global_indexes_are_clean)
+    )
+)
 
-ACTIONS = (ADD_PARTITION, DROP_PARTITION, TRUNCATE_PARTITION)
+ACTIONS = (
+    ADD_PARTITION,
+    DROP_PARTITION._replace(
+        choose=lambda job: _DROP_CLEANING if has_clean_path(job) else DROP_PARTITION
+    ),
+    TRUNCATE_PARTITION._replace(
+        choose=lambda job: _TRUNCATE_CLEANING if has_clean_path(job) else TRUNCATE_PARTITION
+    ),
+)

@@ -18,6 +18,7 @@ import msgspec
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
     ErrNoSuchTable,
+    ErrPartitionExchangeDifferentOption,
     ErrPartitionExchangePartTable,
     ErrTablesDifferentMetadata,
     ErrUnknownPartition,
@@ -161,6 +162,8 @@ def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
         return ErrNoSuchTable(job.schema_name, "the table to exchange")
     if plain.partition is not None:
         return ErrPartitionExchangePartTable(plain.name.O)
+    for index in table.global_indexes:
+        return ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
     return ErrTablesDifferentMetadata() if tables_differ(table, plain) else None
 
 

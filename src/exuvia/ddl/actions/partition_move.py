@@ -22,7 +22,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrPartitionMgmtOnNonpartitioned, ErrWrongPartitionName
+from exuvia.base.mysql_errors import (
+    ErrPartitionMgmtOnNonpartitioned,
+    ErrUnsupportedDDLOperation,
+    ErrWrongPartitionName,
+)
 from exuvia.catalog.model import (
     DatabaseInfo,
     PartitionDefinition,
@@ -97,6 +101,14 @@ def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
     return None if known else ErrWrongPartitionName()
+
+
+def an_index_is_global(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200: both sets of partitions would have to be in it."""
+    for index in the_table(snapshot).global_indexes:
+        said = f"{job.action_text} of a table with the global index '{index.idx_name.O}'"
+        return ErrUnsupportedDDLOperation(said)
+    return None
 
 
 def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -234,7 +246,7 @@ def _move(label: str, code: ActionCode) -> Action:
             label,
             code,
             PARTITION,
-            refuses=(table_is_missing, partitions_to_move_are_there),
+            refuses=(table_is_missing, partitions_to_move_are_there, an_index_is_global),
             path=(
                 Step(ABSENT, DELETE_ONLY, edit=place_new),
                 Step(DELETE_ONLY, WRITE_ONLY),

@@ -40,6 +40,7 @@ from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import (
     TABLE,
     TABLE_IN_PLACE,
+    at_home,
     ranges_of_table,
     the_table,
     with_predicate_columns,
@@ -133,6 +134,7 @@ def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
         Lock=None,
         exuvia_physical=0,
         exuvia_exchange=None,
+        partition=at_home(wanted, table_id),
         cols=columns,
         max_col_id=max((column.id for column in columns), default=0),
     )

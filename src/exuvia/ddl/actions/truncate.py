@@ -28,7 +28,7 @@ from exuvia.ddl.actions.shared import (
     truncated_table_is_referred_to,
 )
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
-from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
+from exuvia.ddl.elements import TABLE_IN_PLACE, at_home, ranges_of_table, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -115,6 +115,7 @@ def _successor(old: TableInfo, ids: Sequence[int]) -> TableInfo:
     if old.partition is not None:
         parts = partition_ids[: len(old.partition.definitions)]
         new = evolve(new, partition=old.partition.with_ids(parts))
+        new = evolve(new, partition=at_home(new, new_id))
     return with_layout(new)
 
 

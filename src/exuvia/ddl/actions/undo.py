@@ -98,6 +98,8 @@ def why_no_index(table: TableInfo, index: IndexInfo) -> str:
     """Why a DROP of that index cannot be taken back; "" if it can."""
     if hidden_columns_of(table, (index.id,)):
         return "it is on expressions, whose columns may be renamed meanwhile"
+    if index.is_global:
+        return "it is global: partitions may come and go meanwhile"
     if index.is_unique and index.is_partial:
         return "it is unique and partial: the columns of its predicate may be changed meanwhile"
     return ""

@@ -15,6 +15,7 @@ from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import move, rewrite, summary
+from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.task import (
@@ -52,8 +53,9 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "verify column": rewrite.verify_column,
     "summarize": summary.summarize,
 }
-WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move]] = {
+WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | Clean]] = {
     "fill": Fill,
+    "clean": Clean,
     "rewrite": rewrite.Rewrite,
     "move": move.Move,
 }

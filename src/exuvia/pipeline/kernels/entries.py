@@ -293,6 +293,7 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
     columns = held_by(table, index, columns)
     if not columns.rows:
         return Entries([], [] if index.is_unique else None, [])
+    columns = named_by(table, index, columns)
     keys, nulls = row_batch.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)
@@ -323,6 +324,31 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
         take(columns.handles, at) if len(columns.handles) else columns.handles,
         lambda _, position: columns.column(position).take(at),
         len(at),
+    )
+
+
+def named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
+    """These rows with the handles by which the index names them: in a global one they begin with
+    the partition's id."""
+    part = table.form(index).part
+    if not part:
+        return columns
+    found = columns.handles
+    if isinstance(found, np.ndarray):
+        width = found.dtype.itemsize
+        whole: Array = np.empty((len(found), len(part) + width), np.uint8)
+        whole[:, : len(part)] = np.frombuffer(part, np.uint8)
+        whole[:, len(part) :] = found.view(np.uint8).reshape(len(found), width)
+        handles: Keys = whole.view(f"V{len(part) + width}").reshape(len(found))
+    else:
+        handles = [part + handle for handle in as_bytes(found)]
+    return row_batch.Columns(
+        columns.fields,
+        columns.names,
+        columns.positions,
+        handles,
+        lambda _, position: columns.column(position),
+        columns.rows,
     )
 
 

@@ -48,7 +48,7 @@ from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorg import Fault, TableRule
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.task import Outcome, Task, TaskOrder, order_for
+from exuvia.pipeline.task import Outcome, Task, TaskOrder, all_parts, order_for
 from exuvia.pipeline.verify.judge import MOST_FAULTS, FaultJudge
 from exuvia.pipeline.verify.rules import refusal_of
 from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
@@ -113,16 +113,23 @@ class _Scans:
         together: bool,
     ) -> None:
         table = order.table
-        total = store.count(table.row_span()) if total is None else total
+        if total is None:
+            total = sum(store.count(part.row_span()) for part in table.parts)
         self._order = order
         few = total * len(order.index_ids) <= TOGETHER_ROWS
-        self._together = together and few and not order.changing
+        is_one = len(table.parts) == 1
+        self._together = together and few and is_one and not order.changing
         self._buckets = buckets_for(total)
         self._cut = partial(cut, store, rows=span_rows, total=total, at_once=at_once)
 
     @cached_property
-    def _rows(self) -> list[Span]:
-        return self._cut([self._order.table.row_span()])
+    def _rows(self) -> list[tuple[TaskOrder, Span]]:
+        """Of each partition, where the order is about them all."""
+        found: list[tuple[TaskOrder, Span]] = []
+        for part in self._order.table.parts:
+            order = replace(self._order, physical_id=part.physical_id)
+            found += [(order, span) for span in self._cut([part.row_span()])]
+        return found
 
     @cached_property
     def _entries(self) -> dict[int, list[Span]]:
@@ -143,12 +150,20 @@ class _Scans:
         )
         return [replace(template, span=span) for span in spans]
 
+    def _of_rows(self, kind: str, index_id: int, chosen: bytes) -> list[Task]:
+        tasks = self._tasks(kind, [span for _, span in self._rows], index_id, chosen)
+        pairs = zip(tasks, self._rows, strict=True)
+        return [replace(each, order=order) for each, (order, _) in pairs]
+
     def sums(self) -> Wave:
         """Both sides, all indexes; a column that they follow from too."""
         if self._together:
-            return self._tasks("sum both", [self._order.table.row_span()], 0, b"")
+            (part,) = self._order.table.parts
+            (task,) = self._tasks("sum both", [part.row_span()], 0, b"")
+            order = replace(self._order, physical_id=part.physical_id)
+            return [replace(task, order=order)]
         kind = "verify column" if self._order.changing else "sum rows"
-        wave = self._tasks(kind, self._rows, 0, b"")
+        wave = self._of_rows(kind, 0, b"")
         for index_id, spans in self._entries.items():
             wave += self._tasks("sum entries", spans, index_id, b"")
         return _numbered(wave)
@@ -180,7 +195,7 @@ class _Scans:
 
     def collections(self, index_id: int, chosen: bytes) -> Wave:
         """Both sides of one index, chosen buckets only."""
-        wave = self._tasks("collect rows", self._rows, index_id, chosen)
+        wave = self._of_rows("collect rows", index_id, chosen)
         wave += self._tasks("collect entries", self._entries[index_id], index_id, chosen)
         return _numbered(wave)
 
@@ -230,15 +245,17 @@ def check_index(
     """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable,
     Deposed."""
     faults: list[Fault] = []
-    for part in table.parts:
+    for part in (table,) if index.is_global else table.parts:
         if mode == "fast":
             order = order_for(part, (index.id,))
+            order = all_parts(order) if index.is_global else order
             waves = verification(store, order, SPAN_ROWS, together=True)
             faults += done_here(store, waves, monotonic)
         elif mode == "slow":
-            sides = part.row_span(), part.index_span(index)
             with store.read() as txn:
-                faults += _entry_by_entry(txn, part, index, *sides, None)
+                for each in part.parts:
+                    faults += _entry_by_entry(txn, each, index, each.row_span(), None, None)
+                faults += _entry_by_entry(txn, part, index, None, part.index_span(index), None)
         else:
             faults += sample(store, part, index)
     return Report(index.idx_name.O, faults)
@@ -287,11 +304,11 @@ def check_rule(
 def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
     """The slow way on short ranges, spread over both sides."""
     faults: list[Fault] = []
-    rows = store.split(table.row_span(), _SAMPLES)
+    rows = [(part, span) for part in table.parts for span in store.split(part.row_span(), _SAMPLES)]
     entries = store.split(table.index_span(index), _SAMPLES)
     with store.read() as txn:
-        for span in rows:
-            faults += _entry_by_entry(txn, table, index, span, None, _SAMPLE_ROWS)
+        for part, span in rows:
+            faults += _entry_by_entry(txn, part, index, span, None, _SAMPLE_ROWS)
         for span in entries:
             faults += _entry_by_entry(txn, table, index, None, span, _SAMPLE_ROWS)
     return faults[:MOST_FAULTS]

@@ -17,14 +17,15 @@ from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import PART_BYTES, Table
 from exuvia.kv.keys import VALUES_AT, read_i64
 from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, positions_of
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, named_by, positions_of
 from exuvia.pipeline.reorg import Fault
 from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, TaskOrder
 from exuvia.pipeline.verify.scan import Entry
@@ -39,6 +40,7 @@ class FaultJudge:
     def __init__(self, table: Table, index: IndexInfo) -> None:
         self._table = table
         self._index = index
+        self._form = table.form(index)
 
     def compare(self, store: Store, should: Iterable[Entry], stand: Iterable[Entry]) -> list[Fault]:
         """The faults among entries that only one of two scans saw, judged in one new snapshot."""
@@ -55,8 +57,9 @@ class FaultJudge:
         return [fault for fault in confirmed if fault is not None][:MOST_FAULTS]
 
     def of_row(self, txn: Transaction, handle: bytes) -> Fault | None:
-        """Whether the row of this handle, if it exists, has its entry."""
-        row = reader.get(txn, self._table, handle)
+        """Whether the row of this handle, if it exists, has its entry: a handle of the table, or
+        of the partition, that this is about."""
+        row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return None
         wanted = key_codec.index_key(self._table, self._index, row, handle)
@@ -64,7 +67,7 @@ class FaultJudge:
             return None
         key, unique = wanted
         entry = txn.get(key)
-        if entry == LIVE + (handle if unique else b""):
+        if entry == (self._form.payload(handle) if unique else LIVE):
             return None
         if entry is None or not is_live(entry):
             return self._fault("missing", handle, "", self._row_text(row))
@@ -76,14 +79,14 @@ class FaultJudge:
         if entry is None or not is_live(entry):
             return None
         _, handle = key_codec.split_entry(self._table, self._index, key, entry)
-        row = reader.get(txn, self._table, handle)
+        row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return self._fault("orphan", handle, self._entry_text(key, entry), "")
         wanted = key_codec.index_key(self._table, self._index, row, handle)
         if wanted is None:
             row_text = f"{self._row_text(row)} outside of the predicate"
             return self._fault("orphan", handle, self._entry_text(key, entry), row_text)
-        if wanted[0] == key and entry == LIVE + (handle if wanted[1] else b""):
+        if wanted[0] == key and entry == (self._form.payload(handle) if wanted[1] else LIVE):
             return None
         return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
 
@@ -108,7 +111,8 @@ class FaultJudge:
         return f"[{' '.join(texts)}]"
 
     def _fault(self, kind: str, handle: bytes, entry: str, row: str) -> Fault:
-        return Fault(kind, self._index.idx_name.O, handle_text(self._table, handle), entry, row)
+        inner = handle[PART_BYTES:] if self._table.is_partitioned else handle
+        return Fault(kind, self._index.idx_name.O, handle_text(self._table, inner), entry, row)
 
 
 def row_name(table: Table, handle: bytes) -> str:
@@ -193,7 +197,8 @@ class DuplicateJudge:
                 return FoundDuplicate(self.index.id, key, handle, other, text)
             for fence in self.order.fences:
                 txn.require_equal(*fence)
-            txn.require(self.table.row_prefix + handle)
+            part, inner = self.table.holder(self.table.form(self.index), handle)
+            txn.require(part.row_prefix + inner)
             txn.require(key)
             txn.write(WriteKind.CLAIM, key, mine)
             return DuplicateVerdict.PLACED
@@ -203,9 +208,21 @@ class DuplicateJudge:
 
 def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
     """Whether the row of this handle exists in the snapshot and has this key."""
-    row = reader.get(txn, table, handle)
-    found = None if row is None else key_codec.index_key(table, index, row, handle)
+    part, inner = table.holder(table.form(index), handle)
+    row = reader.get(txn, part, inner)
+    found = None if row is None else key_codec.index_key(part, index, row, inner)
     return found is not None and found[0] == key
+
+
+def row_of(txn: Transaction, table: Table, index: IndexInfo, handle: bytes) -> Row | None:
+    """The row of a handle of the table or partition; of a partitioned table it begins with the
+    partition's id."""
+    if not table.is_partitioned:
+        return reader.get(txn, table, handle)
+    part, inner = table.holder(table.form(index), handle)
+    if part.physical_id not in {each.physical_id for each in table.parts}:
+        return None
+    return reader.get(txn, part, inner)
 
 
 def entry_text(table: Table, key: bytes, handle: bytes) -> str:
@@ -221,7 +238,9 @@ def duplicates_refusal(
     pairs = []  # '7' of id 3 and id 9
     for duplicate in duplicates[:MOST_LISTED]:
         value = duplicate.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
-        rows = sorted((duplicate.other, duplicate.handle))
+        index = table.info.index_by_id(duplicate.index_id)
+        at = PART_BYTES if index is not None and index.is_global else 0
+        rows = sorted((duplicate.other[at:], duplicate.handle[at:]))
         pairs.append(f"{value} of {' and '.join(row_name(table, handle) for handle in rows)}")
     listing = "\n".join(duplicate.text for duplicate in duplicates if duplicate.text != first)
     error = ErrDupEntry.with_text(first)
@@ -230,10 +249,10 @@ def duplicates_refusal(
 
 
 class DuplicateScan:
-    """One unique index and the rows of a snapshot. Raises nothing until it is asked."""
+    """One unique index and the rows of a snapshot, of a table, a partition, or all partitions of a
+    global one. Raises nothing until it is asked."""
 
-    def __init__(self, table: Table, index: IndexInfo) -> None:
-        self._table = table
+    def __init__(self, index: IndexInfo) -> None:
         self._index = index
         self._holders: dict[bytes, bytes] = {}
         self.duplicates: list[FoundDuplicate] = []
@@ -241,37 +260,39 @@ class DuplicateScan:
         self.nulls: list[str] = []
         self.null_number = 0
 
-    def rows(self, snapshot: Snapshot, interrupt: Callable[[], None]) -> None:
+    def rows(self, table: Table, snapshot: Snapshot, interrupt: Callable[[], None]) -> None:
         """All rows of the table or partition. `interrupt` is called now and then, and may raise."""
-        wanted = positions_of(self._table, [self._index])
-        for keys, raws in snapshot.chunks(self._table.row_span(), CHUNK_ROWS):
+        wanted = positions_of(table, [self._index])
+        for keys, raws in snapshot.chunks(table.row_span(), CHUNK_ROWS):
             interrupt()
-            columns = row_batch.decode(self._table, keys, raws, snapshot.skip, wanted)
-            columns = held_by(self._table, self._index, columns)
+            columns = row_batch.decode(table, keys, raws, snapshot.skip, wanted)
+            columns = held_by(table, self._index, columns)
             if not columns.rows:
                 continue
-            made, nulls = row_batch.index_keys(self._table, self._index, columns)
+            columns = named_by(table, self._index, columns)
+            made, nulls = row_batch.index_keys(table, self._index, columns)
             empty = [False] * columns.rows if nulls is None else nulls.tolist()
             handles = columns.handle_list()
+            at = PART_BYTES if self._index.is_global else 0
             for key, handle, is_null in zip(as_bytes(made), handles, empty, strict=True):
                 if is_null:
                     self.null_number += 1
                     if len(self.nulls) < MOST_LISTED:
-                        self.nulls.append(row_name(self._table, handle))
+                        self.nulls.append(row_name(table, handle[at:]))
                     continue
                 other = self._holders.setdefault(key, handle)
                 if other is handle:
                     continue
                 self.number += 1
                 if len(self.duplicates) < MOST_DUPLICATES:
-                    text = entry_text(self._table, key, other)
+                    text = entry_text(table, key, other)
                     twice = FoundDuplicate(self._index.id, key, handle, other, text)
                     self.duplicates.append(twice)
 
-    def refusal(self) -> Refused | None:
+    def refusal(self, table: Table) -> Refused | None:
         """1138 for a primary key with a NULL, 1062 for keys that are there twice."""
         if self._index.is_primary and self.null_number:
             return counted(ErrInvalidUseOfNull(), self.null_number, self.nulls)
         if self.number:
-            return duplicates_refusal(self._table, self.duplicates, self.number)
+            return duplicates_refusal(table, self.duplicates, self.number)
         return None

@@ -12,7 +12,7 @@ that row has not the value, clean up first; if it has, people must decide.
 from collections.abc import Callable, Generator
 
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog import reader, writer
+from exuvia.catalog import writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -21,6 +21,7 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.verify.compare import differences
+from exuvia.pipeline.verify.judge import row_of
 from exuvia.pipeline.verify.scan import Entry
 
 _ATOMIC = 256
@@ -30,12 +31,15 @@ Waves = Generator[list[Task], list[Outcome], int]
 
 
 class Repair:
-    """One index of one physical table. `done`: entries put or removed so far."""
+    """One index of one physical table, or a global one of all of them.
+
+    `done`: entries put or removed so far."""
 
     def __init__(self, store: Store, table: Table, index: IndexInfo, guard: Guard) -> None:
         self._store = store
         self._table = table
         self._index = index
+        self._form = table.form(index)
         self._guard = guard
         self.done = 0
 
@@ -70,17 +74,17 @@ class Repair:
             self.done += self._store.transact(repaired, _TRIES)
 
     def _put(self, txn: Transaction, handle: bytes) -> int:
-        row = reader.get(txn, self._table, handle)
+        row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return 0
         found = key_codec.index_key(self._table, self._index, row, handle)
         if found is None:
             return 0
         key, unique = found
-        held, wanted = txn.get(key), LIVE + (handle if unique else b"")
+        held, wanted = txn.get(key), self._form.payload(handle) if unique else LIVE
         if held == wanted or is_live(held):
             return 0
-        txn.require(self._table.row_prefix + handle)
+        txn.require(self._table.row_key(handle))
         txn.require(key)
         txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, wanted)
         return 1
@@ -90,11 +94,12 @@ class Repair:
         if held is None or not is_live(held):
             return 0
         _, handle = key_codec.split_entry(self._table, self._index, key, held)
-        row = reader.get(txn, self._table, handle)
+        row = row_of(txn, self._table, self._index, handle)
         if row is not None:
             wanted = key_codec.index_key(self._table, self._index, row, handle)
-            if (wanted, held) in (((key, False), LIVE), ((key, True), LIVE + handle)):
+            payload = self._form.payload(handle)
+            if (wanted, held) in (((key, False), LIVE), ((key, True), payload)):
                 return 0
-        txn.require(self._table.row_prefix + handle)
+        txn.require(self._table.row_key(handle))
         txn.delete(key)
         return 1

@@ -16,6 +16,8 @@ A path of a partitioned table: the same path in each partition that the WHERE le
 
     Everywhere(path, choice).open -> one partition: its rows in the path's order
                                      several: one after another, in no order
+    Throughout(path, choice).open -> by a global index: rows of all partitions in its order, without
+                                     those of partitions that are not read
 
 Rows of a partitioned table are known above the catalog by handles that begin with their partition's
 id (catalog/table.py, `row_key`).
@@ -31,7 +33,7 @@ from exuvia.base.types import Family
 from exuvia.catalog import reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import PART_BYTES, Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span, is_live
 from exuvia.sql.access.implied import is_implied
@@ -132,6 +134,14 @@ class Matched(Path):
         lengths = [part.length for part in self.match.key.idx_cols]
         return self.match.positions[: _whole_parts(lengths)]
 
+    within: frozenset[bytes] | None = None
+    """Of a global index: partitions whose rows are read, as handles begin. It may tell of others:
+    of what is being dropped, of what only a later plan reads."""
+
+    def is_exact(self, context: Context) -> bool:
+        """Whether the constants of a run are bounds of its key."""
+        return spans(self.table, self.match, context) is not None
+
     @property
     def fixed(self) -> frozenset[int]:
         """Positions with a single equality."""
@@ -201,6 +211,9 @@ class UniquePoints(Matched):
     name = "Point_Get"
     short = True
 
+    def is_exact(self, context: Context) -> bool:
+        return combinations(self.match, context) is not None
+
     def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows whose entries are there."""
         rows = combinations(self.match, context)
@@ -211,13 +224,15 @@ class UniquePoints(Matched):
         return PathRows(self._rows(context, wanted), self.covers, tuple(wanted))
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
-        txn, table = context.txn, self.table
+        txn, table, within = context.txn, self.table, self.within
         form = table.form(self.match.key)
         for key in wanted:
             for handle in reader.unique_handles(txn, table, form, key):
-                row = reader.get(txn, table, handle)
-                if row is not None:
-                    yield handle, row
+                if within is not None and handle[:PART_BYTES] not in within:
+                    continue
+                payload = txn.get(table.row_key(handle))
+                if payload is not None:
+                    yield handle, table.decode(payload)
 
 
 BOTH_ENDS = 2
@@ -280,14 +295,16 @@ class IndexRange(Matched):
         )
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
-        txn, table = context.txn, self.table
+        txn, table, within = context.txn, self.table, self.within
         form, decode = table.form(self.match.key), table.decoding(self.used)
         for span in ranges:
             for key, payload in reader.entries(txn, table, form, span, reverse):
                 if not is_live(payload):
                     continue
                 handle = payload[1:] or key[form.keys.decode(key, keys.VALUES_AT)[1] :]
-                found = txn.get(table.row_prefix + handle)
+                if within is not None and handle[:PART_BYTES] not in within:
+                    continue
+                found = txn.get(table.row_key(handle))
                 if found is not None:
                     yield handle, decode(found)
 
@@ -377,6 +394,31 @@ class Everywhere(Path):
         return found
 
 
+class Throughout(Everywhere):
+    """See the module. `path` is by a global index of the logical table, and is opened."""
+
+    def __init__(self, path: Matched, choice: PartitionChoice) -> None:
+        super().__init__(path, choice)
+        self._by = path
+        self.short = path.short
+
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
+        """The rows of the partitions left, of one look at the index; where a constant is no bound,
+        all rows of each of them."""
+        if not self._by.is_exact(context):
+            return super().open(context, reverse)
+        path = copy(self._by)
+        path.within = frozenset(keys.u64(part.physical_id) for part in self.choice.parts(context))
+        return path.open(context, reverse)
+
+
+def over_partitions(path: Path, choice: PartitionChoice) -> Everywhere:
+    """The path of a partitioned table, by that of the logical one."""
+    if isinstance(path, Matched) and path.match.key.is_global:
+        return Throughout(path, choice)
+    return Everywhere(path, choice)
+
+
 def _chained(parts: Sequence[Table], opened: Sequence[PathRows]) -> Rows:
     for part, found in zip(parts, opened, strict=True):
         physical = keys.u64(part.physical_id)
@@ -390,7 +432,7 @@ def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:
         if named:
             raise ErrPartitionClauseOnNonpartitioned()
         return path
-    return Everywhere(path, PartitionChoice(path.table, terms, named))
+    return over_partitions(path, PartitionChoice(path.table, terms, named))
 
 
 def has_equality(path: Path) -> bool:

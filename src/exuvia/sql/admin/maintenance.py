@@ -188,15 +188,16 @@ def _entries_in(
     ]
     rows: list[Row] = []
     with session.services.store.read() as txn:
-        for part in table.parts:
+        for part in (table,) if index.is_global else table.parts:
             for key, payload in txn.scan(part.index_span(index)):
                 session.check_interrupt()
                 if not is_live(payload):
                     continue
                 values, encoded = key_codec.split_entry(part, index, key, payload)
-                handle = keys.read_i64(encoded)
+                of_row, inner = part.holder(part.form(index), encoded)
+                handle = keys.read_i64(inner)
                 if any(least <= handle < most for least, most in ranges):
-                    row = reader.get(txn, part, encoded)
+                    row = reader.get(txn, of_row, inner)
                     held = values or [None] * len(positions)
                     shown = held if row is None else [row[at] for at in positions]
                     rows.append([*shown, handle])
@@ -299,14 +300,14 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
     for name in node.tables:
         table = existing_table(session, name)
         total, pairs, size = 0, 0, 0
-        for part in table.parts:
-            for found in _checksums(session, part):
+        for n, part in enumerate(table.parts):
+            for found in _checksums(session, part, with_global=n == 0):
                 total, pairs, size = total ^ found[0], pairs + found[1], size + found[2]
         rows.append([table.database.db_name.O, table.info.name.O, str(total), pairs, size])
     return Result(columns_of(_CHECKSUM), rows)
 
 
-def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
+def _checksums(session: SessionApi, part: Table, with_global: bool) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.checkpoint import cut  # brings pyarrow: only for who asks for it
     from exuvia.pipeline.task import Outcome, Task, order_for
     from exuvia.pipeline.verify.compare import done_here
@@ -314,7 +315,8 @@ def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
     store = session.services.store
     sides: list[tuple[int, Span]] = [(0, part.row_span())]
     for index in part.info.indexes:
-        if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
+        counts = with_global or not index.is_global
+        if counts and index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
             sides.append((index.id, part.index_span(index)))
     order = order_for(part, ())
     tasks: list[Task] = []
@@ -338,7 +340,7 @@ def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
 
 def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
-    from exuvia.pipeline.task import order_for
+    from exuvia.pipeline.task import all_parts, order_for
     from exuvia.pipeline.verify.compare import done_here
     from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
 
@@ -348,11 +350,14 @@ def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
         raise ErrKeyDoesNotExist(node.index, table.info.name.O)
     services = session.services
     done = scanned = 0
-    for part in () if index.exuvia_clustered else table.parts:
+    parts = (table,) if index.is_global else table.parts
+    for part in () if index.exuvia_clustered else parts:
         session.check_interrupt()
         mending = Repair(services.store, part, index, services.member.guard)
         method = mending.recover if node.kind == "recover" else mending.cleanup
-        scanned += done_here(services.store, method(order_for(part, (index.id,))))
+        order = order_for(part, (index.id,))
+        order = all_parts(order) if index.is_global else order
+        scanned += done_here(services.store, method(order))
         done += mending.done
     if node.kind == "recover":
         return Result(columns_of("ADDED_COUNT# SCAN_COUNT#"), [[done, scanned]])

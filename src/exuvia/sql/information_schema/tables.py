@@ -339,7 +339,8 @@ def _tidb_indexes(context: Context) -> Iterable[Row]:
                 row += [part.name.O if text is None else None]
                 row += [part.length if part.length > 0 else None, index.comment, text, index.id]
                 row += ["NO" if index.is_invisible else "YES"]
-                yield [*row, "YES" if index.exuvia_clustered else "NO", 0, predicate_text(index)]
+                row += ["YES" if index.exuvia_clustered else "NO", int(index.is_global)]
+                yield [*row, predicate_text(index)]
 
 
 def _key_column_usage(context: Context) -> Iterable[Row]:

@@ -21,7 +21,12 @@ from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
 from exuvia.sql.schema.index_definition import check_count, check_visible, index_info, with_hidden
 from exuvia.sql.schema.partial_index import check_nodes, check_partitioned
-from exuvia.sql.schema.partition_definition import check_local, check_unique_key, partition_columns
+from exuvia.sql.schema.partition_definition import (
+    check_global,
+    check_global_nodes,
+    check_unique_key,
+    partition_columns,
+)
 
 _PRIMARY = "PRIMARY"
 
@@ -29,7 +34,6 @@ _PRIMARY = "PRIMARY"
 def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     """ADD INDEX, UNIQUE or PRIMARY KEY. Raises index_definition.py's errors, 1068."""
     table = at.table
-    check_local((spec.index,), table.partition is not None)
     check_partitioned(table, spec.index.where)
     if spec.index.kind == "primary":
         # CLUSTERED would move every row
@@ -39,6 +43,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
             raise ErrUnsupportedDDLOperation.with_text(text)
         if table.pk_is_handle or any(index.is_primary for index in table.indexes):
             raise ErrMultiplePriKey()
+    check_global((spec.index,), table.partition is not None)
     taken = [index.idx_name.L for index in table.indexes]
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken)
@@ -55,6 +60,8 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     check_count(len(table.indexes) + 1)
     if index.is_partial:
         check_nodes(at.txn)
+    if index.is_global:
+        check_global_nodes(at.txn)
     if table.partition is not None:
         check_unique_key(index, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*table.indexes, index)))

@@ -16,6 +16,7 @@ from exuvia.base.mysql_errors import (
     ErrDropPartitionNonExistent,
     ErrNoParts,
     ErrOnlyOnRangeListPartition,
+    ErrPartitionExchangeDifferentOption,
     ErrPartitionExchangeForeignKey,
     ErrPartitionExchangePartTable,
     ErrPartitionMaxvalue,
@@ -50,6 +51,7 @@ from exuvia.sql.schema.partition_definition import (
     added_until,
     check_definitions,
     check_names,
+    check_no_global,
     constant,
     dropped_before,
     numbered,
@@ -136,13 +138,15 @@ def _rehashed(
 
 
 def _moved(at: AlterContext, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
+    database, table = at.database, at.table
+    job = requests.move_rows(code, database, table, names, target, MOVER, query=at.text)
+    check_no_global(table, job.action_text)
     at.warn(
         ErrUnknown.code,
         "The statistics of new partitions will be outdated after reorganizing partitions. "
         "Please use 'ANALYZE TABLE' statement if you want to update it now",
     )
-    database, table = at.database, at.table
-    return requests.move_rows(code, database, table, names, target, MOVER, query=at.text)
+    return job
 
 
 # -- DROP, TRUNCATE --------------------------------------------------------------------------------
@@ -266,7 +270,9 @@ def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
     target = PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
     database, table = at.database, at.table
     code = ActionCode.REMOVE_PARTITIONING
-    return requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
+    job = requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
+    check_no_global(table, job.action_text)
+    return job
 
 
 def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
@@ -279,6 +285,8 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrPartitionExchangeForeignKey(plain.name.O)
     if found.definition(spec.names[0]) is None:
         raise ErrUnknownPartition(spec.names[0], at.table.name.O)
+    for index in at.table.global_indexes:
+        raise ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
     if tables_differ(at.table, plain):
         raise ErrTablesDifferentMetadata()
     text = "after the exchange, please analyze related table of the exchange to update statistics"

@@ -62,6 +62,7 @@ from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
 from exuvia.sql.schema.partial_index import check_nodes
+from exuvia.sql.schema.partition_definition import check_global_nodes
 from exuvia.sql.schema.table_definition import Warn, table_info
 from exuvia.sql.statement.temporary import new_id
 from exuvia.sql.type_text import identifier, is_text, type_text
@@ -120,6 +121,8 @@ def _job(
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
     if any(index.is_partial for index in info.indexes):
         check_nodes(reader.txn)
+    if info.global_indexes:
+        check_global_nodes(reader.txn)
     job = requests.create_table(database, info, query=text)
     if not made:
         return job

@@ -115,6 +115,7 @@ def index_info(
         is_invisible=written.invisible,
         comment=written.comment,
         index_type={"HASH": 2, "RTREE": 3}.get(written.using or "", 1),
+        is_global=written.is_global,
         exuvia_predicate=predicate_of(written.where, columns, zone),
     )
 

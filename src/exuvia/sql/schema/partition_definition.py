@@ -74,6 +74,8 @@ from exuvia.catalog.model import (
     TableInfo,
     name,
 )
+from exuvia.cluster import member
+from exuvia.kv.transaction import Transaction
 from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
 from exuvia.sql.env import PlainEnv
@@ -318,17 +320,36 @@ def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
         check_unique_key(index, needed)
 
 
-def check_local(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
-    """No index is GLOBAL: one that spans partitions is not made. Raises 8200."""
-    if any(each.is_global for each in definitions):
-        said = "Global Index" if partitioned else "Global Index on non-partitioned table"
+def check_global(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
+    """A GLOBAL index spans partitions, and is none that rows are kept under. Raises 8200."""
+    for each in definitions:
+        if each.is_global and not partitioned:
+            raise ErrUnsupportedDDLOperation("Global Index on non-partitioned table")
+        if each.is_global and each.clustered:
+            raise ErrUnsupportedDDLOperation(
+                "create an index that is both a global index and a clustered index"
+            )
+
+
+def check_global_nodes(txn: Transaction) -> None:
+    """Raises 8200 while a node serves that would not keep a global index."""
+    older = [each.title for each in member.before_0_4(txn)]
+    if older:
+        said = f"Global Index: {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
+
+
+def check_no_global(table: TableInfo, change: str) -> None:
+    """Raises 8200 for a change of partitions that does not keep global indexes."""
+    for index in table.global_indexes:
+        said = f"{change} of a table with the global index '{index.idx_name.O}'"
         raise ErrUnsupportedDDLOperation(said)
 
 
 def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
     """One key of a table that is cut by these columns. Raises 1503, 8264."""
     whole = {part.name.L for part in index.idx_cols if part.length < 0}
-    if index.is_unique and needed - whole:
+    if index.is_unique and needed - whole and not index.is_global:
         if index.exuvia_clustered:
             raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
         raise ErrGlobalIndexNotExplicitlySet(index.idx_name.O)

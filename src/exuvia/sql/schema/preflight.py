@@ -160,10 +160,12 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     info = table.info
     placed = evolve(index, id=info.max_idx_id + 1, state=SchemaState.ABSENT)
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
+    look = judge.DuplicateScan(placed)
     for part in whole.parts:
-        look = judge.DuplicateScan(part, placed)
-        look.rows(at.txn.snapshot, at.reader.check_interrupt)
-        _raise(look.refusal())
+        if not index.is_global:
+            look = judge.DuplicateScan(placed)
+        look.rows(part, at.txn.snapshot, at.reader.check_interrupt)
+        _raise(look.refusal(part))
 
 
 def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:

@@ -11,7 +11,11 @@ in create.py.
 from collections.abc import Callable
 from datetime import tzinfo
 
-from exuvia.base.mysql_errors import ErrMultiplePriKey, ErrWrongTableName
+from exuvia.base.mysql_errors import (
+    ErrMultiplePriKey,
+    ErrUnsupportedDDLOperation,
+    ErrWrongTableName,
+)
 from exuvia.base.types import INTEGER_BITS, Flag
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import (
@@ -35,7 +39,7 @@ from exuvia.sql.schema.index_definition import (
     check_visible,
     index_info,
 )
-from exuvia.sql.schema.partition_definition import check_local, partition_info
+from exuvia.sql.schema.partition_definition import check_global, partition_info
 from exuvia.sql.schema.table_options import (
     check_charsets,
     check_comment,
@@ -63,7 +67,7 @@ def table_info(
     for each in node.columns:
         check_place(each, database.db_name.O, text)
     definitions = _index_definitions(node)
-    check_local(definitions, node.partitioning is not None)
+    check_global(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
     columns = tuple(in_database(each, database.db_name.O) for each in columns)
@@ -167,6 +171,10 @@ def _with_handle(info: TableInfo, definitions: list[IndexDefinition], by_default
         clustered = by_default == "ON" or (by_default == "INT_ONLY" and is_integer)
     if not clustered:
         return info
+    if primary.is_global:
+        raise ErrUnsupportedDDLOperation(
+            "create an index that is both a global index and a clustered index"
+        )
     if is_integer:
         renumbered = tuple(evolve(index, id=n + 1) for n, index in enumerate(others))
         return evolve(

@@ -44,7 +44,7 @@ from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql import types
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, is_worth
-from exuvia.sql.access.paths import Everywhere
+from exuvia.sql.access.paths import over_partitions
 from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import expressions_of, terms_of
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
@@ -399,7 +399,7 @@ class _From:
         path = choose(table, terms, hints, WantedOrder(), Shares(context.txn, table))
         if table.is_partitioned:
             scan.choice = PartitionChoice(table, terms, named)
-            path = Everywhere(path, scan.choice)
+            path = over_partitions(path, scan.choice)
         elif named:
             raise ErrPartitionClauseOnNonpartitioned()
         return path if is_worth(path, context, bool(hints)) else None

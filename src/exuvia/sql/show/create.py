@@ -131,15 +131,16 @@ def _default(column: ColumnInfo) -> list[str]:
 def index_text(table: TableInfo, index: IndexInfo) -> str:
     """Its definition."""
     parts = ",".join(_part(table, part) for part in index.idx_cols)
+    spread = " /*T![global_index] GLOBAL */" if index.is_global else ""
     if index.is_primary:
         clustered = table.pk_is_handle or index.exuvia_clustered
-        return f"PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}"
+        return f"PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}{spread}"
     head = "UNIQUE KEY" if index.is_unique else "KEY"
     held = predicate_text(index)
     only = f" WHERE {held}" if held else ""
     hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
     comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
-    return f"{head} {identifier(index.idx_name.O)} ({parts}){only}{hidden}{comment}"
+    return f"{head} {identifier(index.idx_name.O)} ({parts}){only}{hidden}{comment}{spread}"
 
 
 def _part(table: TableInfo, part: IndexColumn) -> str:

@@ -382,7 +382,8 @@ def indexes(context: Context, node: Show) -> Result:
             row += [0 if index.is_unique else 1, index.idx_name.O, n + 1]
             row += [part.name.O if text is None else None, "A", 0]
             row += [part.length if part.length > 0 else None, None, null, "BTREE", ""]
-            row += [index.comment, "NO" if index.is_invisible else "YES", text, clustered, "NO"]
+            row += [index.comment, "NO" if index.is_invisible else "YES", text, clustered]
+            row.append("YES" if index.is_global else "NO")
             rows.append(row)
     return listing(context, columns_of(_INDEX), rows, node.like, node.where)
 

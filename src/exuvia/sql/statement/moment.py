@@ -112,11 +112,12 @@ class MomentContext(Context):
             size = logs.size_of(self.session.services.store, self.txn, spans)
             if size.bytes + size.records * RECORD_BYTES > self._quota:
                 raise ErrMemoryExceedForQuery(self.session.connection_id)
+        changes = []
         for part in parts:
             places = part.log_prefix, part.row_prefix
-            changed = change_log.rows_changed(self.txn.snapshot, *places, view)
+            changes.append((part, change_log.rows_changed(self.txn.snapshot, *places, view)))
             self.session.check_interrupt()
-            writer.lay_former(self.txn, part, changed)
+        writer.lay_former(self.txn, changes)
 
 
 def too_old(context: Context) -> Refused:

@@ -369,6 +369,8 @@ class OpenTransaction:
         """A Duplicate of the store with MySQL's text: its key names the table."""
         physical_id = int.from_bytes(error.key[1:9], "big")
         for table in self._tables.values():
+            if physical_id == table.info.home and table.info.global_indexes:
+                return writer.explain_duplicate(table, error)
             if physical_id in table.info.physical_ids:
                 return writer.explain_duplicate(table.part(physical_id), error)
         return error

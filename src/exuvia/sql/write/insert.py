@@ -852,6 +852,8 @@ class RowInserter:
 
     def _holder(self, taken: Duplicate) -> Row:
         found = self._writer.read(taken.handle)
+        if found is None and self._table.info.global_indexes:
+            raise taken  # of a partition that is being dropped, or that this plan does not know
         if found is None:
             raise Broken(f"an entry of {self._table.info.name.O} has no row")
         return found

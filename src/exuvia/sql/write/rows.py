@@ -154,6 +154,7 @@ class PartitionWrites:
         partition = table.info.partition
         self._twins = twins_of(table, context.txn)
         self._unused = partition.unused if partition is not None else frozenset()
+        self._read_ids = {part.physical_id for part in table.parts} - self._unused
         self._named = places_named(table, named) if named else None
         self._exchanged, self._fits = _exchange_of(table)
         self._counts: dict[int, tuple[int, int]] = {}  # rows more, rows touched
@@ -178,9 +179,7 @@ class PartitionWrites:
         source, target = self._table.part(_physical(handle)), self._part_of(new)
         txn, inner = self._context.txn, handle[_ID_BYTES:]
         if target is not source:
-            moved = None if self._table.handle_positions else self._new_handle()
-            self._insert(target, new, moved)
-            self._delete(source, inner, old)
+            self._move(source, target, inner, old, new)
             return
         if self._twins is not None:
             self._twins.check(source, new)
@@ -191,6 +190,20 @@ class PartitionWrites:
         self._count(source, 0)
         if self._twins is not None:
             self._twins.change(source, inner, after, old, new)
+
+    def _move(self, source: Table, target: Table, handle: bytes, old: Row, new: Row) -> None:
+        if self._twins is not None:
+            self._twins.check(target, new)
+        moved = None if self._table.handle_positions else self._new_handle()
+        try:
+            moved = writer.move(self._context.txn, source, target, handle, moved, old, new)
+        except Duplicate as taken:
+            raise _qualified(target, taken) from None
+        self._count(target, 1)
+        self._count(source, -1)
+        if self._twins is not None:
+            self._twins.put(target, moved, new)
+            self._twins.remove(source, handle, old)
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
@@ -203,7 +216,10 @@ class PartitionWrites:
             self._twins.remove(part, handle, row)
 
     def read(self, handle: bytes) -> Row | None:
-        """The row as the transaction sees it now."""
+        """The row as the transaction sees it now; None in a partition that this plan does not read:
+        one being dropped, or one of a later revision, of which a global index told."""
+        if _physical(handle) not in self._read_ids:
+            return None
         part = self._table.part(_physical(handle))
         return reader.get(self._context.txn, part, handle[_ID_BYTES:])
 
@@ -280,8 +296,11 @@ def _physical(handle: bytes) -> int:
 
 
 def _qualified(part: Table, taken: Duplicate) -> Duplicate:
-    """The same, its handle as handles of partitioned tables are."""
-    taken.handle = keys.u64(part.physical_id) + taken.handle
+    """The same, its handle as handles of partitioned tables are: those in global indexes, which
+    do not lie under the partition's id, are."""
+    own = keys.u64(part.physical_id)
+    if taken.key[1 : 1 + _ID_BYTES] == own:
+        taken.handle = own + taken.handle
     return taken
 
 
