@@ -2,6 +2,7 @@
 renders from a results file with errors and missing products in it. Figures mean nothing here."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import growth, report
+from bench import growth, report, tuning
 from bench.products import PRODUCTS, Exuvia, Meter
 from bench.workloads import WORKLOADS, Notes, Sizes
 
@@ -182,3 +183,24 @@ def test_growth_gives_a_point_at_each_size(tmp_path: Path) -> None:
     assert sizes["by partitions", "ADD INDEX (k)"] == [2, 4]
     assert sizes["by waiting jobs", "ADD COLUMN, one table, a job"] == [2, 4]
     assert (tmp_path / "growth.svg").exists()
+
+
+@pytest.mark.long
+def test_tuning_writes_its_tables_between_the_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = tuning.Extent(
+        rows=500, rate=20, minutes=30, warm_s=0.5, alone_s=1, beside_s=0.1, limit_s=60, rest_fills=1
+    )
+    monkeypatch.setattr(tuning, "QUICK", tiny)
+    monkeypatch.setattr(tuning, "PAUSE_S", 0.05)
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{tuning.BEGIN}old\n{tuning.END}behind\n")
+    tuning.main(["--quick", "--page", str(page)])
+    text = page.read_text()
+    assert text.startswith(f"before\n{tuning.BEGIN}") and text.endswith(f"{tuning.END}behind\n")
+    assert "old" not in text and "not measured" not in text and "more than" not in text
+    for each in tuning.COMPARISONS:
+        for value in each.values:
+            assert re.search(rf"^\| {re.escape(value)} \| [\d.]+ s \|", text, re.MULTILINE), value
+    assert tuning.PAGE.read_text().count(tuning.BEGIN) == 1

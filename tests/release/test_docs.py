@@ -1,4 +1,7 @@
-"""The documentation: its site is built of all pages, what it says is run or compared."""
+"""The documentation: its site is built of all pages, its lists are what the program knows.
+
+What the pages tell to run: test_snippets.py.
+"""
 
 import re
 import subprocess
@@ -6,14 +9,13 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pymysql
 import pytest
 
 from exuvia.base.mysql_errors import MySQLError
 from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.ddl.actions import ACTIONS
 from exuvia.sql.session.statement_registry import STATEMENTS
-from support.node_processes import ROOT, running_nodes
+from support.node_processes import ROOT
 
 DOCS = ROOT / "docs"
 
@@ -74,29 +76,14 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "ErrDupEntry" in (tmp_path / "reference/errors.html").read_text()
 
 
-def statements(page: str) -> list[tuple[str, int]]:
-    """Statements of a page's SQL, each with the code that it is refused with, or 0."""
-    found = []
-    for block in re.findall(r"```sql\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
-        for text in filter(None, map(str.strip, block.split(";\n"))):
-            refused = re.match(r"-- refused: (\d+)\n", text)
-            found.append((text, int(refused[1]) if refused else 0))
-    return found
-
-
-def test_the_tour_runs_as_it_stands(tmp_path: Path) -> None:
-    found = statements("tour.md")
-    assert len(found) > 20
-    with (
-        running_nodes(tmp_path, 1) as (node,),
-        node.connect(autocommit=True) as connection,
-        connection.cursor() as cursor,
-    ):
-        for text, refused in found:
-            code = 0
-            try:
-                cursor.execute(text)
-                cursor.fetchall()
-            except pymysql.MySQLError as error:
-                code = error.args[0]
-            assert code == refused, (text, code)
+def test_tuning_names_variables_with_their_defaults() -> None:
+    told = {
+        each[0].strip("`"): re.sub(r"(?<=\d),(?=\d)", "", each[1])
+        for each in rows((DOCS / "tuning.md").read_text())
+        if len(each) > 2 and re.fullmatch("`[a-z_0-9]+`", each[0])
+    }
+    assert len(told) > 15
+    words = {"1 GiB": str(1 << 30), "none": ""}
+    for name, default in told.items():
+        known = VARIABLES[name].default
+        assert words.get(default, default).lower() == known.lower(), name

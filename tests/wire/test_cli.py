@@ -2,15 +2,18 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from typer.testing import CliRunner
 
 from exuvia.cli.main import app
 from support.node_processes import ROOT, NodeProcess, until
+from support.postgres import free_port
 
 
 class Done(NamedTuple):
@@ -112,3 +115,14 @@ def test_the_feed_goes_on_behind_a_bookmark(node: NodeProcess, tmp_path: Path) -
     shown = exuvia("sql", port, "-o", "json", "ADMIN SHOW DDL NOTIFIER").stdout
     feed = next(each for each in json.loads(shown) if each["HANDLER"] == "feed")
     assert (feed["LAG"], feed["LAST_ERROR"]) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command", ["sql X", "ddl ls", "ddl cancel 1", "ddl feed", "stats queue", "schema dump -D shop"]
+)
+def test_without_a_node_a_command_ends_with_one_line(command: str) -> None:
+    done = exuvia(*command.split(), f"-P{free_port()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(
+        r"ERROR 2003: Can't connect to MySQL server on '127\.0\.0\.1'.*\n", done.stderr
+    )

@@ -1,9 +1,8 @@
-"""`exuvia schema`: the page's tour as it stands there, and each way a command ends."""
+"""`exuvia schema`: each way a command ends. The page's tour: tests/release/test_snippets.py."""
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import pytest
 from support.node_processes import ROOT, NodeProcess
 from wire.test_cli import Done, exuvia
 
-PAGE = (ROOT / "docs" / "declarative.md").read_text()
 SHOP = (
     "CREATE TABLE customer (id bigint PRIMARY KEY AUTO_INCREMENT, city varchar(20), KEY (city))",
     "CREATE TABLE sale (id bigint PRIMARY KEY, customer bigint, at timestamp NULL,"
@@ -56,40 +54,6 @@ def diff(file: Path, shop: str, *options: str) -> Done:
 
 def apply(file: Path, shop: str, *options: str) -> Done:
     return exuvia("schema", "apply", str(file), shop, "-Dshop", "--yes", *options)
-
-
-def test_the_tour(shop: str, tmp_path: Path) -> None:
-    """Each command of the page, as a user types it."""
-    tour = PAGE.partition("## A tour")[2].partition("\n## ")[0]
-    commands = re.findall(r"^    (\S.*)$", tour, re.MULTILINE)
-    assert len(commands) > 8
-    assert shutil.which("sed")
-    (tmp_path / "exuvia").write_text(f'#!/bin/sh\nexec {sys.executable} -m exuvia.cli.main "$@"\n')
-    (tmp_path / "exuvia").chmod(0o755)
-    environment = os.environ | {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
-        "EXUVIA_PORT": shop.removeprefix("-P"),
-    }
-    said = []
-    for command in commands:
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        lints = " schema lint " in command
-        assert done.returncode == (3 if lints else 0), (command, done.stdout, done.stderr)
-        said.append(done.stdout)
-    shown = dict(zip(commands, said, strict=True))
-    alter = "ALTER TABLE `customer` MODIFY COLUMN `city` varchar(40) DEFAULT NULL;"
-    assert alter in shown["exuvia schema diff shop.sql -D shop"]
-    assert alter in shown["exuvia schema apply shop.sql -D shop --yes"]
-    assert "has_foreign_key" in shown["exuvia schema lint shop.sql"]
-    assert "`city` varchar(40)" in shown["exuvia schema history shop.customer --at-version 1000000"]
 
 
 def test_a_dump_is_equal_and_makes_the_same_tables(shop: str, file: Path) -> None:

@@ -18,9 +18,10 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -70,6 +71,38 @@ class NodeClient:
         self._connection.close()
 
 
+def end(code: int, said: str) -> NoReturn:
+    """End the command with that exit code."""
+    sys.stderr.write(f"{said}\n")
+    raise typer.Exit(code)
+
+
+def told(error: Exception) -> str:
+    """ERROR 1146: ..."""
+    code, message = (*error.args, "")[:2]
+    return f"ERROR {code}: {message}"
+
+
+def connected(host: str, port: int, user: str, database: str = "") -> NodeClient:
+    """A client; where there is no node, or no such database, the command ends."""
+    import pymysql
+
+    try:
+        return NodeClient(host, port, user, database)
+    except pymysql.err.MySQLError as error:
+        end(1, told(error))
+
+
+def ask(client: NodeClient, statement: str) -> Rows:
+    """The answer; an error ends the command."""
+    import pymysql
+
+    try:
+        return client.ask(statement)
+    except pymysql.err.MySQLError as error:
+        end(1, told(error))
+
+
 def show(answer: Rows, output: Format) -> None:
     """Print an answer on standard output."""
     if output is Format.json:
@@ -108,24 +141,13 @@ def table(answer: Rows) -> str:
 
 def run(
     statements: Sequence[str], host: str, port: int, user: str, database: str, output: Format
-) -> int:
-    """The exit code."""
-    import pymysql
-
+) -> None:
+    """Statements, one after the other; the first error ends the command."""
     texts = [piece for text in (statements or [sys.stdin.read()]) for piece in split(text)]
-    try:
-        client = NodeClient(host, port, user, database)
-        try:
-            for text in texts:
-                if text.strip():
-                    show(client.ask(text), output)
-        finally:
-            client.close()
-    except pymysql.err.MySQLError as error:
-        code, message = (*error.args, "")[:2]
-        sys.stderr.write(f"ERROR {code}: {message}\n")
-        return 1
-    return 0
+    with closing(connected(host, port, user, database)) as client:
+        for text in texts:
+            if text.strip():
+                show(ask(client, text), output)
 
 
 # -- stats -----------------------------------------------------------------------------------------
@@ -149,7 +171,7 @@ def queue(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.table,
 ) -> None:
     """Tables that are analyzed now, wait for it, or are to be tried again, with their scores."""
-    show(NodeClient(host, port, user).ask(_QUEUE.format(limit)), output)
+    show(ask(connected(host, port, user), _QUEUE.format(limit)), output)
 
 
 # -- ddl feed --------------------------------------------------------------------------------------
@@ -174,9 +196,9 @@ def feed(
     """Finished schema changes as JSON lines, each exactly once and in order."""
     if bookmark is not None and bookmark.exists():
         after = max(after, int(bookmark.read_text() or 0))
-    client, pause = NodeClient(host, port, user), threading.Event()
+    client, pause = connected(host, port, user), threading.Event()
     while True:
-        rows = client.ask(_LINES.format(after=after)).rows
+        rows = ask(client, _LINES.format(after=after)).rows
         for position, job_id, part, kind, logged_at, change in rows:
             line = {
                 "position": position,
@@ -217,7 +239,7 @@ def ls(
     output: OutputOption = Format.table,
 ) -> None:
     """List unfinished jobs and the newest finished ones."""
-    show(jobs(NodeClient(host, port, user), finished), output)
+    show(jobs(connected(host, port, user), finished), output)
 
 
 @ddl_app.command("show")
@@ -229,13 +251,13 @@ def show_job(
     output: OutputOption = Format.table,
 ) -> None:
     """One job and the statement that asked for it."""
-    client = NodeClient(host, port, user)
+    client = connected(host, port, user)
     found = only(jobs(client, 2048), job_id)
     if not found.rows:
         sys.stderr.write(f"job {job_id} is neither unfinished nor among the newest finished ones\n")
         raise typer.Exit(1)
     show(found, output)
-    show(client.ask(f"ADMIN SHOW DDL JOB QUERIES {job_id}"), output)
+    show(ask(client, f"ADMIN SHOW DDL JOB QUERIES {job_id}"), output)
 
 
 @ddl_app.command("watch")
@@ -247,7 +269,7 @@ def watch(
     output: OutputOption = Format.table,
 ) -> None:
     """Print every change of the unfinished jobs until there are none."""
-    client = NodeClient(host, port, user)
+    client = connected(host, port, user)
     pause = threading.Event()
     shown: Rows | None = None
     while True:
@@ -269,7 +291,7 @@ def cancel(
     output: OutputOption = Format.table,
 ) -> None:
     """Cancel jobs: what they have done so far is undone."""
-    command("CANCEL", NodeClient(host, port, user), job_ids, output)
+    command("CANCEL", connected(host, port, user), job_ids, output)
 
 
 @ddl_app.command("pause")
@@ -281,7 +303,7 @@ def pause(
     output: OutputOption = Format.table,
 ) -> None:
     """Pause jobs; they keep their place."""
-    command("PAUSE", NodeClient(host, port, user), job_ids, output)
+    command("PAUSE", connected(host, port, user), job_ids, output)
 
 
 @ddl_app.command("resume")
@@ -293,7 +315,7 @@ def resume(
     output: OutputOption = Format.table,
 ) -> None:
     """Let paused jobs go on."""
-    command("RESUME", NodeClient(host, port, user), job_ids, output)
+    command("RESUME", connected(host, port, user), job_ids, output)
 
 
 @ddl_app.command("hold")
@@ -305,7 +327,7 @@ def hold(
     output: OutputOption = Format.table,
 ) -> None:
     """Have jobs wait before what they change is public."""
-    command("HOLD", NodeClient(host, port, user), job_ids, output)
+    command("HOLD", connected(host, port, user), job_ids, output)
 
 
 @ddl_app.command("complete")
@@ -317,7 +339,7 @@ def complete(
     output: OutputOption = Format.table,
 ) -> None:
     """Let held jobs go on."""
-    command("COMPLETE", NodeClient(host, port, user), job_ids, output)
+    command("COMPLETE", connected(host, port, user), job_ids, output)
 
 
 @ddl_app.command("alter")
@@ -337,12 +359,12 @@ def alter(
     options = ", ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
     if not options:
         raise typer.BadParameter("nothing to alter")
-    show(NodeClient(host, port, user).ask(f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
+    show(ask(connected(host, port, user), f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
 
 
 def command(verb: str, client: NodeClient, job_ids: list[int], output: Format) -> None:
     """Act on jobs; exit status 1 where one of them was not changed."""
-    answer = client.ask(f"ADMIN {verb} DDL JOBS {', '.join(map(str, job_ids))}")
+    answer = ask(client, f"ADMIN {verb} DDL JOBS {', '.join(map(str, job_ids))}")
     show(answer, output)
     if any(str(row[1]).startswith("error") for row in answer.rows):
         raise typer.Exit(1)
@@ -350,7 +372,7 @@ def command(verb: str, client: NodeClient, job_ids: list[int], output: Format) -
 
 def jobs(client: NodeClient, finished: int) -> Rows:
     """Unfinished jobs and so many finished ones."""
-    return client.ask(f"ADMIN SHOW DDL JOBS {finished}")
+    return ask(client, f"ADMIN SHOW DDL JOBS {finished}")
 
 
 def only(answer: Rows, job_id: int) -> Rows:

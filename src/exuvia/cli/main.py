@@ -343,7 +343,7 @@ def sql(
     """Run statements on a node and print what they answer."""
     from exuvia.cli.client import run
 
-    raise typer.Exit(run(statements or [], host, port, user, database, output))
+    run(statements or [], host, port, user, database, output)
 
 
 @app.command()

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -27,9 +27,12 @@ from exuvia.cli.client import (
     NodeClient,
     OutputOption,
     PortOption,
-    Rows,
     UserOption,
+    ask,
+    connected,
+    end,
     show,
+    told,
 )
 
 FileArgument = Annotated[Path, typer.Argument(help="CREATE TABLEs.", exists=True, dir_okay=False)]
@@ -46,37 +49,6 @@ schema_app = typer.Typer(help="Tables as a file of CREATE TABLEs says they are t
 
 DIFFERENT = 2
 WARNED, FAILED = 3, 4
-
-
-def _end(code: int, said: str) -> NoReturn:
-    sys.stderr.write(f"{said}\n")
-    raise typer.Exit(code)
-
-
-def _client(host: str, port: int, user: str, database: str) -> NodeClient:
-    """Ends the command where there is no node, or no such database."""
-    import pymysql
-
-    try:
-        return NodeClient(host, port, user, database)
-    except pymysql.err.MySQLError as error:
-        _end(1, told(error))
-
-
-def told(error: Exception) -> str:
-    """ERROR 1146: ..."""
-    code, message = (*error.args, "")[:2]
-    return f"ERROR {code}: {message}"
-
-
-def ask(client: NodeClient, statement: str) -> Rows:
-    """The answer; an error ends the command."""
-    import pymysql
-
-    try:
-        return client.ask(statement)
-    except pymysql.err.MySQLError as error:
-        _end(1, told(error))
 
 
 def literal(text: str) -> str:
@@ -101,7 +73,7 @@ def dump(
     user: UserOption = "root",
 ) -> None:
     """All CREATE TABLEs of a database, without where ids go on; no views, no sequences."""
-    client = _client(host, port, user, database)
+    client = connected(host, port, user, database)
     for row in ask(client, "SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'").rows:
         title = str(row[0]).replace("`", "``")
         text = str(ask(client, f"SHOW CREATE TABLE `{title}`").rows[0][1])
@@ -160,7 +132,7 @@ def diff(
     form: FormatOption = None,
 ) -> None:
     """Print what would make the file's tables of those there are, and what it would meet."""
-    steps = _steps(_client(host, port, user, database), file.read_text(), allow_drop)
+    steps = _steps(connected(host, port, user, database), file.read_text(), allow_drop)
     if (form or output) is Format.json:
         sys.stdout.write(json.dumps(steps, indent=2) + "\n")
     elif steps:
@@ -183,7 +155,7 @@ def apply(
     user: UserOption = "root",
 ) -> None:
     """Make the file's tables of those there are: one statement after the other, each online."""
-    client = _client(host, port, user, database)
+    client = connected(host, port, user, database)
     steps = _steps(client, file.read_text(), allow_drop)
     if not steps:
         sys.stderr.write("nothing to do\n")
@@ -192,17 +164,17 @@ def apply(
     sys.stdout.flush()
     if not allow_drop and any(step["loses"] for step in steps):
         hint = "a column's line may end with: -- renamed from old"
-        _end(1, f"refused: rows would lose something; --allow-drop allows it ({hint})")
+        end(1, f"refused: rows would lose something; --allow-drop allows it ({hint})")
     if any(step["refused"] for step in steps):
-        _end(1, "refused: the server would not do all of it; nothing was done")
+        end(1, "refused: the server would not do all of it; nothing was done")
     if not yes and not typer.confirm(f"Run {len(steps)} statement(s)?"):
-        _end(1, "nothing was done")
-    watcher = _client(host, port, user, database)
+        end(1, "nothing was done")
+    watcher = connected(host, port, user, database)
     for number, step in enumerate(steps, 1):
         failed = _run(client, watcher, step, every)
         if failed:
             done = f"done: {_numbers(1, number)}; not done: {_numbers(number, len(steps) + 1)}"
-            _end(1, f"{failed}\n{number}. {step['table']} has failed. {done}")
+            end(1, f"{failed}\n{number}. {step['table']} has failed. {done}")
         sys.stderr.write(f"{number}. {step['table']}: done\n")
 
 
@@ -268,7 +240,7 @@ def lint(
     try:
         found = rules.lint(file.read_text())
     except Refused as error:
-        _end(1, f"{file}: ERROR {error.code}: {error.message}")
+        end(1, f"{file}: ERROR {error.code}: {error.message}")
     if (form or output) is Format.json:
         listed = [{"file": str(file), **each._asdict()} for each in found]
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
@@ -302,7 +274,7 @@ def history(
     database, _, title = table.partition(".")
     if not title:
         raise typer.BadParameter("DATABASE.TABLE")
-    client = _client(host, port, user, "")
+    client = connected(host, port, user)
     quoted = ".".join(f"`{each.replace('`', '``')}`" for each in (database, title))
     answer = ask(client, f"SHOW TABLE {quoted} HISTORY")
     if at_version is None:
@@ -313,7 +285,7 @@ def history(
         version, text = (row[each] for each in at)
         if int(str(version)) <= at_version:
             if text is None:
-                _end(1, f"{table} was dropped at version {version}")
+                end(1, f"{table} was dropped at version {version}")
             sys.stdout.write(f"{text};\n")
             return
-    _end(1, f"nothing is known of {table} at version {at_version}")
+    end(1, f"nothing is known of {table} at version {at_version}")
