@@ -74,11 +74,16 @@ def test_a_file_that_says_what_none_knows_is_refused_by_name(
 ) -> None:
     path = tmp_path / "exuvia.toml"
     path.write_text(text)
-    for command in (("config", "show"), ("serve", "--store", "memory:")):
-        said = exuvia("--config", str(path), *command, code=2)
-        assert answer in said and str(path) in said, said
-    said = exuvia("--config", str(path), "--version")
-    assert said.startswith("exuvia ")
+    said = exuvia("--config", str(path), "config", "show", code=2)
+    assert answer in said and str(path) in said, said
+
+
+def test_what_needs_no_settings_runs_beside_a_bad_file(tmp_path: Path) -> None:
+    path = tmp_path / "exuvia.toml"
+    path.write_text("[serve]\nprot = 1")
+    said = exuvia("--config", str(path), "serve", "--store", "memory:", code=2)
+    assert "did you mean 'port'?" in said and str(path) in said, said
+    assert exuvia("--config", str(path), "--version").startswith("exuvia ")
 
 
 def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:

@@ -28,6 +28,13 @@ TABLES = (
 ON = "ALTER TABLE {} EXUVIA_CHANGE_LOG = ON"
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ahead of the world, whose first look sets the time of the second."""
+    monkeypatch.setattr(change_log, "MOMENT_S", 0.2)
+    monkeypatch.setattr(change_log, "REMOVE_S", 0.3)
+
+
 @pytest.fixture(params=["memory", "lmdb", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     urls = {
@@ -409,10 +416,7 @@ def is_readable(session: Session) -> bool:
 @pytest.mark.parametrize(
     "setting", ["exuvia_change_log_retention_s = 1", "exuvia_change_log_max_bytes = 1"]
 )
-def test_removed_records_are_missed_by_name(
-    world: World, session: Session, monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
-    monkeypatch.setattr(change_log, "REMOVE_S", 0.3)
+def test_removed_records_are_missed_by_name(world: World, session: Session, setting: str) -> None:
     switch_on(world, session, "t")
     run(session, "INSERT INTO t VALUES (1, 1, 'one')")
     settle(world)

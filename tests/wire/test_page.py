@@ -254,7 +254,25 @@ def test_history_is_read_a_page_at_a_time(node: NodeProcess) -> None:
     found = json.loads(request(node, "/page/tables?name=test.paged5")[2])
     assert found["tables"] == [["test", f"paged5{n}"] for n in ("", *range(10))]
     assert not found["more"]
-    assert json.loads(request(node, "/page/tables?name=paged")[2])["more"]
+
+
+def test_tables_are_read_a_page_at_a_time(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as client:
+        for database in ("b2", "a1"):
+            client.query(f"CREATE DATABASE {database}")
+            for n in range(60):
+                client.query(f"CREATE TABLE {database}.Twig{n:02} (a INT)")
+    path, pages = "/page/tables?name=twIg", []
+    while path:
+        found = json.loads(request(node, path)[2])
+        pages.append([tuple(each) for each in found["tables"]])
+        more = found["more"]
+        path = more and f"/page/tables?name=twIg&database={more[0]}&table={more[1]}"
+    assert [len(page) for page in pages] == [50, 50, 20]
+    wanted = [(base, f"twig{n:02}") for base in ("a1", "b2") for n in range(60)]
+    assert [name for page in pages for name in page] == wanted
+    last = json.loads(request(node, "/page/tables?name=b2.twig&database=b2&table=TWIG57")[2])
+    assert last == {"tables": [["b2", "twig58"], ["b2", "twig59"]], "more": None}
 
 
 def test_what_a_statement_hides() -> None:

@@ -377,12 +377,16 @@ def forget_counters(txn: Transaction, table_id: int) -> None:
 
 
 def table_names(
-    txn: Transaction, database_id: int, beginning: str = ""
+    txn: Transaction, database_id: int, beginning: str = "", behind: str = ""
 ) -> Iterator[tuple[str, int]]:
-    """(lower-case name, id) of a database's tables in any state, by name, those that begin so;
-    decodes no table."""
+    """(lower-case name, id) of a database's tables in any state, by name, those that begin so and
+    come behind that one; decodes no table."""
     prefix = keys.meta("name", database_id)
-    for key, payload in txn.scan(keys.span_of(keys.meta("name", database_id, beginning))):
+    span = keys.span_of(keys.meta("name", database_id, beginning))
+    if behind:
+        next_key = keys.meta("name", database_id, behind) + b"\0"
+        span = Span(max(span.start, next_key), span.end)
+    for key, payload in txn.scan(span):
         yield key[len(prefix) :].decode(), keys.read_number(payload)
 
 

@@ -453,7 +453,9 @@ def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) ->
         return JSONResponse(page.history(int(below) if below.isdecimal() else None))
 
     def tables(request: Request) -> Response:
-        return JSONResponse(page.tables(request.query_params.get("name", "")[:MOST_NAME]))
+        asked = request.query_params
+        name, *behind = (asked.get(each, "")[:MOST_NAME] for each in ("name", "database", "table"))
+        return JSONResponse(page.tables(name, (behind[0], behind[1])))
 
     def table(request: Request) -> Response:
         database = request.query_params.get("database", "")[:MOST_NAME]

@@ -299,18 +299,23 @@ class StatusPage:
         more = jobs[-1].id if len(found) > HISTORY_PAGE else None
         return {"jobs": [finished_job(job) for job in jobs], "more": more}
 
-    def tables(self, wanted: str) -> Values:
-        """Tables whose name begins so, in all databases or in the one before a dot."""
+    def tables(self, wanted: str, behind: tuple[str, str] = ("", "")) -> Values:
+        """Tables whose name begins so, in all databases or in the one before a dot, those behind
+        (database, table); `more` says behind which one the next page's are."""
         home, dot, beginning = wanted.rpartition(".")
+        last, table = (each.lower() for each in behind)
         found: list[list[str]] = []
         with self._from.store.read() as txn:
             for each in self._from.schemas.databases(txn):
-                if dot and each.db_name.L != home.lower():
+                name = each.db_name.L
+                if name < last or (dot and name != home.lower()):
                     continue
-                names = meta.table_names(txn, each.id, beginning)
+                names = meta.table_names(txn, each.id, beginning, table if name == last else "")
                 left = SHOWN_TABLES + 1 - len(found)
                 found += ([each.db_name.O, name] for name, _ in islice(names, left))
-        return {"tables": found[:SHOWN_TABLES], "more": len(found) > SHOWN_TABLES}
+                if len(found) > SHOWN_TABLES:
+                    return {"tables": found[:-1], "more": found[-2]}
+        return {"tables": found, "more": None}
 
     def table(self, database: str, name: str, definition: Definition) -> Values:
         """One table: what makes it, and the jobs about it. Refused 1049, 1146, and what

@@ -6,7 +6,8 @@ import { make } from "/elements.js";
 import { follow, get } from "/feed.js";
 import { histogram } from "/histogram.js";
 
-const PAGE = 100;
+const PAGE = 100; // rows of jobs until more are asked for
+const STEP = 20; // of them are made at once: those in the window, and the next ones when it comes near
 const by = (id) => document.getElementById(id);
 const count = new Intl.NumberFormat("en");
 const day = new Intl.DateTimeFormat("en-CA", {
@@ -16,15 +17,25 @@ const day = new Intl.DateTimeFormat("en-CA", {
 
 // -- building -------------------------------------------------------------------------------------
 
+const columns = new Map(); // body of a table -> what its columns are called
+
+function columnsOf(body) {
+  if (!columns.has(body)) {
+    const heads = body.closest("table").querySelectorAll("thead th");
+    columns.set(body, Array.from(heads, (each) => each.textContent));
+  }
+  return columns.get(body);
+}
+
 /** A row of cells, named for phones by the columns of the table it goes into. */
 function row(body, cells, kind = "") {
-  const labels = [...body.closest("table").querySelectorAll("thead th")];
+  const labels = columnsOf(body);
   const made = make("tr", kind);
   cells.forEach((content, n) => {
     const parts = Array.isArray(content) ? content : [content];
     const shown = parts.filter((each) => each !== null && each !== undefined && each !== "");
     const cell = make("td", shown.length ? "" : "empty", make("div", "", ...shown));
-    cell.dataset.label = labels[n]?.textContent ?? "";
+    cell.dataset.label = labels[n] ?? "";
     made.append(cell);
   });
   return made;
@@ -89,7 +100,7 @@ function rest(note) {
 
 function jobRows(body, job) {
   const state = make("span", `tag ${KINDS[job.state] ?? ""}`, job.state);
-  const asked = [job.by, soft(when(job.created_ms))];
+  const asked = [job.by, make("div", "soft time", when(job.created_ms))];
   if (job.started_ms && job.started_ms > job.created_ms) {
     asked.push(soft(`waited ${between(job.created_ms, job.started_ms)}`));
   }
@@ -120,16 +131,32 @@ function jobRows(body, job) {
   return rows;
 }
 
-/** Rows of jobs: of those that match, the first few; a row is made anew when its job changed. */
+/** Rows of jobs: of those that match, as many as were scrolled to; a row is made anew when its job
+ *  changed. The button below the last row is what is looked at: it is less than a window away. */
 class Jobs {
   constructor() {
     this.body = by("jobs-rows");
     this.made = new Map(); // id -> rows
     this.jobs = new Map();
     this.unfinished = 0;
-    this.shown = PAGE;
-    by("jobs-filter").addEventListener("input", () => { this.shown = PAGE; this.draw(); });
-    by("jobs-more").addEventListener("click", () => { this.shown += PAGE; this.draw(); });
+    this.below = new IntersectionObserver((seen) => {
+      if (!seen.at(-1).isIntersecting || this.shown >= this.most) return;
+      this.shown += STEP;
+      this.draw();
+    }, { rootMargin: "0px 0px 100% 0px" });
+    this.first();
+    this.body.addEventListener("click", (event) => commands.pressed(event, this.jobs));
+    by("jobs-filter").addEventListener("input", () => { this.first(); this.draw(); });
+    by("jobs-more").addEventListener("click", () => {
+      this.most = this.shown + PAGE;
+      this.shown += STEP;
+      this.draw();
+    });
+  }
+
+  first() {
+    this.shown = STEP; // rows that are made
+    this.most = PAGE; // rows that scrolling may make
   }
 
   anew() {
@@ -170,6 +197,8 @@ class Jobs {
     const left = found.length - this.shown;
     by("jobs-more").hidden = left <= 0;
     by("jobs-more").textContent = `Show more (${count.format(Math.max(0, left))})`;
+    this.below.unobserve(by("jobs-more")); // an observer tells of changes; this asks where it is now
+    if (left > 0) this.below.observe(by("jobs-more"));
   }
 }
 
@@ -318,16 +347,20 @@ class Tables {
     let timer = 0;
     this.asked = 0;
     this.shown = null;
+    this.more = null; // behind which one the next page's are
+    by("table-more").addEventListener("click", () => this.find(this.more));
     by("table-name").addEventListener("input", () => {
       clearTimeout(timer);
       timer = setTimeout(() => this.find(), 200);
     });
   }
 
-  async find() {
+  /** Those whose name begins as it says, a page of them; with `behind` the next page. */
+  async find(behind = null) {
     const name = by("table-name").value.trim();
     const asked = ++this.asked;
-    const found = name ? await get(`/page/tables?name=${encodeURIComponent(name)}`) : { tables: [] };
+    const where = new URLSearchParams({ name, database: behind?.[0] ?? "", table: behind?.[1] ?? "" });
+    const found = name ? await get(`/page/tables?${where}`) : { tables: [] };
     if (asked !== this.asked) return;
     const items = found.tables.map(([database, table]) => {
       const button = make("button", "", `${database}.${table}`);
@@ -335,9 +368,12 @@ class Tables {
       button.addEventListener("click", () => this.show(database, table));
       return make("li", "", button);
     });
-    if (found.more) items.push(make("li", "soft", "and more"));
     if (name && !items.length) items.push(make("li", "soft", "No table's name begins so."));
-    by("table-found").replaceChildren(...items);
+    if (behind) by("table-found").append(...items);
+    else by("table-found").replaceChildren(...items);
+    this.more = found.more ?? null;
+    by("table-more").hidden = !this.more;
+    if (behind) items[0]?.querySelector("button")?.focus();
   }
 
   anew() {

@@ -10,15 +10,24 @@ export class Chart {
     this.canvas = canvas;
     this.said = said;
     this.samples = [];
-    new ResizeObserver(() => this.draw()).observe(canvas.parentElement);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    this.frame = 0; // that will draw it
+    new ResizeObserver(() => this.soon()).observe(canvas.parentElement);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.soon());
+  }
+
+  /** It is measured and drawn once a frame, when all else that this frame shows has been changed. */
+  soon() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
   }
 
   /** A sample: {t, p99, allowed, rate, lanes: [{id, label, state}]}; p99 null where unknown. */
   add(sample) {
     this.samples.push(sample);
     while (this.samples.length && sample.t - this.samples[0].t > KEPT_MS) this.samples.shift();
-    this.draw();
+    this.soon();
   }
 
   draw() {

@@ -86,7 +86,7 @@ export class Commands {
     by("login-open").focus();
   }
 
-  /** The buttons of a job; none for who has not logged in. */
+  /** The buttons of a job, none for who has not logged in. Who holds them listens: `pressed`. */
   buttons(job) {
     if (!this.user) return null;
     const group = make("div", "buttons");
@@ -97,10 +97,16 @@ export class Commands {
       button.type = "button";
       button.dataset.what = what;
       button.setAttribute("aria-label", `${text} job ${job.id}`);
-      button.addEventListener("click", () => this.press(what, job));
+      button.dataset.job = job.id;
       group.append(button);
     }
     return group;
+  }
+
+  /** A click somewhere among buttons of jobs, which are in a Map by id. */
+  pressed(event, jobs) {
+    const { what, job } = event.target.closest("button")?.dataset ?? {};
+    if (jobs.has(Number(job))) this.press(what, jobs.get(Number(job)));
   }
 
   press(what, job) {
