@@ -295,6 +295,37 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
 
 
+def test_policies_and_groups_come_back(tmp_path: Path) -> None:
+    shown = ("SHOW CREATE TABLE d.t", "SHOW CREATE DATABASE d", "SHOW CREATE RESOURCE GROUP g")
+    made, back = tmp_path / "made", tmp_path / "back"
+    back.mkdir()
+    with running_nodes(tmp_path) as (node,):
+        rows(
+            node,
+            "CREATE PLACEMENT POLICY p FOLLOWERS = 2",
+            "CREATE RESOURCE GROUP g RU_PER_SEC = 7",
+            "CREATE DATABASE d PLACEMENT POLICY = p",
+            "CREATE TABLE d.t (a INT) PARTITION BY HASH (a) PARTITIONS 2",
+            "ALTER TABLE d.t PARTITION p1 PLACEMENT POLICY = p",
+            "CREATE USER u RESOURCE GROUP g",
+        )
+        before = [rows(node, each) for each in shown]
+        code, said = command("backup", "--store", node.store, "--to", str(made))
+        assert code == 0, said
+    assert (
+        "CREATE PLACEMENT POLICY IF NOT EXISTS `p` FOLLOWERS=2;"
+        in (made / "schema.sql").read_text()
+    )
+    code, said = command("restore", str(made), "--store", f"lmdb://{back}/store")
+    assert code == 0, said
+    with running_nodes(back) as (node,):
+        assert [rows(node, each) for each in shown] == before
+        for text, refused in (("PLACEMENT POLICY p", 8241), ("RESOURCE GROUP g", 1105)):
+            with pytest.raises(pymysql.MySQLError) as caught:
+                rows(node, f"DROP {text}")
+            assert caught.value.args[0] == refused
+
+
 def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
     """What is said of a backup with a changed file; which is put right again."""
     whole = path.read_bytes()

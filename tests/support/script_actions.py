@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog import writer
+from exuvia.catalog import placement, writer
 from exuvia.catalog.convert.type_change import kind_of
 from exuvia.catalog.model import (
     ColumnInfo,
@@ -29,12 +29,14 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.placement import PolicyInfo, PolicySettings, ResourceGroupInfo
 from exuvia.ddl import kept, multi_schema_change, requests
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import ACTIONS, check, foreign_key, modify_column, undo
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
+from exuvia.ddl.actions.placement import Attributes, Placement
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import ActionCode, Job, UndoAsked
 from exuvia.sql.access.partitions import MOVER
@@ -188,6 +190,88 @@ OF_TABLES: Asked = {
     "exuvia change log": (_t(IA, UB), _option(ActionCode.EXUVIA_CHANGE_LOG, True)),
     "alter table cache": (_t(IA, UB), _option(ActionCode.CACHE_TABLE)),
     "alter table nocache": (_t(IA, UB), _option(ActionCode.NO_CACHE_TABLE)),
+}
+
+
+# -- policies and groups of the cluster, and who has them ------------------------------------------
+
+FEW, MORE = PolicySettings(followers=2), PolicySettings(followers=3)
+G = ResourceGroupInfo(id=0, name=name("g"), ru_per_sec=100)
+
+
+def _policy(cluster: SmallCluster) -> PolicyInfo:
+    with cluster.store.read() as txn:
+        found = placement.find_policy(txn, "p")
+    assert found is not None
+    return found
+
+
+def _group(cluster: SmallCluster) -> ResourceGroupInfo:
+    with cluster.store.read() as txn:
+        found = placement.find_group(txn, "g")
+    assert found is not None
+    return found
+
+
+def _make_policy(cluster: SmallCluster) -> Job:
+    return requests.create_policy("p", FEW)
+
+
+def _make_group(cluster: SmallCluster) -> Job:
+    return requests.create_group(G)
+
+
+def _place_database(cluster: SmallCluster) -> Job:
+    return requests.place_database(cluster.database(), _policy(cluster).ref)
+
+
+def _of_t(make: Callable[..., Job], asked: Callable[[SmallCluster], object]) -> Request:
+    return lambda cluster: make(cluster.database(), cluster.table("t").info, asked(cluster))
+
+
+_halves = PartitionInfo(
+    type=PartitionType.HASH,
+    expr="`id`",
+    definitions=tuple(PartitionDefinition(name=name(f"p{n}")) for n in range(2)),
+    num=2,
+)
+_with_policy = _both(_t(IA, UB), _make_policy)
+_cut_with_policy = _both(_t(partition=_halves), _make_policy)
+_with_group = _both(_t(IA, UB), _make_group)
+OF_CLUSTER: Asked = {
+    "create placement policy": (_t(IA, UB), _make_policy),
+    "alter placement policy": (
+        _with_policy,
+        lambda cluster: requests.alter_policy(_policy(cluster), MORE),
+    ),
+    "drop placement policy": (
+        _with_policy,
+        lambda cluster: requests.drop_policy(_policy(cluster)),
+    ),
+    "create resource group": (_t(IA, UB), _make_group),
+    "alter resource group": (
+        _with_group,
+        lambda cluster: requests.alter_group(evolve(_group(cluster), ru_per_sec=7)),
+    ),
+    "drop resource group": (_with_group, lambda cluster: requests.drop_group(_group(cluster))),
+    "modify schema default placement": (_with_policy, _place_database),
+    "alter table placement": (
+        _with_policy,
+        _of_t(requests.place_table, lambda cluster: Placement(_policy(cluster).ref)),
+    ),
+    "alter table partition placement": (
+        _cut_with_policy,
+        _of_t(requests.place_table, lambda cluster: Placement(_policy(cluster).ref, "p1")),
+    ),
+    "alter table attributes": (
+        _t(IA, UB),
+        _of_t(requests.set_attributes, lambda cluster: Attributes("a=b")),
+    ),
+    "alter table partition attributes": (
+        _t(partition=_halves),
+        _of_t(requests.set_attributes, lambda cluster: Attributes("a=b", "p1")),
+    ),
+    "alter table affinity": (_t(IA, UB), _of_t(requests.set_affinity, lambda cluster: "table")),
 }
 
 
@@ -585,6 +669,7 @@ ASKED: Asked = {
     **OF_VIRTUAL_COLUMNS,
     **OF_COLUMNS_CHANGED,
     **OF_OBJECTS,
+    **OF_CLUSTER,
     **OF_CONSTRAINTS,
     **OF_PARTITIONS,
 }

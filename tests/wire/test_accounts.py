@@ -172,3 +172,42 @@ def test_change_user_proves_itself_too(nodes: list[NodeProcess]) -> None:
                 client.cmd_change_user("root", "nonsense")
             assert caught.value.errno == 1045
         root.query("DROP USER dora")
+
+
+def test_accounts_are_in_a_resource_group_and_their_sessions_begin_there(
+    nodes: list[NodeProcess],
+) -> None:
+    with connected(nodes[0], "root") as root:
+        for text in (
+            "CREATE RESOURCE GROUP Gold RU_PER_SEC = 100",
+            "CREATE RESOURCE GROUP tin RU_PER_SEC = 1",
+            "CREATE USER grouped IDENTIFIED BY 'p' RESOURCE GROUP gold",
+        ):
+            rows(root, text)
+        shown = "SHOW CREATE USER grouped"
+        assert str(rows(root, shown)[0][0]).endswith(" RESOURCE GROUP `Gold`")
+        wanted = (1105, "user [grouped] depends on the resource group to drop")
+        assert code(root, "DROP RESOURCE GROUP gold") == wanted
+        with connected(nodes[1], "grouped", "p") as mine:
+            assert rows(mine, "SELECT CURRENT_RESOURCE_GROUP()") == [["Gold"]]
+            for text in (
+                "SET RESOURCE GROUP tin",
+                "DROP RESOURCE GROUP tin",
+                "ALTER USER grouped RESOURCE GROUP tin",
+                "CREATE PLACEMENT POLICY p FOLLOWERS = 2",
+            ):
+                assert code(mine, text)[0] == 1227
+            rows(root, "GRANT RESOURCE_GROUP_USER, PLACEMENT_ADMIN ON *.* TO grouped")
+        with connected(nodes[1], "grouped", "p") as mine:
+            rows(mine, "SET RESOURCE GROUP tin")
+            assert rows(mine, "SELECT CURRENT_RESOURCE_GROUP()") == [["tin"]]
+            rows(mine, "CREATE PLACEMENT POLICY p FOLLOWERS = 2")
+            rows(mine, "DROP PLACEMENT POLICY p")
+        rows(root, "RENAME USER grouped TO renamed")
+        shown = "SHOW CREATE USER renamed"
+        assert str(rows(root, shown)[0][0]).endswith(" RESOURCE GROUP `Gold`")
+        rows(root, "ALTER USER renamed RESOURCE GROUP default")
+        rows(root, "DROP RESOURCE GROUP gold")
+        rows(root, "ALTER USER renamed RESOURCE GROUP tin")
+        rows(root, "DROP USER renamed")
+        rows(root, "DROP RESOURCE GROUP tin")

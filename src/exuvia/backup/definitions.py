@@ -35,6 +35,7 @@ from exuvia.catalog.model import (
     evolve,
     to_json,
 )
+from exuvia.catalog.placement import living
 from exuvia.catalog.system_tables import MYSQL_ID
 from exuvia.catalog.table import Table, with_layout
 from exuvia.ddl.actions.options import CACHED
@@ -57,7 +58,7 @@ NOT_CARRIED = frozenset(
 )
 """Tables of the database mysql that come back empty: what is under way."""
 _BY_TABLE = ("auto", "rowid", "seq")
-_WHOLE = ("var", "statsversion", "freshstats", "indexstats")
+_WHOLE = ("var", "statsversion", "freshstats", "indexstats", "policy", "resourcegroup")
 _ALONE = (b"m/feedposition",)
 _BATCH = 500
 
@@ -105,7 +106,7 @@ def read(txn: Transaction, schemas: Schemas) -> Catalog:
             table = schemas.table_by_id(txn, table_id)
             if table is not None and table.info.state == PUBLIC:
                 sources.append(table)
-    infos = _joined([public(source.info) for source in sources])
+    infos = _joined([public(living(txn, source.info)) for source in sources])
     ids = {each for info in infos for each in (info.id, *info.physical_ids)}
     tables = [CarriedTable(*pair) for pair in zip(sources, infos, strict=True)]
     last_id = keys.read_number(txn.get(keys.LAST_ID))

@@ -17,6 +17,7 @@ from exuvia.backup import definitions, folder
 from exuvia.backup.definitions import CarriedTable, Catalog
 from exuvia.backup.folder import BackedTable, RowsFile, RowsRecord
 from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsCrew, RowsTask, Say
+from exuvia.catalog import placement
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import SchemaState, TableInfo
 from exuvia.catalog.table import Table
@@ -172,7 +173,7 @@ def schema_text(catalog: Catalog) -> str:
     counters = dict(catalog.entries)
     settled = [Table(each.info, 0, each.source.database, 0, EVALUATOR) for each in catalog.tables]
     parents = {link.link: table for table in settled for link in table.info.exuvia_referred}
-    lines = ["SET foreign_key_checks = OFF;"]
+    lines = ["SET foreign_key_checks = OFF;", *_policies(counters)]
     for database in catalog.databases:
         name = database.db_name
         if name.L in _SYSTEM:
@@ -183,6 +184,16 @@ def schema_text(catalog: Catalog) -> str:
         for table in sorted(own, key=lambda table: table.info.view is not None):
             lines.append(f"{_statement(table, parents, counters)};")
     return "\n".join(lines) + "\n"
+
+
+def _policies(entries: Mapping[bytes, bytes]) -> Iterator[str]:
+    """CREATE PLACEMENT POLICY of each: tables name them."""
+    prefix = keys.meta("policy")
+    for key, payload in sorted(entries.items()):
+        if key.startswith(prefix):
+            info = placement.read_policy(payload)
+            name = info.name.O.replace("`", "``")
+            yield f"CREATE PLACEMENT POLICY IF NOT EXISTS `{name}` {info.settings.text()};"
 
 
 def _statement(table: Table, parents: Mapping[int, Table], counters: Mapping[bytes, bytes]) -> str:

@@ -328,6 +328,9 @@ ErrTruncatedWrongValueForField = MySQLError(
     "Incorrect %s value: '%s' for column '%s' at row %s",
 )
 ErrIllegalValueForType = MySQLError(1367, "22007", "Illegal %s '%s' value found during parsing")
+ErrReservedSyntax = MySQLError(
+    1382, "HY000", "The '%s' syntax is reserved for purposes internal to the MySQL server"
+)
 ErrKeyPart0 = MySQLError(1391, "HY000", "Key part '%s' length cannot be 0")
 ErrCannotUser = MySQLError(1396, "HY000", "Operation %s failed for %s")
 ErrDataTooLong = MySQLError(1406, "22001", "Data too long for column '%s' at row %s")
@@ -1092,8 +1095,19 @@ ErrTableOptionInsertMethodUnsupported = MySQLError(
     "HY000",
     "CREATE/ALTER table with insert method option is not supported",
 )
+ErrInvalidAttributesSpec = MySQLError(8237, "HY000", "Invalid attributes: %s")
+ErrPlacementPolicyExists = MySQLError(8238, "HY000", "Placement policy '%s' already exists")
 ErrPlacementPolicyNotExists = MySQLError(8239, "HY000", "Unknown placement policy '%s'")
+ErrPlacementPolicyInUse = MySQLError(8241, "HY000", "Placement policy '%s' is still in use")
 ErrOptOnCacheTable = MySQLError(8242, "HY000", "'%s' is unsupported on cache tables.")
+ErrResourceGroupExists = MySQLError(8248, "HY000", "Resource group '%s' already exists")
+ErrResourceGroupNotExists = MySQLError(8249, "HY000", "Unknown resource group '%s'")
+ErrResourceGroupSupportDisabled = MySQLError(
+    8250,
+    "HY000",
+    "Resource control feature is disabled. Run `SET GLOBAL tidb_enable_resource_control='on'` "
+    "to enable the feature",
+)
 ErrCannotPauseDDLJob = MySQLError(8260, "HY000", "Job [%s] can't be paused: %s")
 ErrCannotResumeDDLJob = MySQLError(8261, "HY000", "Job [%s] can't be resumed: %s")
 ErrPausedDDLJob = MySQLError(8262, "HY000", "Job [%s] has already been paused")
@@ -1108,6 +1122,7 @@ ErrGlobalIndexNotExplicitlySet = MySQLError(
     "Global Index is needed for index '%s', since the unique index is not including all "
     "partitioning columns, and GLOBAL is not given as IndexOption",
 )
+ErrInvalidTableAffinity = MySQLError(8266, "HY000", "%s")
 ErrForbiddenDDL = MySQLError(8267, "HY000", "%s is forbidden")
 ErrModifyColumnReferencedByPartialCondition = MySQLError(
     8272,

@@ -53,6 +53,7 @@ from exuvia.catalog.model import (
     evolve,
     to_json,
 )
+from exuvia.catalog.placement import note_uses
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
@@ -235,6 +236,7 @@ def put_database(txn: Transaction, info: DatabaseInfo) -> None:
         txn.delete(keys.meta("dbname", before.db_name.L))
     _claim(txn, keys.meta("dbname", info.db_name.L), info.id)
     txn.put(keys.meta("db", info.id), to_json(info))
+    note_uses(txn, before, info)
 
 
 def referred_tables(txn: Transaction, table_ids: Iterable[int]) -> Iterator[TableInfo]:
@@ -251,6 +253,7 @@ def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
     so a drop writes the same few keys however many tables there are."""
     txn.delete(keys.meta("dbname", info.db_name.L))
     txn.delete(keys.meta("db", info.id))
+    note_uses(txn, info, None)
     txn.delete(keys.database_revision(info.id))
 
 
@@ -292,6 +295,7 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
         least = 0 if info.exuvia_ids_forced else keys.read_number(held)
         txn.put(key, keys.number(max(least, info.auto_inc_id - 1)))
     info = put(txn, before, info)
+    note_uses(txn, before, info)
     _mark_change_log(txn, before, info)
     txn.put(keys.meta("table", info.id), to_json(info))
 
@@ -363,6 +367,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
+    note_uses(txn, info, None)
     txn.delete(keys.meta("table", info.id))
     txn.delete(keys.revision(info.id))
     if info.exuvia_change_log == SchemaState.PUBLIC:

@@ -197,6 +197,16 @@ class Referred(msgspec.Struct, frozen=True):
         return self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
 
 
+# -- placement -------------------------------------------------------------------------------------
+
+
+class PolicyRef(msgspec.Struct, frozen=True):
+    """Which placement policy a database, a table or a partition has (catalog/placement.py)."""
+
+    id: int
+    name: Name
+
+
 # -- partitions ------------------------------------------------------------------------------------
 
 MAXVALUE = "MAXVALUE"
@@ -224,6 +234,8 @@ class PartitionDefinition(msgspec.Struct, frozen=True, kw_only=True):
     less_than: tuple[str, ...] = ()
     in_values: tuple[tuple[str, ...], ...] = ()
     comment: str = ""
+    policy_ref_info: PolicyRef | None = None
+    exuvia_attributes: str = ""
 
 
 class ExchangeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -515,7 +527,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     is_columnar: bool = False
     temp_table_type: int = 0
     cache_table_status: int = 0
-    policy_ref_info: dict[str, object] | None = None
+    policy_ref_info: PolicyRef | None = None
     placement_settings: dict[str, object] | None = None
     exuvia_db: int = 0
     exuvia_ids_epoch: int = 0  # blocks of ids taken under another one are void
@@ -527,6 +539,8 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_change_log: SchemaState = SchemaState.ABSENT
     """WRITE_ONLY: who knows it writes it; PUBLIC: everybody who writes does (kv/change_log.py)."""
     exuvia_change_log_id: int = 0  # which of the logs it has had
+    exuvia_attributes: str = ""  # as ATTRIBUTES has them: a=b,c
+    exuvia_affinity: str = ""  # "table", "partition", or none
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:
@@ -601,6 +615,7 @@ class DatabaseInfo(msgspec.Struct, frozen=True, kw_only=True):
     charset: str = "utf8mb4"
     collate: str = "utf8mb4_bin"
     state: SchemaState = SchemaState.PUBLIC
+    policy_ref_info: PolicyRef | None = None
 
 
 class SchemaDiff(msgspec.Struct, frozen=True, kw_only=True):
@@ -633,6 +648,7 @@ __all__ = [
     "PartitionDefinition",
     "PartitionInfo",
     "PartitionType",
+    "PolicyRef",
     "Referred",
     "SchemaDiff",
     "TableInfo",

@@ -8,6 +8,7 @@
     mysql.stats_*, analyze_jobs                             statistics
     mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
     mysql.role_edges, default_roles, columns_priv, global_grants   roles and privileges
+    mysql.exuvia_user_attributes                            what else accounts have
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -498,6 +499,17 @@ _GRANTS = (
     ),
 )
 
+_ATTRIBUTES = (
+    table(
+        44,
+        "exuvia_user_attributes",
+        "Host char(255) not null",
+        "User char(32) not null",
+        "attributes text not null -- JSON: what is not in mysql.user",
+        primary="Host, User",
+    ),
+)
+
 _FEED = (
     table(
         26,
@@ -514,7 +526,16 @@ _FEED = (
 
 SYSTEM: dict[str, TableInfo] = {
     info.name.L: info
-    for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_GRANTS, *ROLES, *_FEED)
+    for info in (
+        *_JOBS,
+        *_DEFERRED,
+        *_STATISTICS,
+        *_SETTINGS,
+        *_GRANTS,
+        *ROLES,
+        *_ATTRIBUTES,
+        *_FEED,
+    )
 }
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 import msgspec
 
 from exuvia.base.errors import Broken
-from exuvia.catalog import meta
+from exuvia.catalog import account_attributes, meta, placement
 from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
@@ -51,6 +51,8 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
     read_set = multi_schema_change.read_set(job)
     others = (meta.get_table(txn, table_id) for table_id in read_set.tables)
     databases = (meta.get_database(txn, database_id) for database_id in read_set.databases)
+    policies = [placement.find_policy(txn, policy) for policy in read_set.policies]
+    found = tuple(policy for policy in policies if policy is not None)
     return CatalogSnapshot(
         database=meta.get_database(txn, job.schema_id),
         table=table,
@@ -63,6 +65,10 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
         is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
         name_is_taken=_name_is_taken(txn, job, read_set),
+        policies=found,
+        is_used=read_set.policy_uses and bool(found) and placement.is_used(txn, found[0]),
+        group=placement.find_group(txn, read_set.group) if read_set.group else None,
+        group_users=account_attributes.users_in(txn, read_set.group) if read_set.group else (),
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
         verified_for=_verified_for(txn) if job.exuvia_verified else 0,
@@ -186,6 +192,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
         for info in meta.referred_tables(txn, before.tables):
             meta.orphan(txn, info, before.database.db_name.L)
         meta.drop_database(txn, before.database)
+    _edit_policies(txn, before, after)
     meta.carry_counters(txn, decision.after.carries)
     # The revision of a database, part of the fence of all its tables, moves with its state only:
     # another charset of it is no concern of those who write its tables.
@@ -209,6 +216,20 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
     queue.announce(txn, job, announced, owner)
     versions.announce(txn, job.id, version, announced, assent_to(job, announced))
     return job
+
+
+def _edit_policies(txn: Transaction, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
+    """Placement policies and resource groups that come, change or go."""
+    for policy in after.policies:
+        if policy not in before.policies:
+            placement.put_policy(txn, policy)
+    for policy in before.policies:
+        if policy.id not in {each.id for each in after.policies}:
+            placement.drop_policy(txn, policy)
+    if after.group is not None and after.group != before.group:
+        placement.put_group(txn, after.group)
+    elif before.group is not None and after.group is None:
+        placement.drop_group(txn, before.group)
 
 
 def _infos(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:

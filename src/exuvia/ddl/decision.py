@@ -18,6 +18,7 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     TableInfo,
 )
+from exuvia.catalog.placement import PolicyInfo, ResourceGroupInfo
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.pipeline.reorg import Reorg
@@ -35,6 +36,9 @@ class ReadSet(NamedTuple):
     )
     database_tables: bool = False  # -> CatalogSnapshot.tables
     referrers: bool = False  # children of tables that go -> CatalogSnapshot.referrers
+    policies: tuple[str, ...] = ()  # names of placement policies -> CatalogSnapshot.policies
+    policy_uses: bool = False  # -> CatalogSnapshot.is_used, of the first of them
+    group: str = ""  # a resource group's name -> CatalogSnapshot.group, CatalogSnapshot.group_users
     loader: str = (
         ""  # the member that loads rows -> CatalogSnapshot.loader_lives, CatalogSnapshot.is_loaded
     )
@@ -63,6 +67,10 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple["DeleteRange", ...] = ()  # what an ended job left and nobody has begun to empty
     loader_lives: bool = False  # the member whose session loads rows has not been fenced
     is_loaded: bool = False  # and it has said that they are all there
+    policies: tuple[PolicyInfo, ...] = ()  # placement policies it looks at or changes
+    is_used: bool = False  # something has the first of them
+    group: ResourceGroupInfo | None = None  # the resource group it is about
+    group_users: tuple[str, ...] = ()  # accounts in it
     carries: tuple[tuple[int, int], ...] = ()  # (from, to): counters of ids that go along
     name_is_taken: bool = False  # by another element than the job's
     table_is_empty: bool = False  # no row in this snapshot

@@ -26,7 +26,7 @@ from msgspec.structs import replace as evolve
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.base.types import pack_date, pack_datetime
-from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, SchemaState
+from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, PolicyRef, SchemaState
 from exuvia.catalog.model import TableInfo as Table
 from exuvia.cluster.assent import Assent
 
@@ -106,14 +106,26 @@ class ActionCode(IntEnum):
     DROP_CHECK = 44
     ALTER_CHECK = 45
     RENAME_TABLES = 47
+    TABLE_ATTRIBUTES = 49
+    PARTITION_ATTRIBUTES = 50
+    CREATE_POLICY = 51
+    ALTER_POLICY = 52
+    DROP_POLICY = 53
+    PARTITION_PLACEMENT = 54
+    SCHEMA_PLACEMENT = 55
+    TABLE_PLACEMENT = 56
     CACHE_TABLE = 57
     NO_CACHE_TABLE = 59
     CREATE_TABLES = 60
     MULTI_SCHEMA_CHANGE = 61
     FLASHBACK_SCHEMA = 63
     REORGANIZE_PARTITION = 64
+    CREATE_RESOURCE_GROUP = 68
+    ALTER_RESOURCE_GROUP = 69
+    DROP_RESOURCE_GROUP = 70
     PARTITION_BY = 71
     REMOVE_PARTITIONING = 72
+    TABLE_AFFINITY = 78
     EXUVIA_SCHEMA_LOCKED = 1001  # from 1001 on: ours, beyond TiDB's
     EXUVIA_CHANGE_LOG = 1002
     EXUVIA_UNDO = 1003
@@ -159,14 +171,26 @@ ACTION_TEXT = {
     ActionCode.DROP_CHECK: "drop check constraint",
     ActionCode.ALTER_CHECK: "alter check constraint",
     ActionCode.RENAME_TABLES: "rename tables",
+    ActionCode.TABLE_ATTRIBUTES: "alter table attributes",
+    ActionCode.PARTITION_ATTRIBUTES: "alter table partition attributes",
+    ActionCode.CREATE_POLICY: "create placement policy",
+    ActionCode.ALTER_POLICY: "alter placement policy",
+    ActionCode.DROP_POLICY: "drop placement policy",
+    ActionCode.PARTITION_PLACEMENT: "alter table partition placement",
+    ActionCode.SCHEMA_PLACEMENT: "modify schema default placement",
+    ActionCode.TABLE_PLACEMENT: "alter table placement",
     ActionCode.CACHE_TABLE: "alter table cache",
     ActionCode.NO_CACHE_TABLE: "alter table nocache",
     ActionCode.CREATE_TABLES: "create tables",
     ActionCode.MULTI_SCHEMA_CHANGE: "alter table multi-schema change",
     ActionCode.FLASHBACK_SCHEMA: "flashback schema",
     ActionCode.REORGANIZE_PARTITION: "alter table reorganize partition",
+    ActionCode.CREATE_RESOURCE_GROUP: "create resource group",
+    ActionCode.ALTER_RESOURCE_GROUP: "alter resource group",
+    ActionCode.DROP_RESOURCE_GROUP: "drop resource group",
     ActionCode.PARTITION_BY: "alter table partition by",
     ActionCode.REMOVE_PARTITIONING: "alter table remove partitioning",
+    ActionCode.TABLE_AFFINITY: "alter table affinity",
     ActionCode.EXUVIA_SCHEMA_LOCKED: "exuvia schema locked",
     ActionCode.EXUVIA_CHANGE_LOG: "exuvia change log",
     ActionCode.EXUVIA_UNDO: "exuvia undo",
@@ -328,6 +352,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for its sake
     exuvia_window: str = ""  # when it may start
     exuvia_undo: UndoAsked | None = None  # of a plain drop
+    exuvia_policies: tuple[PolicyRef, ...] = ()  # that it gives to what it makes or changes
     exuvia_reached: tuple[tuple[str, int], ...] = ()  # states that people see, and since when
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 

@@ -105,6 +105,7 @@ def combined(jobs: list[Job]) -> Job:
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
         exuvia_ids=tuple(each for job in jobs for each in job.exuvia_ids),
+        exuvia_policies=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_policies)),
     )
 
 
@@ -129,5 +130,11 @@ def read_set(job: Job) -> ReadSet:
         own_name=max((each.own_name for each in asked), default=""),
         database_tables=any(each.database_tables for each in asked),
         referrers=any(each.referrers for each in asked),
+        policies=(
+            *dict.fromkeys(name for one in asked for name in one.policies),
+            *(ref.name.L for ref in job.exuvia_policies),
+        ),
+        policy_uses=any(each.policy_uses for each in asked),
+        group=max((each.group for each in asked), default=""),
         loader=max((each.loader for each in asked), default=""),
     )

@@ -21,6 +21,18 @@ from exuvia.ddl.actions.options import change_option
 from exuvia.ddl.actions.partition import add_partition, drop_partition, truncate_partition
 from exuvia.ddl.actions.partition_exchange import exchange_partition
 from exuvia.ddl.actions.partition_move import move_rows
+from exuvia.ddl.actions.placement import (
+    alter_group,
+    alter_policy,
+    create_group,
+    create_policy,
+    drop_group,
+    drop_policy,
+    place_database,
+    place_table,
+    set_affinity,
+    set_attributes,
+)
 from exuvia.ddl.actions.recover import flashback_database, recover_table
 from exuvia.ddl.actions.rename import rename_tables
 from exuvia.ddl.actions.sequence import alter_sequence, create_sequence, drop_sequence
@@ -38,9 +50,13 @@ __all__ = [
     "add_primary_key",
     "alter_check",
     "alter_database",
+    "alter_group",
+    "alter_policy",
     "alter_sequence",
     "change_option",
     "create_database",
+    "create_group",
+    "create_policy",
     "create_sequence",
     "create_table",
     "create_tables",
@@ -49,8 +65,10 @@ __all__ = [
     "drop_column",
     "drop_database",
     "drop_foreign_key",
+    "drop_group",
     "drop_index",
     "drop_partition",
+    "drop_policy",
     "drop_primary_key",
     "drop_sequence",
     "drop_table",
@@ -60,9 +78,13 @@ __all__ = [
     "flashback_database",
     "modify_column",
     "move_rows",
+    "place_database",
+    "place_table",
     "recover_table",
     "rename_index",
     "rename_tables",
+    "set_affinity",
+    "set_attributes",
     "set_default",
     "set_visibility",
     "truncate_partition",

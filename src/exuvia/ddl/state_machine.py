@@ -52,6 +52,7 @@ from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.change_log import log_would_miss
 from exuvia.ddl.actions.options import schema_is_locked
+from exuvia.ddl.actions.placement import policy_is_gone
 from exuvia.ddl.actions.undo import undo_would_be_lost
 from exuvia.ddl.decision import (
     CatalogSnapshot,
@@ -182,7 +183,13 @@ def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
-        for refusal in (schema_is_locked, log_would_miss, undo_would_be_lost, *action.refuses):
+        for refusal in (
+            schema_is_locked,
+            log_would_miss,
+            undo_would_be_lost,
+            policy_is_gone,
+            *action.refuses,
+        ):
             error = refusal(sub, snapshot)
             if error is not None:
                 return error

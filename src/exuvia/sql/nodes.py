@@ -143,6 +143,7 @@ class PartitionWritten(Node, frozen=True, kw_only=True):
     less_than: tuple[Tree, ...] | None = None
     in_values: tuple[tuple[Tree, ...], ...] | None = None
     comment: str = ""
+    placement: str = ""  # a policy's name
 
 
 class IntervalWritten(Node, frozen=True, kw_only=True):
@@ -191,6 +192,65 @@ class AlterSequence(Node, frozen=True):
     options: tuple[tuple[str, int | None], ...]
     if_exists: bool = False
     comment: str | None = None
+
+
+# -- placement policies and resource groups --------------------------------------------------------
+
+Settings = tuple[tuple[str, str | int], ...]
+"""Options as they were written, by their names in lower case."""
+
+
+class CreatePlacementPolicy(Node, frozen=True):
+    """CREATE [OR REPLACE] PLACEMENT POLICY."""
+
+    name: str
+    options: Settings
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+class AlterPlacementPolicy(Node, frozen=True):
+    """ALTER PLACEMENT POLICY."""
+
+    name: str
+    options: Settings
+    if_exists: bool = False
+
+
+class DropPlacementPolicy(Node, frozen=True):
+    """DROP PLACEMENT POLICY."""
+
+    name: str
+    if_exists: bool = False
+
+
+class CreateResourceGroup(Node, frozen=True):
+    """CREATE RESOURCE GROUP."""
+
+    name: str
+    options: Settings
+    if_not_exists: bool = False
+
+
+class AlterResourceGroup(Node, frozen=True):
+    """ALTER RESOURCE GROUP: what is not said stays."""
+
+    name: str
+    options: Settings
+    if_exists: bool = False
+
+
+class DropResourceGroup(Node, frozen=True):
+    """DROP RESOURCE GROUP."""
+
+    name: str
+    if_exists: bool = False
+
+
+class SetResourceGroup(Node, frozen=True):
+    """SET RESOURCE GROUP, of the session."""
+
+    name: str
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -443,6 +503,14 @@ class Ignored(Spec, frozen=True):
     text: str
 
 
+class PartitionOption(Spec, frozen=True):
+    """PARTITION p PLACEMENT POLICY, PARTITION p ATTRIBUTES; as in TableOptions."""
+
+    partition: str
+    option: str
+    value: str
+
+
 class SetTiFlashReplica(Spec, frozen=True):
     """SET TIFLASH REPLICA n [LOCATION LABELS ...]."""
 
@@ -459,6 +527,7 @@ class CreateDatabase(Node, frozen=True):
     if_not_exists: bool = False
     charset: str | None = None
     collate: str | None = None
+    placement: str | None = None  # a policy's name, "" for DEFAULT
 
 
 class AlterDatabase(Node, frozen=True):
@@ -468,6 +537,7 @@ class AlterDatabase(Node, frozen=True):
     charset: str | None = None
     collate: str | None = None
     replicas: int | None = None
+    placement: str | None = None
 
 
 class DropDatabase(Node, frozen=True):
@@ -564,11 +634,12 @@ class Identified(Node, frozen=True):
 
 
 class CreateUser(Node, frozen=True):
-    """CREATE USER. `locked` None: not said."""
+    """CREATE USER. `locked`, `group` (RESOURCE GROUP) None: not said."""
 
     users: tuple[Identified, ...]
     if_not_exists: bool = False
     locked: bool | None = None
+    group: str | None = None
 
 
 class AlterUser(Node, frozen=True):
@@ -577,6 +648,7 @@ class AlterUser(Node, frozen=True):
     users: tuple[Identified, ...]
     if_exists: bool = False
     locked: bool | None = None
+    group: str | None = None
 
 
 class DropUser(Node, frozen=True):

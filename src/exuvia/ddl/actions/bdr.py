@@ -3,6 +3,7 @@
     none         all
     primary      what a secondary can take over without losing anything: new elements, defaults
     secondary    none: they come from the primary
+    both         placement policies and resource groups, each cluster's own affair
 
 `m/bdrrole` holds the role. It is judged in the transaction that puts a job into the queue, so no
 job is asked for in the role before. A change of several is allowed if each of its changes is.
@@ -36,6 +37,17 @@ _ALWAYS = frozenset(
         ActionCode.SET_DEFAULT,
         ActionCode.TABLE_COMMENT,
         ActionCode.ADD_PARTITION,
+        ActionCode.TABLE_AFFINITY,
+    )
+)
+_IN_BOTH_ROLES = frozenset(
+    (
+        ActionCode.CREATE_POLICY,
+        ActionCode.ALTER_POLICY,
+        ActionCode.DROP_POLICY,
+        ActionCode.CREATE_RESOURCE_GROUP,
+        ActionCode.ALTER_RESOURCE_GROUP,
+        ActionCode.DROP_RESOURCE_GROUP,
     )
 )
 
@@ -52,7 +64,7 @@ def put_role(txn: Transaction, role: str) -> None:
 def check(txn: Transaction, job: Job) -> None:
     """Raises 8263 for what may not be asked for in the role."""
     role = role_of(txn)
-    if not role or job.schema_name.lower() in ("mysql", "sys"):
+    if not role or job.type in _IN_BOTH_ROLES or job.schema_name.lower() in ("mysql", "sys"):
         return
     if role == SECONDARY or not all(map(_may_be_replicated, sub_jobs(job))):
         raise ErrBDRRestrictedDDL(role)

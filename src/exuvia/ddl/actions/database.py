@@ -10,7 +10,7 @@ and infos stay behind, unreachable, as one range that is emptied later (ddl/gc_w
 """
 
 from exuvia.base.errors import Broken
-from exuvia.catalog.model import DatabaseInfo, SchemaState, evolve, name
+from exuvia.catalog.model import DatabaseInfo, PolicyRef, SchemaState, evolve, name
 from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.shared import (
     Children,
@@ -32,10 +32,17 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def create_database(
-    database: str, charset: str = "utf8mb4", collate: str = "utf8mb4_bin", *, query: str = ""
+    database: str,
+    charset: str = "utf8mb4",
+    collate: str = "utf8mb4_bin",
+    policy: PolicyRef | None = None,
+    *,
+    query: str = "",
 ) -> Job:
     """CREATE DATABASE."""
-    wanted = DatabaseInfo(id=0, db_name=name(database), charset=charset, collate=collate)
+    wanted = DatabaseInfo(
+        id=0, db_name=name(database), charset=charset, collate=collate, policy_ref_info=policy
+    )
     return Job(
         type=ActionCode.CREATE_SCHEMA,
         schema_name=database,
@@ -43,6 +50,7 @@ def create_database(
         charset=charset,
         collate=collate,
         query=query,
+        exuvia_policies=() if policy is None else (policy,),
     )
 
 

@@ -45,6 +45,7 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
+from exuvia.catalog.placement import refs_in
 from exuvia.ddl.action import Action, After, Element, Publish, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
@@ -80,7 +81,8 @@ def add_partition(
     """ADD PARTITION (definitions) of RANGE and LIST."""
     asked = AddPartitionArgs(tuple(definitions))
     job = job_for(ActionCode.ADD_PARTITION, database, table, asked, query)
-    return evolve(job, exuvia_ids=(0,) * len(definitions))
+    given = refs_in(definitions)
+    return evolve(job, exuvia_ids=(0,) * len(definitions), exuvia_policies=given)
 
 
 def drop_partition(

@@ -118,6 +118,14 @@ def tables_differ(one: TableInfo, other: TableInfo) -> bool:
     return not alike or _layouts(one, other) is None
 
 
+def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
+    """Whether rows that change places would change their placement policy too."""
+    found = table.partition.definition(partition) if table.partition is not None else None
+    own = found.policy_ref_info if found is not None else None
+    own, other = own or table.policy_ref_info, plain.policy_ref_info
+    return (own and own.id) != (other and other.id)
+
+
 def _random_bits(table: TableInfo) -> tuple[int, int]:
     return table.auto_random_bits, table.auto_random_range_bits
 
@@ -164,7 +172,8 @@ def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
         return ErrPartitionExchangePartTable(plain.name.O)
     for index in table.global_indexes:
         return ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
-    return ErrTablesDifferentMetadata() if tables_differ(table, plain) else None
+    differ = tables_differ(table, plain) or policies_differ(table, wanted.partition, plain)
+    return ErrTablesDifferentMetadata() if differ else None
 
 
 # -- steps -----------------------------------------------------------------------------------------

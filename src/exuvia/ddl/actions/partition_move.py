@@ -37,6 +37,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.placement import refs_in
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import (
     PARTITION,
@@ -78,7 +79,8 @@ def move_rows(
     """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING."""
     asked = MovePartitionsArgs(tuple(names), target, router)
     job = job_for(code, database, table, asked, query)
-    return evolve(job, exuvia_ids=(0,) * len(target.definitions))
+    given = refs_in(target.definitions)
+    return evolve(job, exuvia_ids=(0,) * len(target.definitions), exuvia_policies=given)
 
 
 def target_of(job: Job) -> PartitionInfo:

@@ -17,6 +17,7 @@ import msgspec
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
+from exuvia.catalog.placement import without_policies
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
@@ -136,7 +137,7 @@ def _unless_all_are_left(
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as it was, under the name asked for."""
     table = evolve(
-        without_hidden(arguments(job, RecoverTableArgs).table),
+        without_policies(without_hidden(arguments(job, RecoverTableArgs).table)),
         id=job.table_id,
         exuvia_db=job.schema_id,
         state=PUBLIC,
@@ -147,7 +148,10 @@ def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
 def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database as it was, under the name asked for."""
     database = evolve(
-        arguments(job, FlashbackDatabaseArgs).database, id=job.schema_id, state=PUBLIC
+        arguments(job, FlashbackDatabaseArgs).database,
+        id=job.schema_id,
+        state=PUBLIC,
+        policy_ref_info=None,
     )
     return job, evolve(snapshot, database=database)
 

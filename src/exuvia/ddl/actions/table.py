@@ -25,6 +25,7 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
+from exuvia.catalog.placement import refs_of
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.shared import (
@@ -67,7 +68,7 @@ def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -
     """CREATE TABLE; the table's id is 0, those of its columns and indexes begin at 1."""
     job = job_for(ActionCode.CREATE_TABLE, database, table, (table,), query)
     wanted = 0 if table.partition is None else len(table.partition.definitions)
-    return evolve(job, exuvia_ids=(0,) * wanted)
+    return evolve(job, exuvia_ids=(0,) * wanted, exuvia_policies=refs_of(table))
 
 
 def drop_table(
@@ -165,6 +166,8 @@ def is_batch(job: Job) -> bool:
 def may_be_batched(job: Job) -> bool:
     """Whether it may be done by one job with others (ddl/submit.py)."""
     if job.type != ActionCode.CREATE_TABLE or job.exuvia_tables or job.exuvia_ids:
+        return False
+    if job.exuvia_policies:
         return False
     return not job.raw_args[0].get("fk_info") and job.reorg_meta is None
 

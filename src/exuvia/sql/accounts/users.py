@@ -15,13 +15,18 @@ from exuvia.base.mysql_errors import (
     ErrPasswordFormat,
     ErrPasswordNoMatch,
     ErrPluginIsNotLoaded,
+    ErrResourceGroupNotExists,
+    ErrUnsupportedDDLOperation,
     ErrUserAlreadyExists,
     ErrWrongStringLength,
 )
-from exuvia.catalog import reader, writer
+from exuvia.catalog import account_attributes, placement, reader, writer
+from exuvia.catalog.account_attributes import AccountAttributes
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
+from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import planned
+from exuvia.cluster.member import before_0_4
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import (
     AlterUser,
@@ -88,6 +93,7 @@ def put_account(txn: Transaction, account: Account) -> None:
         column_of(each): _YES if each in account.privileges else _NO for each in (*GLOBAL, GRANT)
     }
     put(txn, "user", facts)
+    account_attributes.put(txn, account.user, account.host, account.attributes)
     for each in DYNAMIC - account.dynamic:
         remove(txn, "global_grants", account.user, account.host, each)
     for each in account.dynamic:
@@ -185,6 +191,7 @@ def move(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
     """What was granted to one account goes to another, or to nobody; so does the account as a
     role."""
     nothing: frozenset[str] = frozenset()
+    account_attributes.put(txn, *name, account_attributes.PLAIN)
     for on in book.databases:
         if on[:2] == name:
             put_database(txn, on._replace(privileges=nothing))
@@ -279,6 +286,23 @@ def _secret(session: SessionApi, said: Identified, before: Account | None) -> tu
     return plugin, ""
 
 
+def _attributes(txn: Transaction, group: str | None, account: Account) -> AccountAttributes:
+    """The account's, with the resource group if one is said. Raises 8249, 8200."""
+    if group is None:
+        return account.attributes
+    found = placement.find_group(txn, group)
+    if found is None:
+        raise ErrResourceGroupNotExists(group)
+    older = [each.title for each in before_0_4(txn)]
+    if older:
+        said = f"RESOURCE GROUP of an account while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
+    if group.lower() == placement.DEFAULT_GROUP:
+        return evolve(account.attributes, resource_group="")
+    placement.put_group(txn, found)  # who drops it now conflicts with this
+    return evolve(account.attributes, resource_group=found.name.O)
+
+
 def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
     """CREATE USER [IF NOT EXISTS]. Raises 1396 naming all that exist, 1470, 1524, 1827."""
     notes: list[Note] = []
@@ -293,7 +317,8 @@ def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
                 continue
             plugin, stored = _secret(session, said, None)
             locked = bool(node.locked)
-            put_account(txn, Account(user, host, plugin, stored, frozenset(), locked))
+            made = Account(user, host, plugin, stored, frozenset(), locked)
+            put_account(txn, made._replace(attributes=_attributes(txn, node.group, made)))
         if taken and not node.if_not_exists:
             raise ErrCannotUser("CREATE USER", ",".join(map(shown, taken)))
         notes.extend(
@@ -320,7 +345,8 @@ def alter_user(session: SessionApi, node: AlterUser, text: str) -> Result:
                 continue
             plugin, stored = _secret(session, said, found)
             locked = found.is_locked if node.locked is None else node.locked
-            put_account(txn, found._replace(plugin=plugin, stored=stored, is_locked=locked))
+            found = found._replace(plugin=plugin, stored=stored, is_locked=locked)
+            put_account(txn, found._replace(attributes=_attributes(txn, node.group, found)))
         _missing(notes, "ALTER USER", missing, node.if_exists)
 
     change(session, work)

@@ -52,6 +52,10 @@ def _role(env: Env) -> str:
     return str(getattr(session_of(env), "current_role", "NONE"))
 
 
+def _resource_group(env: Env) -> str:
+    return str(getattr(session_of(env), "resource_group", "default"))
+
+
 def _database(env: Env) -> str | None:
     return getattr(env, "database", "") or None
 
@@ -87,6 +91,7 @@ _BIG = always(types.UNSIGNED)
 FUNCTIONS = {
     "connection_id": Function(0, 0, "", _BIG, lambda env: session_of(env).connection_id, env=True),
     "current_role": Function(0, 0, "", _TEXT, _role, env=True),
+    "current_resource_group": Function(0, 0, "", _TEXT, _resource_group, env=True),
     "current_user": Function(0, 0, "", _TEXT, _account, env=True),
     "database": Function(0, 0, "", _TEXT, _database, env=True),
     "found_rows": Function(0, 0, "", _BIG, lambda env: session_of(env).found_rows, env=True),

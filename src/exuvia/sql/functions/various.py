@@ -253,7 +253,6 @@ FUNCTIONS = {
     "bin_to_uuid": Function(1, 2, "bi", always(types.text(36)), _from_binary),
     "compress": Function(1, 1, "b", _BLOB, _compress),
     "export_set": Function(3, 5, "isssi", always(types.text(65535)), _export_set),
-    "current_resource_group": Function(0, 0, "", _TEXT, lambda: "default"),
     "format_bytes": Function(1, 1, "f", _TEXT, _bytes_text),
     "format_nano_time": Function(1, 1, "f", _TEXT, _nano_text),
     "inet6_aton": Function(1, 1, "s", always(types.blob(16)), _aton6),

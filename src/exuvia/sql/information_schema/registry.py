@@ -6,6 +6,7 @@
     server              ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
                         USER_PRIVILEGES ... APPLICABLE_ROLES, AUTO_ANALYZE_QUEUE ANALYZE_STATUS
                         EXUVIA_CHANGE_LOGS EXUVIA_INSPECT_JOBS EXUVIA_INSPECT_ERRORS EXUVIA_UNDO
+    placement           PLACEMENT_POLICIES ATTRIBUTES RESOURCE_GROUPS
     mysql_only          what MySQL 8 has and TiDB has not
     mysql_database      tables of `mysql`        performance_schema
 
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, evolve, name
-from exuvia.sql.information_schema import mysql_tables, server, tables
+from exuvia.sql.information_schema import mysql_tables, placement, server, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, VirtualTable
 
@@ -73,6 +74,7 @@ def definitions() -> dict[str, Definition]:
         *server.CHANGE_LOGS,
         *server.INSPECTIONS,
         *server.UNDO,
+        *placement.TABLES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
 

@@ -19,9 +19,11 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    PolicyRef,
     SchemaState,
     TableInfo,
 )
+from exuvia.catalog.placement import find_policy
 from exuvia.kv import keys
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in
@@ -59,7 +61,16 @@ def _schemata(context: Context) -> Iterable[Row]:
     for each in context.session.services.schemas.databases(context.txn):
         if not rights.lists_database(each.db_name.O):
             continue
-        yield ["def", each.db_name.O, each.charset, each.collate, None, None]
+        policy = policy_name(context, each.policy_ref_info)
+        yield ["def", each.db_name.O, each.charset, each.collate, None, policy]
+
+
+def policy_name(context: Context, policy: PolicyRef | None) -> str | None:
+    """TIDB_PLACEMENT_POLICY_NAME."""
+    if policy is None:
+        return None
+    found = find_policy(context.txn, policy.name.L)
+    return found.name.O if found is not None and found.id == policy.id else None
 
 
 def kind_of(database: DatabaseInfo, table: TableInfo) -> str:
@@ -95,7 +106,7 @@ def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row
     """A row of TABLES; of a view little is known."""
     if table.view is not None:
         head: Row = ["def", database.db_name.O, table.name.O, "VIEW", *[None] * 16]
-        return [*head, "VIEW", table.id, None, "NONCLUSTERED", None]
+        return [*head, "VIEW", table.id, None, "NONCLUSTERED", None, None]
     rows = row_count(context, table)
     clustered = table.pk_is_handle or table.is_common_handle
     facts: Row = ["def", database.db_name.O, table.name.O, kind_of(database, table), "InnoDB", 10]
@@ -103,7 +114,8 @@ def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row
     facts += ["Compact", rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
     facts += [next_auto(context, table), None, None, None, table.collate, None]
     facts += [options_text(table), table.comment, table.id]
-    return [*facts, _sharding(table), "CLUSTERED" if clustered else "NONCLUSTERED", None]
+    facts += [_sharding(table), "CLUSTERED" if clustered else "NONCLUSTERED"]
+    return [*facts, policy_name(context, table.policy_ref_info), table.exuvia_affinity or None]
 
 
 def options_text(table: TableInfo) -> str:
@@ -283,7 +295,7 @@ TABLES = (
         " TABLE_ROWS# AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH# INDEX_LENGTH# DATA_FREE#"
         " AUTO_INCREMENT# CREATE_TIME@ UPDATE_TIME@ CHECK_TIME@ TABLE_COLLATION CHECKSUM#"
         " CREATE_OPTIONS:255 TABLE_COMMENT:2048 TIDB_TABLE_ID# TIDB_ROW_ID_SHARDING_INFO:255"
-        " TIDB_PK_TYPE TIDB_PLACEMENT_POLICY_NAME",
+        " TIDB_PK_TYPE TIDB_PLACEMENT_POLICY_NAME TIDB_AFFINITY",
         _tables,
     ),
     (
@@ -505,14 +517,16 @@ def partition_rows(context: Context, database: DatabaseInfo, table: TableInfo) -
     if found is None:
         rows = sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
         blank: Row = [None] * 9
-        yield [*names, *blank, rows, 0, 0, 0, 0, 0, *tail, None, None, None, None, None]
+        policy = policy_name(context, table.policy_ref_info)
+        yield [*names, *blank, rows, 0, 0, 0, 0, 0, *tail, None, None, None, None, policy, None]
         return
     expr = found.expr or ",".join(identifier(column.O) for column in found.columns)
     for n, each in enumerate(found.definitions):
         rows = count(keys.span_of(keys.row_prefix(each.id)))
         row: Row = [*names, each.name.O, None, n + 1, None, method(found), None, expr, None]
         row += [description(each), rows, 0, 0, 0, 0, 0, *tail, each.comment, None, None]
-        yield [*row, each.id, None]
+        policy = policy_name(context, each.policy_ref_info or table.policy_ref_info)
+        yield [*row, each.id, policy, table.exuvia_affinity or None]
 
 
 _COLUMNS = (
@@ -522,7 +536,7 @@ _COLUMNS = (
     " PARTITION_DESCRIPTION:65535 TABLE_ROWS# AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH#"
     " INDEX_LENGTH# DATA_FREE# CREATE_TIME@ UPDATE_TIME@ CHECK_TIME@ CHECKSUM#"
     " PARTITION_COMMENT:80 NODEGROUP:12 TABLESPACE_NAME TIDB_PARTITION_ID#"
-    " TIDB_PLACEMENT_POLICY_NAME"
+    " TIDB_PLACEMENT_POLICY_NAME TIDB_AFFINITY"
 )
 
 

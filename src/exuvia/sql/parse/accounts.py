@@ -71,36 +71,39 @@ def _identified(cursor: TokenCursor) -> Identified:
     return Identified(who, plugin)
 
 
-def _rest_of_user(cursor: TokenCursor) -> bool | None:
-    """What follows the accounts; whether they are locked. What is not kept is 1235."""
-    locked = None
+def _rest_of_user(cursor: TokenCursor) -> tuple[bool | None, str | None]:
+    """What follows the accounts: whether they are locked, their resource group. What is not kept is
+    1235."""
+    locked = group = None
     while not cursor.done:
         if cursor.accept("ACCOUNT"):
             word = cursor.accept_any("LOCK", "UNLOCK")
             if not word:
                 raise cursor.error()
             locked = word == "LOCK"
+        elif cursor.accept("RESOURCE", "GROUP"):
+            group = "default" if cursor.accept("DEFAULT") else cursor.name()
         elif any(cursor.accept(*words) for words in _AS_BY_DEFAULT):
             pass
         elif cursor.at_any(("REQUIRE", "WITH", "PASSWORD", "COMMENT", "ATTRIBUTE", "DEFAULT")):
             raise ErrNotSupportedYet(f"{cursor.peek()} of an account")
         else:
             raise cursor.error()
-    return locked
+    return locked, group
 
 
 def create_user(cursor: TokenCursor) -> Node:
     """What follows CREATE USER."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
-    return CreateUser(users, absent, _rest_of_user(cursor))
+    return CreateUser(users, absent, *_rest_of_user(cursor))
 
 
 def alter_user(cursor: TokenCursor) -> Node:
     """What follows ALTER USER."""
     present = cursor.accept("IF", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
-    return AlterUser(users, present, _rest_of_user(cursor))
+    return AlterUser(users, present, *_rest_of_user(cursor))
 
 
 def drop_user(cursor: TokenCursor) -> Node:

@@ -291,6 +291,8 @@ _SINGLE = {
     "BINDINGS": "bindings",
     "TABLES": "tables",
     "HISTOGRAMS_IN_FLIGHT": "histograms_in_flight",
+    "PLACEMENT": "placement",
+    "AFFINITY": "affinity",
 }
 
 
@@ -301,6 +303,11 @@ def show(cursor: TokenCursor) -> Node:
         cursor.expect("*", ")")
         return Show(kind=_one_of(cursor, "WARNINGS", "ERRORS"), count=True)
     if cursor.accept("CREATE"):
+        if cursor.accept("PLACEMENT", "POLICY"):
+            return Show(kind="create placement policy", database=cursor.name())
+        if cursor.accept("RESOURCE", "GROUP"):
+            name = "default" if cursor.accept("DEFAULT") else cursor.name()
+            return Show(kind="create resource group", database=name)
         kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", *_OBJECTS)
         if kind in ("database", "schema"):
             unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
@@ -324,6 +331,8 @@ def show(cursor: TokenCursor) -> Node:
         cursor.expect("NEXT_ROW_ID")
         return AdminShowNextRowId(table)
     kind = facts["kind"] = _kind(cursor)
+    if kind == "placement" and cursor.accept("FOR"):
+        return _placement_for(cursor)
     if cursor.at_any(("FROM", "IN")):
         cursor.take()
         if kind in ("columns", "index"):
@@ -357,6 +366,17 @@ def show(cursor: TokenCursor) -> Node:
     return Show(**facts)  # type: ignore[arg-type]
 
 
+def _placement_for(cursor: TokenCursor) -> Node:
+    """DATABASE d | TABLE t [PARTITION p]; a partition is the `like` of its table."""
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        return Show(kind="placement", database=cursor.name())
+    cursor.expect("TABLE")
+    table = cursor.table()
+    return Show(
+        kind="placement", table=table, like=cursor.name() if cursor.accept("PARTITION") else None
+    )
+
+
 def _one_of(cursor: TokenCursor, *words: str) -> str:
     word = cursor.accept_any(*words)
     if not word:
@@ -386,6 +406,7 @@ def _kind(cursor: TokenCursor) -> str:
         ("BINLOG", "EVENTS"),
         ("RELAYLOG", "EVENTS"),
         ("SLAVE", "HOSTS"),
+        ("PLACEMENT", "LABELS"),
     ):
         if cursor.accept(first, second):
             if first == "ENGINE":

@@ -23,6 +23,7 @@ from exuvia.sql.nodes import (
     ModifyColumn,
     Node,
     PartitionChange,
+    PartitionOption,
     RenameColumn,
     RenameIndex,
     RenameTo,
@@ -51,9 +52,11 @@ from exuvia.sql.parse.create_table import (
     less_than,
     option_list,
     partitioning_rest,
+    policy_name,
 )
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import alter_database, alter_sequence, tiflash_replicas
+from exuvia.sql.parse.placement import alter_group, alter_policy
 
 _CHARSET = ("charset", "collate")
 
@@ -140,8 +143,20 @@ _PARTITION_CHANGES = {
 
 
 def _partition_by(cursor: TokenCursor) -> Spec:
+    if cursor.peek(-1) == "PARTITION" and not cursor.at("BY"):
+        name = cursor.name()
+        if cursor.accept("PLACEMENT", "POLICY"):
+            return PartitionOption(name, "placement", policy_name(cursor))
+        cursor.expect("ATTRIBUTES")
+        return PartitionOption(name, "attributes", _attributes(cursor))
     cursor.accept("BY")
     return PartitionChange(kind="by", partitioning=partitioning_rest(cursor))
+
+
+def _attributes(cursor: TokenCursor) -> str:
+    """[=] 'key=value, ..' | DEFAULT."""
+    cursor.accept("=")
+    return "" if cursor.accept("DEFAULT") else cursor.string()
 
 
 def _remove(cursor: TokenCursor) -> Spec:
@@ -206,6 +221,10 @@ def alter(cursor: TokenCursor) -> Node:
         return alter_sequence(cursor)
     if cursor.accept("USER"):
         return alter_user(cursor)
+    if cursor.accept("PLACEMENT", "POLICY"):
+        return alter_policy(cursor)
+    if cursor.accept("RESOURCE", "GROUP"):
+        return alter_group(cursor)
     cursor.accept("IGNORE")
     if not cursor.accept("TABLE"):
         if cursor.at_any(("VIEW", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")):
@@ -412,5 +431,6 @@ _SPECS = {
     "DISABLE": _ignored,
     "ORDER BY": _order_by,
     "SET": _tiflash,
+    "ATTRIBUTES": lambda cursor: TableOptions({"attributes": _attributes(cursor)}),
     **PARTITION_SPECS,
 }

@@ -43,7 +43,7 @@ from exuvia.sql.parse.tokens import QueryText, read, remember_source
 
 _WORD_OPTIONS = (
     *("ENGINE", "TABLESPACE", "MAX_ROWS", "MIN_ROWS", "NODEGROUP", "STORAGE"),
-    *("DATA", "INDEX", "PLACEMENT"),
+    *("DATA", "INDEX"),
 )
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
 
@@ -168,14 +168,16 @@ def _definition(cursor: TokenCursor) -> PartitionWritten:
         raise ErrPartitionWrongValues("SYSTEM_TIME", "HISTORY")
     elif cursor.accept("DEFAULT"):
         in_values = ((exp.Var(this=DEFAULT),),)
-    comment = ""
+    comment = placement = ""
     while True:
-        if cursor.accept("COMMENT"):
+        if cursor.accept("PLACEMENT", "POLICY"):
+            placement = policy_name(cursor)
+        elif cursor.accept("COMMENT"):
             cursor.accept("=")
             comment = cursor.string()
         elif cursor.at_any(_WORD_OPTIONS):
             cursor.take()
-            cursor.accept_any("DIRECTORY", "ENGINE", "POLICY")
+            cursor.accept_any("DIRECTORY", "ENGINE")
             cursor.accept("=")
             token = cursor.take()
             if token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
@@ -185,7 +187,13 @@ def _definition(cursor: TokenCursor) -> PartitionWritten:
             break
     if cursor.at("(", "SUBPARTITION"):
         cursor.skip_parentheses()
-    return PartitionWritten(name=name, less_than=less_than, in_values=in_values, comment=comment)
+    return PartitionWritten(
+        name=name,
+        less_than=less_than,
+        in_values=in_values,
+        comment=comment,
+        placement=placement,
+    )
 
 
 def _bound(cursor: TokenCursor) -> Tree:
@@ -343,6 +351,7 @@ _OPTION_WORDS = {
     "IETF_QUOTES": "ietf_quotes",
     "SEQUENCE": "sequence",
     "TTL": "ttl",
+    "AFFINITY": "affinity",
     "EXUVIA_SCHEMA_LOCKED": "exuvia_schema_locked",
     "EXUVIA_CHANGE_LOG": "exuvia_change_log",
 }
@@ -385,6 +394,13 @@ def option_list(cursor: TokenCursor) -> list[tuple[str, str]]:
         options.append(found)
 
 
+def policy_name(cursor: TokenCursor) -> str:
+    """What follows PLACEMENT POLICY [=]; "" for DEFAULT, in quotes too."""
+    cursor.accept("=")
+    name = word_or_string(cursor)
+    return "" if name == "default" else name
+
+
 def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
     defaulted = cursor.accept("DEFAULT")
     if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
@@ -393,8 +409,7 @@ def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
         cursor.accept("=")
         return "collate", word_or_string(cursor)
     if cursor.accept("PLACEMENT", "POLICY"):
-        cursor.accept("=")
-        return "placement", word_or_string(cursor)
+        return "placement", policy_name(cursor)
     key = _OPTION_WORDS.get(cursor.peek())
     if key is None or defaulted:
         return None

@@ -36,10 +36,12 @@ from exuvia.sql.parse.create_table import (
     checked,
     create_table,
     if_not_exists,
+    policy_name,
     query_rest,
     table_options,
 )
 from exuvia.sql.parse.cursor import TokenCursor
+from exuvia.sql.parse.placement import create_group, create_policy, drop_group, drop_policy
 from exuvia.sql.parse.tokens import word_of
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
@@ -163,7 +165,7 @@ def _signed(cursor: TokenCursor) -> int:
 _DATABASE = ("DATABASE", "SCHEMA")
 _KNOWN_ELSEWHERE = frozenset(
     ("USER", "ROLE", "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE", "BINDING")
-) | {"PLACEMENT", "RESOURCE", "AGGREGATE", "LOGFILE", "STATISTICS"}
+) | {"AGGREGATE", "LOGFILE", "STATISTICS"}
 
 
 def create(cursor: TokenCursor) -> Node:
@@ -172,9 +174,10 @@ def create(cursor: TokenCursor) -> Node:
     if cursor.accept_any(*_DATABASE):
         absent = if_not_exists(cursor)
         name = cursor.checked_name()
-        charset, collate = _database_options(cursor)
-        return CreateDatabase(name, absent, charset, collate)
+        return CreateDatabase(name, absent, *_database_options(cursor))
     replace = cursor.accept("OR", "REPLACE")
+    if cursor.accept("PLACEMENT", "POLICY"):
+        return create_policy(cursor, replace)
     if cursor.at_any(VIEW_HEADS):
         return create_view(cursor, replace)
     if cursor.accept("SEQUENCE"):
@@ -204,6 +207,8 @@ def create(cursor: TokenCursor) -> Node:
         return create_user(cursor)
     if cursor.accept("ROLE"):
         return create_role(cursor)
+    if cursor.accept("RESOURCE", "GROUP"):
+        return create_group(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE):
         return _elsewhere(cursor, "CREATE ")
     raise cursor.error()
@@ -225,14 +230,15 @@ def _if_exists(cursor: TokenCursor) -> bool:
 def alter_database(cursor: TokenCursor) -> AlterDatabase:
     """ALTER DATABASE [name] options; the cursor stands after DATABASE."""
     name = None
-    if not cursor.at_any(("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET", "SET")):
+    heads = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET", "SET")
+    if not cursor.at_any(heads) and not cursor.at("PLACEMENT", "POLICY"):
         name = cursor.name()
     if cursor.accept("SET"):
         return AlterDatabase(name, None, None, tiflash_replicas(cursor))
-    charset, collate = _database_options(cursor)
-    if charset is None and collate is None:
+    charset, collate, placement = _database_options(cursor)
+    if charset is None and collate is None and placement is None:
         raise cursor.error()
-    return AlterDatabase(name, charset, collate)
+    return AlterDatabase(name, charset, collate, placement=placement)
 
 
 def tiflash_replicas(cursor: TokenCursor) -> int:
@@ -244,11 +250,14 @@ def tiflash_replicas(cursor: TokenCursor) -> int:
     return count
 
 
-def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
-    charset = collate = None
+def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None, str | None]:
+    """Charset, collation and placement policy, as far as they are said."""
+    charset = collate = placement = None
     while not cursor.done:
         cursor.accept("DEFAULT")
-        if cursor.accept("COLLATE"):
+        if cursor.accept("PLACEMENT", "POLICY"):
+            placement = policy_name(cursor)
+        elif cursor.accept("COLLATE"):
             cursor.accept("=")
             collate = word_or_string(cursor)
         elif cursor.accept("ENCRYPTION"):
@@ -256,7 +265,7 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
             cursor.string()
         else:
             charset = charset_name(cursor)
-    return charset, collate
+    return charset, collate, placement
 
 
 # -- indexes, views, the rest ----------------------------------------------------------------------
@@ -290,6 +299,10 @@ def drop(cursor: TokenCursor) -> Node:
         return drop_user(cursor)
     if cursor.accept("ROLE"):
         return drop_role(cursor)
+    if cursor.accept("PLACEMENT", "POLICY"):
+        return drop_policy(cursor)
+    if cursor.accept("RESOURCE", "GROUP"):
+        return drop_group(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE | {"PREPARE"}):
         return _elsewhere(cursor, "DROP ")
     raise cursor.error()

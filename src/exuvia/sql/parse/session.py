@@ -28,6 +28,7 @@ from exuvia.sql.nodes import (
 from exuvia.sql.parse.accounts import set_default_role, set_password, set_role
 from exuvia.sql.parse.columns import word_or_string
 from exuvia.sql.parse.cursor import TokenCursor
+from exuvia.sql.parse.placement import set_group
 
 _LEVELS = (
     ("READ", "UNCOMMITTED"),
@@ -222,6 +223,8 @@ def set_statement(cursor: TokenCursor) -> Node:
     cursor.take()
     if cursor.accept("PASSWORD"):
         return set_password(cursor)
+    if cursor.accept("RESOURCE", "GROUP"):
+        return set_group(cursor)
     if cursor.at("ROLE") and cursor.peek(1) != "=":
         cursor.take()
         return set_role(cursor)

@@ -408,7 +408,10 @@ MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled t
 NESTING_LIMIT = 400
 SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
-FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc", "global_index"}
+FEATURES = {
+    *("clustered_index", "auto_id_cache", "auto_rand", "force_inc"),
+    *("placement", "affinity", "global_index"),
+}
 
 _FOREIGN_SIGNS = (
     "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}", "&<", "&>", "==", "::",

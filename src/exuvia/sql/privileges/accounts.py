@@ -23,7 +23,8 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from exuvia.catalog import meta, reader
+from exuvia.catalog import account_attributes, meta, reader
+from exuvia.catalog.account_attributes import PLAIN, AccountAttributes
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.system_tables import planned
@@ -138,6 +139,7 @@ class Account(NamedTuple):
     is_locked: bool = False
     dynamic: frozenset[str] = frozenset()  # of mysql.global_grants
     grantable: frozenset[str] = frozenset()  # those of them that it may grant
+    attributes: AccountAttributes = PLAIN
 
     @property
     def shown(self) -> str:
@@ -225,7 +227,9 @@ def read(txn: Transaction) -> Book:
     for row in rows(txn, "global_grants"):
         mine = dynamic.setdefault((row["USER"], row["HOST"].lower()), {})
         mine[row["PRIV"]] = row["WITH_GRANT_OPTION"] == _YES
+    more = {(user, host.lower()): each for user, host, each in account_attributes.every(txn)}
     accounts = [_account(row, dynamic) for row in rows(txn, "user")]
+    accounts = [each._replace(attributes=more.get(each[:2], PLAIN)) for each in accounts]
     accounts.sort(key=specific)
     databases = [
         OnDatabase(row["User"], row["Host"].lower(), row["DB"], _yes(row, (*DATABASE, GRANT)))

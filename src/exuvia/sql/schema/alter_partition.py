@@ -40,7 +40,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.ddl import requests
-from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ
+from exuvia.ddl.actions.partition_exchange import Exchanging, policies_differ, tables_differ
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER, Route, cut_of
@@ -58,12 +58,17 @@ from exuvia.sql.schema.partition_definition import (
     partition_info,
     shape_like,
 )
+from exuvia.sql.schema.placement import placed
 
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)
 
 
 def change(at: AlterContext, spec: PartitionChange) -> Job | None:
     """One change of partitions. Raises Refused, see the module."""
+    if at.table.exuvia_affinity and spec.kind != "truncate":
+        what = {"by": "PARTITION BY", "remove": "REMOVE PARTITIONING"}
+        named = what.get(spec.kind, f"{spec.kind.upper()} PARTITION")
+        raise ErrUnsupportedDDLOperation(f"{named} of a table with AFFINITY option")
     return _CHANGES[spec.kind](at, spec)
 
 
@@ -101,7 +106,7 @@ def _add(at: AlterContext, spec: PartitionChange) -> Job | None:
     last = found.definitions[-1]
     if found.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
         raise ErrPartitionMaxvalue()
-    added = added_definitions(at.table, found, spec.definitions, at.zone)
+    added = _placed(at, spec, found)
     if found.type == PartitionType.LIST and _has_default(found.definitions):
         raise ErrUnsupportedDDLOperation(
             "ADD List partition, already contains DEFAULT partition. "
@@ -111,6 +116,14 @@ def _add(at: AlterContext, spec: PartitionChange) -> Job | None:
     return requests.add_partition(at.database, at.table, added, query=at.text)
 
 
+def _placed(
+    at: AlterContext, spec: PartitionChange, found: PartitionInfo
+) -> tuple[PartitionDefinition, ...]:
+    """The new partitions with their policies. Raises 8239."""
+    added = added_definitions(at.table, found, spec.definitions, at.zone)
+    return placed(at.txn, added, spec.definitions)
+
+
 def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
     return any((DEFAULT,) in each.in_values for each in definitions)
 
@@ -118,7 +131,7 @@ def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
 def _add_numbered(at: AlterContext, spec: PartitionChange, found: PartitionInfo) -> Job | None:
     number = len(found.definitions)
     if spec.definitions:
-        added = added_definitions(at.table, found, spec.definitions, at.zone)
+        added = _placed(at, spec, found)
     elif spec.number is None:
         added = numbered(number, number + 1)
     elif spec.number == 0:
@@ -235,7 +248,7 @@ def _reorganize(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrWrongPartitionName()
     if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
         raise ErrUnsupportedDDLOperation("REORGANIZE PARTITION of RANGE; not adjacent partitions")
-    added = added_definitions(at.table, found, spec.definitions, at.zone)
+    added = _placed(at, spec, found)
     kept = [each for each in found.definitions if each.name.L not in names]
     before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)
     whole = evolve(found, definitions=(*kept[:before], *added, *kept[before:]))
@@ -261,6 +274,8 @@ def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
     plain = evolve(at.table, partition=None)
     target = partition_info(plain, spec.partitioning, at.warn, at.zone)
+    written = spec.partitioning.definitions
+    target = evolve(target, definitions=placed(at.txn, target.definitions, written))
     return _moved(at, ActionCode.PARTITION_BY, (), target)
 
 
@@ -287,7 +302,10 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrUnknownPartition(spec.names[0], at.table.name.O)
     for index in at.table.global_indexes:
         raise ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
-    if tables_differ(at.table, plain):
+    if plain.exuvia_affinity:
+        said = "EXCHANGE PARTITION of a table with AFFINITY option"
+        raise ErrUnsupportedDDLOperation(said)
+    if tables_differ(at.table, plain) or policies_differ(at.table, spec.names[0], plain):
         raise ErrTablesDifferentMetadata()
     text = "after the exchange, please analyze related table of the exchange to update statistics"
     at.warn(ErrUnknown.code, text)

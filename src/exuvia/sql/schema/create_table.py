@@ -38,6 +38,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.placement import living, without_policies
 from exuvia.ddl import requests
 from exuvia.ddl.actions.table import placed
 from exuvia.ddl.elements import with_predicate_columns
@@ -47,6 +48,7 @@ from exuvia.sql.bind.scope import table_in
 from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Note, OutputColumn
+from exuvia.sql.schema import placement
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Change,
@@ -116,6 +118,7 @@ def _job(
     text: str,
 ) -> Job:
     """The job that makes the table with its constraints. Raises Refused."""
+    info = placement.with_placement(reader, database, node, info)
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
@@ -163,10 +166,12 @@ def _temporary(
         ("auto_random", info.auto_random_bits),
         ("pre split regions", info.pre_split_regions),
         ("shard_row_id_bits", info.ShardRowIDBits),
+        ("PLACEMENT", node.options.get("placement")),
     ):
         if there:
             raise ErrOptOnTemporaryTable(what)
     info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
+    placement.affinity(info, node.options.get("affinity", ""))
     policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
     return CreateTemporary(info, database, rows, policy)
 
@@ -191,6 +196,7 @@ def _select_job(
     ):
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+    info = placement.with_placement(reader, database, node, info)
     return rows, requests.create_table(database, info, query=text)
 
 
@@ -248,6 +254,7 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
     if source.is_temporary:
         raise ErrOptOnTemporaryTable("create table like")
     info = _copied(source, check_name(node.table.name, ErrWrongTableName), database)
+    info = evolve(living(reader.txn, info), exuvia_attributes="")
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
@@ -259,7 +266,8 @@ def _like(reader: SchemaReader, node: CreateTable) -> TableInfo | None:
         return None
     place = reader.database_named(node.like.db)
     source = _stored(reader, place, node.like.name)
-    return _copied(source, check_name(node.table.name, ErrWrongTableName), place)
+    copied = _copied(source, check_name(node.table.name, ErrWrongTableName), place)
+    return evolve(without_policies(copied), exuvia_attributes="", exuvia_affinity="")
 
 
 def _stored(reader: SchemaReader, place: DatabaseInfo, text: str) -> TableInfo:
@@ -318,7 +326,8 @@ def _copied_checks(source: TableInfo, text: str) -> tuple[ConstraintInfo, ...]:
 
 def _as_defined(partition: PartitionInfo) -> PartitionInfo:
     """The same cut without ids, and without what a running change adds to it."""
-    plain = PartitionInfo(type=partition.type, definitions=partition.definitions)
+    definitions = tuple(evolve(each, exuvia_attributes="") for each in partition.definitions)
+    plain = PartitionInfo(type=partition.type, definitions=definitions)
     kept = {
         field: getattr(partition, field)
         for field in ("expr", "columns", "enable", "is_empty_columns", "num")

@@ -23,6 +23,7 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_database, keys_are_checked
+from exuvia.sql.schema.placement import policy_named
 from exuvia.sql.schema.table_options import require_no_replicas
 
 
@@ -32,22 +33,28 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
     charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
     if meta.find_database(reader.txn, name) is not None:
         return unneeded(ErrDBCreateExists(name), node.if_not_exists)
-    job = requests.create_database(name, charset, collate, query=text)
+    policy = policy_named(reader.txn, node.placement or "")
+    job = requests.create_database(name, charset, collate, policy, query=text)
     codes = {ErrDBCreateExists.code} if node.if_not_exists else set()
     return Change((JobRequest(job, name),), existence=Existence(frozenset(codes)), affected=1)
 
 
 def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Change:
-    """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200, 1105."""
+    """ALTER DATABASE [d] charset, collation, placement policy: of tables to come. Raises 1046,
+    1049, 8200, 8239, 1105."""
     database = reader.database_named(node.name)
     if node.replicas is not None:
         require_no_replicas(node.replicas)
     old = database.charset, database.collate
     new = resolve(node.charset, node.collate, old)
-    if new == old:
-        return Change(affected=1)
-    job = requests.alter_database(database, *new, query=text)
-    return Change((JobRequest(job),), affected=1)
+    jobs = []
+    if new != old:
+        jobs.append(requests.alter_database(database, *new, query=text))
+    if node.placement is not None:
+        policy = policy_named(reader.txn, node.placement)
+        if policy != database.policy_ref_info:
+            jobs.append(requests.place_database(database, policy, query=text))
+    return Change(tuple(map(JobRequest, jobs)), affected=1)
 
 
 def drop_database(reader: SchemaReader, node: DropDatabase, text: str) -> Change:

@@ -4,7 +4,8 @@
     CHARSET, COLLATE                                            one job for both
     CACHE, NOCACHE                                              one job, rows are read as before
     EXUVIA_SCHEMA_LOCKED, EXUVIA_CHANGE_LOG                     ALTER TABLE only, one job each
-    ENGINE, ROW_FORMAT, PLACEMENT POLICY DEFAULT                accepted, nothing to do
+    PLACEMENT POLICY, ATTRIBUTES, AFFINITY                      one job each (schema/placement.py)
+    ENGINE, ROW_FORMAT                                          accepted, nothing to do
     any other                                                   8200, as in TiDB
 
 CONVERT TO CHARACTER SET changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf8mb4. It
@@ -24,7 +25,6 @@ from exuvia.base.mysql_errors import (
     ErrConflictingDeclarations,
     ErrInvalidAutoRandom,
     ErrOptOnCacheTable,
-    ErrPlacementPolicyNotExists,
     ErrTableOptionInsertMethodUnsupported,
     ErrTableOptionUnionUnsupported,
     ErrTooLongKey,
@@ -49,6 +49,7 @@ from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
+from exuvia.sql.schema import placement
 from exuvia.sql.schema.change import AlterContext, Warn
 from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.type_text import type_name
@@ -208,16 +209,8 @@ def id_cache(value: str) -> int:
     return whole(value)
 
 
-def check_placement(options: dict[str, str]) -> None:
-    """There are no placement policies: any but DEFAULT is 8239."""
-    policy = options.get("placement", "default")
-    if policy != "default":
-        raise ErrPlacementPolicyNotExists(policy)
-
-
 def check_supported(options: dict[str, str]) -> None:
-    """8232, 8233: options that would make another table of it; 8239, 8200."""
-    check_placement(options)
+    """8232, 8233: options that would make another table of it; 8200."""
     if "union" in options:
         raise ErrTableOptionUnionUnsupported()
     if "insert_method" in options:
@@ -229,7 +222,7 @@ def check_supported(options: dict[str, str]) -> None:
 # -- ALTER TABLE -----------------------------------------------------------------------------------
 
 
-NOTHING_TO_DO = frozenset({"engine", "row_format", "placement"})
+NOTHING_TO_DO = frozenset({"engine", "row_format"})
 TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1"})
 
 
@@ -253,7 +246,6 @@ def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
         )
     if option == "engine":
         check_engine(value)
-    check_placement(options)
     return None
 
 
@@ -365,6 +357,9 @@ def _change_log(at: AlterContext, value: str) -> Job | None:
 
 OURS = frozenset({"exuvia_schema_locked", "exuvia_change_log"})
 _BUILDERS = {
+    "placement": placement.place_table,
+    "attributes": placement.set_attributes,
+    "affinity": placement.set_affinity,
     "exuvia_change_log": _change_log,
     "exuvia_schema_locked": _schema_locked,
     "cache": _cache,

@@ -8,10 +8,13 @@ from exuvia.base.mysql_errors import (
     ErrNoDB,
     ErrNoSuchThread,
     ErrNotSupportedYet,
+    ErrResourceGroupNotExists,
+    ErrResourceGroupSupportDisabled,
     ErrSpDoesNotExist,
     ErrUnknown,
     ErrUnknownStmtHandler,
 )
+from exuvia.catalog.placement import find_group
 from exuvia.sql import types
 from exuvia.sql.accounts.users import change
 from exuvia.sql.evaluate.cast import caster
@@ -26,6 +29,7 @@ from exuvia.sql.nodes import (
     PrepareStatement,
     ReleaseSavepoint,
     Rollback,
+    SetResourceGroup,
     SetSavepoint,
     UnlockTables,
     Unsupported,
@@ -70,6 +74,18 @@ def rollback(session: SessionApi, node: Rollback, text: str) -> Result:
         raise ErrSpDoesNotExist("SAVEPOINT", node.savepoint)
     else:
         session.current.back_to(node.savepoint)
+    return Result()
+
+
+def set_resource_group(session: SessionApi, node: SetResourceGroup, text: str) -> Result:
+    """SET RESOURCE GROUP, which CURRENT_RESOURCE_GROUP() tells. Raises 8249, 8250."""
+    if session.variable("tidb_enable_resource_control") != "ON":
+        raise ErrResourceGroupSupportDisabled()
+    with session.services.store.read() as txn:
+        found = find_group(txn, node.name)
+    if found is None:
+        raise ErrResourceGroupNotExists(node.name)
+    session.resource_group = found.name.O
     return Result()
 
 

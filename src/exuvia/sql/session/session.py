@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrSnapshotTooOld,
 )
 from exuvia.base.types import FieldType, Value
+from exuvia.catalog.placement import DEFAULT_GROUP
 from exuvia.cluster.row_locks import SHORT
 from exuvia.events.change_log import ReadTime
 from exuvia.sql import planner
@@ -115,6 +116,7 @@ class Session:
         # whom it was let in as
         self.account: Account | None = None
         self.active_roles: tuple[Name, ...] = ()
+        self.resource_group = DEFAULT_GROUP
         self._rights = ALL
         self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
         # what runs now
@@ -567,6 +569,7 @@ class Session:
         everyone = self.settings.at_start("activate_all_roles_on_login") == "ON"
         choose = roles.granted if everyone else roles.defaults_of
         self.active_roles = choose(account[:2])
+        self.resource_group = account.attributes.resource_group or DEFAULT_GROUP
 
     @property
     def rights(self) -> Rights:

@@ -34,6 +34,7 @@ from exuvia.sql.schema import (
     create_table,
     database,
     drop_table,
+    placement,
     rename,
     sequence,
     undo,
@@ -170,8 +171,13 @@ def _set_password(session: SessionApi, node: nodes.SetPassword) -> None:
 
 def _alter_user(session: SessionApi, node: nodes.AlterUser) -> None:
     own = [each.who is None or each.who == session.account_name for each in node.users]
-    if not all(own) or node.locked is not None:
+    if not all(own) or node.locked is not None or node.group is not None:
         session.rights.demand_everywhere("CREATE USER")
+
+
+def _set_resource_group(session: SessionApi, node: nodes.SetResourceGroup) -> None:
+    if session.variable("tidb_resource_control_strict_mode") == "ON":
+        session.rights.demand_everywhere("SUPER", "RESOURCE_GROUP_ADMIN", "RESOURCE_GROUP_USER")
 
 
 def _lock_tables(session: SessionApi, node: nodes.LockTables) -> None:
@@ -260,6 +266,27 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.CreateIndex: StatementKind("CREATE", _table("INDEX"), change=create_table.create_index),
     nodes.CreateTable: StatementKind("CREATE", _create_table, change=create_table.create_table),
     nodes.CreateView: StatementKind("CREATE", _create_view, change=view.create_view),
+    nodes.AlterPlacementPolicy: StatementKind(
+        "ALTER", _server("SUPER", "PLACEMENT_ADMIN"), change=placement.alter_policy
+    ),
+    nodes.CreatePlacementPolicy: StatementKind(
+        "CREATE", _server("SUPER", "PLACEMENT_ADMIN"), change=placement.create_policy
+    ),
+    nodes.DropPlacementPolicy: StatementKind(
+        "DROP", _server("SUPER", "PLACEMENT_ADMIN"), change=placement.drop_policy
+    ),
+    nodes.AlterResourceGroup: StatementKind(
+        "ALTER", _server("SUPER", "RESOURCE_GROUP_ADMIN"), change=placement.alter_group
+    ),
+    nodes.CreateResourceGroup: StatementKind(
+        "CREATE", _server("SUPER", "RESOURCE_GROUP_ADMIN"), change=placement.create_group
+    ),
+    nodes.DropResourceGroup: StatementKind(
+        "DROP", _server("SUPER", "RESOURCE_GROUP_ADMIN"), change=placement.drop_group
+    ),
+    nodes.SetResourceGroup: StatementKind(
+        "SET", _set_resource_group, own_txn=control.set_resource_group
+    ),
     nodes.Delete: StatementKind("DELETE", _where_rows_are),
     nodes.DropDatabase: StatementKind(
         "DROP",

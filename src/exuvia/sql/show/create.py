@@ -13,6 +13,7 @@ from exuvia.catalog.model import (
     IndexInfo,
     PartitionDefinition,
     PartitionType,
+    PolicyRef,
     SchemaState,
     SequenceInfo,
     TableInfo,
@@ -67,7 +68,17 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     logged = table.exuvia_change_log == SchemaState.PUBLIC
     text += " /* EXUVIA_CHANGE_LOG=ON */" if logged else ""
     text += " /* CACHED ON */" if table.cache_table_status else ""
+    text += placement_text(table.policy_ref_info)
+    if table.exuvia_affinity:
+        text += f" /*T![affinity] AFFINITY='{table.exuvia_affinity}' */"
     return text + partition_text(table)
+
+
+def placement_text(policy: PolicyRef | None) -> str:
+    """What follows other options; "" for none."""
+    if policy is None:
+        return ""
+    return f" /*T![placement] PLACEMENT POLICY={identifier(policy.name.O)} */"
 
 
 _CLUSTERED = "/*T![clustered_index] CLUSTERED */"
@@ -157,7 +168,8 @@ def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) ->
         collate = f" COLLATE {database.collate}"
     options = f"/*!40100 DEFAULT CHARACTER SET {database.charset}{collate} */"
     unless = "/*!32312 IF NOT EXISTS*/ " if if_not_exists else ""
-    return f"CREATE DATABASE {unless}{identifier(database.db_name.O)} {options}"
+    placed = placement_text(database.policy_ref_info)
+    return f"CREATE DATABASE {unless}{identifier(database.db_name.O)} {options}{placed}"
 
 
 # -- partitions ------------------------------------------------------------------------------------
@@ -180,7 +192,8 @@ def partition_text(table: TableInfo) -> str:
         head = f"{found.type.name} ({found.expr})"
     text = f"\nPARTITION BY {head}"
     if found.type in _BY_NUMBER and all(
-        each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
+        each.name.O == f"p{n}" and not each.comment and each.policy_ref_info is None
+        for n, each in enumerate(found.definitions)
     ):
         return f"{text} PARTITIONS {len(found.definitions)}"
     lines = []
@@ -192,7 +205,8 @@ def partition_text(table: TableInfo) -> str:
             line += " DEFAULT"
         elif each.in_values:
             line += f" VALUES IN ({_escaped(each)})"
-        lines.append(line + (f" COMMENT {quoted(each.comment)}" if each.comment else ""))
+        line += f" COMMENT {quoted(each.comment)}" if each.comment else ""
+        lines.append(line + placement_text(each.policy_ref_info))
     listed = ",\n ".join(lines)
     return f"{text}\n({listed})"
 

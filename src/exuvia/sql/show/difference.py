@@ -27,7 +27,10 @@ from exuvia.catalog.model import (
     FkInfo,
     IndexInfo,
     Name,
+    PartitionDefinition,
+    PartitionInfo,
     PartitionType,
+    PolicyRef,
     SchemaState,
     TableInfo,
     evolve,
@@ -545,6 +548,39 @@ def _options(old: TableInfo, new: TableInfo) -> Iterator[Clause]:
         yield Clause(f"AUTO_ID_CACHE {new.auto_id_cache}", alone=True)
     if old.ShardRowIDBits != new.ShardRowIDBits:
         yield Clause(f"SHARD_ROW_ID_BITS {new.ShardRowIDBits}", alone=True)
+    if old.policy_ref_info != new.policy_ref_info:
+        yield Clause(f"PLACEMENT POLICY = {_policy(new.policy_ref_info)}", alone=True)
+    if old.exuvia_affinity != new.exuvia_affinity:
+        yield Clause(f"AFFINITY = '{new.exuvia_affinity or 'none'}'", alone=True)
+
+
+def _policy(ref: PolicyRef | None) -> str:
+    return "DEFAULT" if ref is None else identifier(ref.name.O)
+
+
+def _policies_of_parts(old: PartitionInfo, new: PartitionInfo) -> list[Clause]:
+    """Other policies of the partitions that both have."""
+    held = {each.name.L: each for each in old.definitions}
+    found = []
+    for each in new.definitions:
+        has, title = held.get(each.name.L), identifier(each.name.O)
+        if has is not None and has.policy_ref_info != each.policy_ref_info:
+            policy = _policy(each.policy_ref_info)
+            found.append(Clause(f"PARTITION {title} PLACEMENT POLICY = {policy}", alone=True))
+    return found
+
+
+def _as_cut(each: PartitionDefinition) -> PartitionDefinition:
+    """How it is cut, and nothing else of it."""
+    return evolve(each, id=0, policy_ref_info=None, exuvia_attributes="")
+
+
+def _cut_text(table: TableInfo) -> str:
+    """How the table is cut, without policies: another one moves no row."""
+    cut = table.partition
+    if cut is not None:
+        cut = evolve(cut, definitions=tuple(map(_as_cut, cut.definitions)))
+    return partition_text(evolve(table, partition=cut)).strip()
 
 
 _BY_BOUNDS = (PartitionType.RANGE, PartitionType.LIST)
@@ -552,13 +588,13 @@ _BY_BOUNDS = (PartitionType.RANGE, PartitionType.LIST)
 
 def _partitions(old: TableInfo, new: TableInfo) -> tuple[list[Clause], list[Clause]]:
     """What comes before all else, and what after it."""
-    has, wants = partition_text(old).strip(), partition_text(new).strip()
-    if has == wants:
-        return [], []
+    one, other = old.partition, new.partition
+    if _cut_text(old) == _cut_text(new):
+        return [], [] if one is None or other is None else _policies_of_parts(one, other)
+    wants = partition_text(new).strip()
     if not wants:
         return [Clause("REMOVE PARTITIONING", alone=True)], []
     whole = Clause(wants, alone=True)
-    one, other = old.partition, new.partition
     if one is None or other is None or one.type not in _BY_BOUNDS:
         return [], [whole]
     bare = {"definitions": ()}
@@ -566,20 +602,21 @@ def _partitions(old: TableInfo, new: TableInfo) -> tuple[list[Clause], list[Clau
         partition_text(evolve(t, partition=evolve(p, **bare)))
         for t, p in ((old, one), (new, other))
     ]
-    before = [evolve(each, id=0) for each in one.definitions]
-    after = [evolve(each, id=0) for each in other.definitions]
+    before, after = list(map(_as_cut, one.definitions)), list(map(_as_cut, other.definitions))
     if cuts[0] != cuts[1]:
         return [], [whole]
     if after[: len(before)] == before:
         more = partition_text(
-            evolve(new, partition=evolve(other, definitions=after[len(before) :]))
+            evolve(new, partition=evolve(other, definitions=other.definitions[len(before) :]))
         )
         listed = more.strip().split("\n", 1)[1]
-        return [], [Clause(f"ADD PARTITION {listed}", alone=True)]
+        added = Clause(f"ADD PARTITION {listed}", alone=True)
+        return [], [added, *_policies_of_parts(one, other)]
     left = [each for each in before if each in after]
     if left == after:
         names = [each.name.O for each in before if each not in after]
         listed = ", ".join(identifier(each) for each in names)
         lost = f"drops partition {', '.join(names)} with its rows"
-        return [Clause(f"DROP PARTITION {listed}", alone=True, loses=lost)], []
+        dropped = Clause(f"DROP PARTITION {listed}", alone=True, loses=lost)
+        return [dropped], _policies_of_parts(one, other)
     return [], [whole]

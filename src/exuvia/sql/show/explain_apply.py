@@ -30,6 +30,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableExists
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.placement import living
 from exuvia.catalog.system_tables import is_system
 from exuvia.sql.bind.scope import table_in
 from exuvia.sql.information_schema.tables import shown_keys
@@ -42,6 +43,7 @@ from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.create_table import create_table
 from exuvia.sql.schema.drop_table import drop_table
 from exuvia.sql.schema.foreign_key import checked_names, made_key, with_key_indexes
+from exuvia.sql.schema.placement import with_placement
 from exuvia.sql.schema.table_definition import table_info
 from exuvia.sql.show.create import create_table_text
 from exuvia.sql.show.difference import check_text, difference, hints
@@ -142,6 +144,7 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
     modes = modes_of(reader.variable, ignore, ignore, reader.zone)
     info = table_in(table_info(node, database, ignore, modes), reader.zone, None)
+    info = with_placement(reader, database, node, info)
     names = checked_names(node.foreign_keys, (), 0)
     keys = tuple(
         made_key(written, text, info, database, 1)
@@ -152,7 +155,8 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
 
 def _as_today(context: Context, table: TableInfo) -> TableInfo:
-    """With today's names in its foreign keys."""
+    """With today's names in its foreign keys, and those of its policies that there are."""
+    table = living(context.txn, table)
     return evolve(table, fk_info=tuple(shown_keys(context, table)) or None)
 
 

@@ -65,10 +65,12 @@ def _titled(title: str, rows: list[Row]) -> Result:
 
 def _create_text(account: Account) -> str:
     lock = "LOCK" if account.is_locked else "UNLOCK"
+    group = account.attributes.resource_group
     return (
         f"CREATE USER {account.shown} IDENTIFIED WITH {quoted(account.plugin)} "
         f"AS {quoted(account.stored)} REQUIRE NONE PASSWORD EXPIRE DEFAULT ACCOUNT {lock} "
         "PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT"
+        + (f" RESOURCE GROUP {identifier(group)}" if group else "")
     )
 
 

@@ -20,6 +20,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import TypeCode, packed_moment
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.placement import living
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
@@ -47,6 +48,7 @@ from exuvia.sql.information_schema.tables import (
 from exuvia.sql.nodes import Describe, Show, TableName
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
 from exuvia.sql.show import create as show_objects
+from exuvia.sql.show import placement as show_placement
 from exuvia.sql.show.create import (
     constraint_lines,
     create_database_text,
@@ -399,6 +401,7 @@ def create_table(context: Context, node: Show) -> Result:
         name, text = found.name, f"CREATE TABLE `{found.name}` (\n{body}\n) {options}"
     else:
         name = found.name.O
+        found = living(context.txn, found)
         text = create_table_text(
             table_in(found, None, context.zone),
             next_auto(context, found) or next_random(context, found),
@@ -547,6 +550,11 @@ KINDS: dict[str, Shower] = {
     "create sequence": show_objects.create_sequence,
     "create view": show_objects.create_view,
     "create database": _create_database,
+    "create placement policy": show_placement.create_policy,
+    "create resource group": show_placement.create_group,
+    "placement": show_placement.placement,
+    "placement labels": _empty("Key Values:1024"),
+    "affinity": show_placement.affinity,
     "variables": _variables,
     "status": _status,
     "warnings": _warnings,

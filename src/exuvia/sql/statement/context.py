@@ -95,6 +95,7 @@ class SessionApi(Protocol):
     client_is_gone: bool
     changed_schema: bool
     active_roles: tuple[tuple[str, str], ...]
+    resource_group: str  # kept and shown
     named_locks: NamedLocks
     temporary: TemporaryTables | None
     user_variables: dict[str, tuple[Value, FieldType]]

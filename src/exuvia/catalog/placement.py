@@ -1,0 +1,270 @@
+"""Placement policies and resource groups: what a cluster has beside its databases.
+
+    m/policy/{name}               a PolicyInfo
+    m/policyuse/{id}/{user id}    a database or a table that has the policy, or had it
+    m/resourcegroup/{name}        a ResourceGroupInfo
+
+Both are kept and shown, and no row is placed and no statement slowed by them: rows of an Exuvia
+cluster lie in one store. Names of JSON are TiDB's.
+
+Who has a policy keeps its number and name (`PolicyRef`). A policy that something has cannot be
+dropped; only tables of a dropped database do not count, so what FLASHBACK DATABASE brings back may
+have one that is gone: `living` leaves it out.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    Name,
+    PartitionDefinition,
+    PolicyRef,
+    SchemaState,
+    TableInfo,
+    evolve,
+    to_json,
+)
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+
+# -- policies --------------------------------------------------------------------------------------
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy says, as it was written; "" and 0: not said."""
+
+    primary_region: str = ""
+    regions: str = ""
+    schedule: str = ""
+    constraints: str = ""
+    leader_constraints: str = ""
+    voters: int = 0
+    voter_constraints: str = ""
+    followers: int = 0
+    follower_constraints: str = ""
+    learners: int = 0
+    learner_constraints: str = ""
+    survival_preferences: str = ""
+
+    def text(self) -> str:
+        """As SHOW CREATE PLACEMENT POLICY has it: only what was said."""
+        return " ".join(
+            f"{field.upper()}={_written(value)}"
+            for field in self.__struct_fields__
+            if (value := getattr(self, field))
+        )
+
+
+def _written(value: str | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A placement policy."""
+
+    id: int
+    name: Name
+    settings: PolicySettings
+    state: SchemaState = SchemaState.PUBLIC
+
+    @property
+    def ref(self) -> PolicyRef:
+        """What those keep who have it."""
+        return PolicyRef(self.id, self.name)
+
+
+_policy = msgspec.json.Decoder(PolicyInfo)
+
+
+def find_policy(txn: Transaction, name: str) -> PolicyInfo | None:
+    """The policy of that name, or None."""
+    payload = txn.get(keys.meta("policy", name))
+    return None if payload is None else _policy.decode(payload)
+
+
+def read_policy(payload: bytes) -> PolicyInfo:
+    """As it lies under its key."""
+    return _policy.decode(payload)
+
+
+def policies(txn: Transaction) -> list[PolicyInfo]:
+    """Every policy, by name."""
+    return [_policy.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("policy")))]
+
+
+def put_policy(txn: Transaction, info: PolicyInfo) -> None:
+    txn.put(keys.meta("policy", info.name.L), to_json(info))
+
+
+def drop_policy(txn: Transaction, info: PolicyInfo) -> None:
+    """Nothing has it any more."""
+    txn.delete(keys.meta("policy", info.name.L))
+    for key, _ in list(txn.scan(keys.span_of(keys.meta("policyuse", info.id)))):
+        txn.delete(key)
+
+
+# -- who has one -----------------------------------------------------------------------------------
+
+
+def refs_of(info: TableInfo | DatabaseInfo) -> tuple[PolicyRef, ...]:
+    """The policies it has, and those of its partitions, each once."""
+    own = () if info.policy_ref_info is None else (info.policy_ref_info,)
+    if isinstance(info, DatabaseInfo) or info.partition is None:
+        return own
+    cut = info.partition
+    parts = (*refs_in(cut.definitions), *refs_in(cut.adding_definitions))
+    return tuple(dict.fromkeys((*own, *parts)))
+
+
+def refs_in(definitions: Iterable[PartitionDefinition]) -> tuple[PolicyRef, ...]:
+    """The policies of partitions, each once."""
+    found = (each.policy_ref_info for each in definitions)
+    return tuple(dict.fromkeys(ref for ref in found if ref is not None))
+
+
+def note_uses(
+    txn: Transaction,
+    before: TableInfo | DatabaseInfo | None,
+    after: TableInfo | DatabaseInfo | None,
+) -> None:
+    """Of one that is put or goes: which policies it has from now on."""
+    had = {ref.id for ref in refs_of(before)} if before is not None else set()
+    has = {ref.id for ref in refs_of(after)} if after is not None else set()
+    if had == has:
+        return
+    user = before or after
+    assert user is not None
+    for policy in had - has:
+        key = keys.meta("policyuse", policy, user.id)
+        if txn.get(key) is not None:
+            txn.delete(key)
+    for policy in has - had:
+        txn.put(keys.meta("policyuse", policy, user.id), b"")
+
+
+def is_used(txn: Transaction, policy: PolicyInfo) -> bool:
+    """Whether a database has it, or a table of a database that is there."""
+    prefix = keys.meta("policyuse", policy.id)
+    for key, _ in txn.scan(keys.span_of(prefix)):
+        user = int.from_bytes(key[len(prefix) :], "big")
+        if txn.get(keys.meta("db", user)) is not None:
+            return True
+        payload = txn.get(keys.meta("table", user))
+        if payload is not None:
+            home = _home.decode(payload).exuvia_db
+            if txn.get(keys.meta("db", home)) is not None:
+                return True
+    return False
+
+
+class _Home(msgspec.Struct):
+    exuvia_db: int
+
+
+_home = msgspec.json.Decoder(_Home)
+
+
+def without_policies(info: TableInfo) -> TableInfo:
+    """The table, and its partitions, with none: of one that comes back when its policies may be
+    gone."""
+    return _with_only(info, frozenset()) if refs_of(info) else info
+
+
+def living(txn: Transaction, info: TableInfo) -> TableInfo:
+    """The table with those of its policies that there are."""
+    refs = refs_of(info)
+    if not refs:
+        return info
+    there = {ref.id for ref in refs if _is_there(txn, ref)}
+    return info if len(there) == len(refs) else _with_only(info, frozenset(there))
+
+
+def _is_there(txn: Transaction, ref: PolicyRef) -> bool:
+    found = find_policy(txn, ref.name.L)
+    return found is not None and found.id == ref.id
+
+
+def _with_only(info: TableInfo, there: frozenset[int]) -> TableInfo:
+    def kept(ref: PolicyRef | None) -> PolicyRef | None:
+        return ref if ref is not None and ref.id in there else None
+
+    cut = info.partition
+    if cut is not None:
+        definitions = tuple(
+            evolve(each, policy_ref_info=kept(each.policy_ref_info)) for each in cut.definitions
+        )
+        cut = evolve(cut, definitions=definitions)
+    return evolve(info, policy_ref_info=kept(info.policy_ref_info), partition=cut)
+
+
+# -- resource groups -------------------------------------------------------------------------------
+
+DEFAULT_GROUP = "default"
+UNLIMITED = (1 << 31) - 1
+"""RU_PER_SEC of the group `default`, as in TiDB."""
+
+
+class ResourceGroupInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource group. Words are those of the statement; `query_limit`, `background`: as they are
+    shown, "" for none."""
+
+    id: int
+    name: Name
+    ru_per_sec: int = 0
+    priority: str = "MEDIUM"
+    burstable: str = ""  # MODERATED, UNLIMITED; "": off
+    query_limit: str = ""
+    background: str = ""
+
+    @property
+    def rate(self) -> str:
+        """RU_PER_SEC as it is shown."""
+        return "UNLIMITED" if self.ru_per_sec == UNLIMITED else str(self.ru_per_sec)
+
+    def text(self) -> str:
+        """The options of SHOW CREATE RESOURCE GROUP."""
+        parts = [f"RU_PER_SEC={self.rate}", f"PRIORITY={self.priority}"]
+        if self.burstable:
+            parts.append(f"BURSTABLE({self.burstable})")
+        if self.query_limit:
+            parts.append(f"QUERY_LIMIT=({self.query_limit})")
+        if self.background:
+            parts.append(f"BACKGROUND=({self.background})")
+        return ", ".join(parts)
+
+
+_DEFAULT = ResourceGroupInfo(
+    id=0,
+    name=Name(DEFAULT_GROUP, DEFAULT_GROUP),
+    ru_per_sec=UNLIMITED,
+    burstable="UNLIMITED",
+)
+_group = msgspec.json.Decoder(ResourceGroupInfo)
+
+
+def find_group(txn: Transaction, name: str) -> ResourceGroupInfo | None:
+    """The group of that name, or None; `default` is always there."""
+    payload = txn.get(keys.meta("resourcegroup", name))
+    if payload is not None:
+        return _group.decode(payload)
+    return _DEFAULT if name.lower() == DEFAULT_GROUP else None
+
+
+def groups(txn: Transaction) -> list[ResourceGroupInfo]:
+    """Every group, by name."""
+    kept = txn.scan(keys.span_of(keys.meta("resourcegroup")))
+    found = {group.name.L: group for _, raw in kept for group in (_group.decode(raw),)}
+    return [each for _, each in sorted({DEFAULT_GROUP: _DEFAULT, **found}.items())]
+
+
+def put_group(txn: Transaction, info: ResourceGroupInfo) -> None:
+    txn.put(keys.meta("resourcegroup", info.name.L), to_json(info))
+
+
+def drop_group(txn: Transaction, info: ResourceGroupInfo) -> None:
+    txn.delete(keys.meta("resourcegroup", info.name.L))

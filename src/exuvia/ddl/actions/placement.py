@@ -1,0 +1,373 @@
+"""Placement policies and resource groups, and who has a policy: one step, one version each.
+
+    CREATE, ALTER, DROP PLACEMENT POLICY          absent -> public; DROP refuses 8241 what is in use
+    CREATE, ALTER, DROP RESOURCE GROUP            the same; DROP refuses what an account is in
+    PLACEMENT POLICY = p of a database, a table, a partition
+    ATTRIBUTES of a table, a partition; AFFINITY of a table
+
+They are kept and shown, and change nothing of how rows are stored (catalog/placement.py).
+
+A job about a policy or a group has the number of it where others have that of their database, as in
+TiDB. Jobs of one name run in their order.
+
+A job that gives a policy to something has it in `exuvia_policies`, and is refused (8239) in its
+first step if it is gone: every step that publishes conflicts with every other, so neither misses
+the other.
+"""
+
+from typing import NamedTuple
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.mysql_errors import (
+    ErrPlacementPolicyExists,
+    ErrPlacementPolicyInUse,
+    ErrPlacementPolicyNotExists,
+    ErrResourceGroupExists,
+    ErrResourceGroupNotExists,
+    ErrUnknown,
+    ErrUnknownPartition,
+)
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    PolicyRef,
+    SchemaState,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.catalog.placement import PolicyInfo, PolicySettings, ResourceGroupInfo
+from exuvia.ddl.action import Action, Edit, Element, GetsId, Refuse, Step, load
+from exuvia.ddl.actions.shared import database_is_missing, table_is_missing
+from exuvia.ddl.decision import CatalogSnapshot, ReadSet
+from exuvia.ddl.elements import DATABASE_IN_PLACE, TABLE_IN_PLACE, stay, the_table
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+POLICY = Element("placement policy", follows_rows=False, move=stay)
+GROUP = Element("resource group", follows_rows=False, move=stay)
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+class Placement(NamedTuple):
+    """What PLACEMENT POLICY = p is asked; None: DEFAULT. `partition`: whose, "" for the whole."""
+
+    policy: PolicyRef | None
+    partition: str = ""
+
+
+class Attributes(NamedTuple):
+    """What ATTRIBUTES is asked; "" takes them off. `partition`: whose, "" for the whole."""
+
+    text: str
+    partition: str = ""
+
+
+class Affinity(NamedTuple):
+    """What AFFINITY is asked; "" takes it off."""
+
+    level: str
+
+
+def _of_cluster(code: ActionCode, called: str, number: int, asked: object, query: str) -> Job:
+    arguments = () if asked is None else raw((asked,))
+    return Job(type=code, schema_id=number, schema_name=called, raw_args=arguments, query=query)
+
+
+def create_policy(called: str, settings: PolicySettings, *, query: str = "") -> Job:
+    """CREATE PLACEMENT POLICY."""
+    wanted = PolicyInfo(id=0, name=name(called), settings=settings)
+    return _of_cluster(ActionCode.CREATE_POLICY, called, 0, wanted, query)
+
+
+def alter_policy(policy: PolicyInfo, settings: PolicySettings, *, query: str = "") -> Job:
+    """ALTER PLACEMENT POLICY: these settings alone."""
+    wanted = evolve(policy, settings=settings)
+    return _of_cluster(ActionCode.ALTER_POLICY, policy.name.O, policy.id, wanted, query)
+
+
+def drop_policy(policy: PolicyInfo, *, query: str = "") -> Job:
+    """DROP PLACEMENT POLICY."""
+    return _of_cluster(ActionCode.DROP_POLICY, policy.name.O, policy.id, None, query)
+
+
+def create_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
+    """CREATE RESOURCE GROUP."""
+    return _of_cluster(ActionCode.CREATE_RESOURCE_GROUP, group.name.O, 0, group, query)
+
+
+def alter_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
+    """ALTER RESOURCE GROUP: the group as it is to be."""
+    return _of_cluster(ActionCode.ALTER_RESOURCE_GROUP, group.name.O, group.id, group, query)
+
+
+def drop_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
+    """DROP RESOURCE GROUP."""
+    return _of_cluster(ActionCode.DROP_RESOURCE_GROUP, group.name.O, group.id, None, query)
+
+
+def with_policies(job: Job, *refs: PolicyRef | None) -> Job:
+    """The job, which gives those policies to what it makes or changes."""
+    given = tuple(dict.fromkeys(ref for ref in refs if ref is not None))
+    return evolve(job, exuvia_policies=given) if given else job
+
+
+def place_database(database: DatabaseInfo, policy: PolicyRef | None, *, query: str = "") -> Job:
+    """ALTER DATABASE d PLACEMENT POLICY: of tables to come."""
+    asked = (Placement(policy),)
+    job = job_for(ActionCode.SCHEMA_PLACEMENT, database, None, tuple(asked[0]), query)
+    return with_policies(job, policy)
+
+
+def place_table(
+    database: DatabaseInfo, table: TableInfo, asked: Placement, *, query: str = ""
+) -> Job:
+    """ALTER TABLE t [PARTITION p] PLACEMENT POLICY."""
+    code = ActionCode.PARTITION_PLACEMENT if asked.partition else ActionCode.TABLE_PLACEMENT
+    return with_policies(job_for(code, database, table, tuple(asked), query), asked.policy)
+
+
+def set_attributes(
+    database: DatabaseInfo, table: TableInfo, asked: Attributes, *, query: str = ""
+) -> Job:
+    """ALTER TABLE t [PARTITION p] ATTRIBUTES."""
+    code = ActionCode.PARTITION_ATTRIBUTES if asked.partition else ActionCode.TABLE_ATTRIBUTES
+    return job_for(code, database, table, tuple(asked), query)
+
+
+def set_affinity(database: DatabaseInfo, table: TableInfo, level: str, *, query: str = "") -> Job:
+    """ALTER TABLE t AFFINITY."""
+    return job_for(ActionCode.TABLE_AFFINITY, database, table, (level,), query)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def policy_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8239, of any job that gives one. Judged for all actions (ddl/state_machine.py)."""
+    there = {policy.id for policy in snapshot.policies}
+    for ref in job.exuvia_policies:
+        if ref.id not in there:
+            return ErrPlacementPolicyNotExists(ref.name.O)
+    return None
+
+
+def _own(snapshot: CatalogSnapshot) -> PolicyInfo | None:
+    return snapshot.policies[0] if snapshot.policies else None
+
+
+def policy_is_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    return ErrPlacementPolicyExists(job.schema_name) if snapshot.policies else None
+
+
+def policy_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    own = _own(snapshot)
+    if own is None or own.id != job.schema_id:
+        return ErrPlacementPolicyNotExists(job.schema_name)
+    return None
+
+
+def policy_is_in_use(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    return ErrPlacementPolicyInUse(job.schema_name) if snapshot.is_used else None
+
+
+def group_is_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    return ErrResourceGroupExists(job.schema_name) if snapshot.group is not None else None
+
+
+def group_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    if snapshot.group is None or snapshot.group.id != job.schema_id:
+        return ErrResourceGroupNotExists(job.schema_name)
+    return None
+
+
+def accounts_are_in_group(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    if not snapshot.group_users:
+        return None
+    users = ",".join(snapshot.group_users)
+    return ErrUnknown(f"user [{users}] depends on the resource group to drop")
+
+
+def partition_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    table, wanted = the_table(snapshot), str(job.raw_args[1])
+    if table.partition is None or table.partition.definition(wanted) is None:
+        return ErrUnknownPartition(wanted, table.name.O)
+    return None
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def put_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The policy as asked for."""
+    (wanted,) = arguments(job, tuple[PolicyInfo])
+    return job, evolve(snapshot, policies=(evolve(wanted, id=job.schema_id),))
+
+
+def remove_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    return job, evolve(snapshot, policies=())
+
+
+def put_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The group as asked for."""
+    (wanted,) = arguments(job, tuple[ResourceGroupInfo])
+    return job, evolve(snapshot, group=evolve(wanted, id=job.schema_id))
+
+
+def remove_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    return job, evolve(snapshot, group=None)
+
+
+def change_database(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The database with the policy asked for."""
+    if snapshot.database is None:
+        raise Broken(f"the database of job {job.id} is gone")
+    wanted = arguments(job, Placement).policy
+    return job, evolve(snapshot, database=evolve(snapshot.database, policy_ref_info=wanted))
+
+
+def change_placement(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The table, or a partition of it, with the policy asked for."""
+    asked = arguments(job, Placement)
+    return job, _changed(snapshot, asked.partition, policy_ref_info=asked.policy)
+
+
+def change_attributes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The table, or a partition of it, with the attributes asked for."""
+    asked = arguments(job, Attributes)
+    return job, _changed(snapshot, asked.partition, exuvia_attributes=asked.text)
+
+
+def change_affinity(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    level = arguments(job, Affinity).level
+    return job, _changed(snapshot, "", exuvia_affinity=level)
+
+
+def _changed(snapshot: CatalogSnapshot, partition: str, **fields: object) -> CatalogSnapshot:
+    table = the_table(snapshot)
+    cut = table.partition
+    if not partition or cut is None:
+        return evolve(snapshot, table=evolve(table, **fields))
+    definitions = tuple(
+        evolve(each, **fields) if each.name.L == partition.lower() else each
+        for each in cut.definitions
+    )
+    return evolve(snapshot, table=evolve(table, partition=evolve(cut, definitions=definitions)))
+
+
+# -- the actions -----------------------------------------------------------------------------------
+
+
+def _reads_policy(job: Job) -> ReadSet:
+    return ReadSet(policies=(job.schema_name,), policy_uses=True)
+
+
+def _reads_group(job: Job) -> ReadSet:
+    return ReadSet(group=job.schema_name)
+
+
+def _about_policy(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+    made = GetsId.DATABASE if code == ActionCode.CREATE_POLICY else GetsId.NOTHING
+    return load(
+        Action(
+            label,
+            code,
+            POLICY,
+            path=(Step(ABSENT, PUBLIC, edit=edit),),
+            refuses=refuses,
+            reads=_reads_policy,
+            gets_id=made,
+            names=lambda job: [(0, f"policy {job.schema_name.lower()}")],
+        )
+    )
+
+
+def _about_group(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+    made = GetsId.DATABASE if code == ActionCode.CREATE_RESOURCE_GROUP else GetsId.NOTHING
+    return load(
+        Action(
+            label,
+            code,
+            GROUP,
+            path=(Step(ABSENT, PUBLIC, edit=edit),),
+            refuses=refuses,
+            reads=_reads_group,
+            gets_id=made,
+            names=lambda job: [(0, f"resource group {job.schema_name.lower()}")],
+        )
+    )
+
+
+def _of_table(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+    steps = (Step(ABSENT, PUBLIC, edit=edit),)
+    return load(Action(label, code, TABLE_IN_PLACE, steps, refuses=(table_is_missing, *refuses)))
+
+
+CREATE_POLICY = _about_policy(
+    "create placement policy", ActionCode.CREATE_POLICY, put_policy, policy_is_there
+)
+ALTER_POLICY = _about_policy(
+    "alter placement policy", ActionCode.ALTER_POLICY, put_policy, policy_is_another
+)
+DROP_POLICY = _about_policy(
+    "drop placement policy",
+    ActionCode.DROP_POLICY,
+    remove_policy,
+    policy_is_another,
+    policy_is_in_use,
+)
+CREATE_GROUP = _about_group(
+    "create resource group", ActionCode.CREATE_RESOURCE_GROUP, put_group, group_is_there
+)
+ALTER_GROUP = _about_group(
+    "alter resource group", ActionCode.ALTER_RESOURCE_GROUP, put_group, group_is_another
+)
+DROP_GROUP = _about_group(
+    "drop resource group",
+    ActionCode.DROP_RESOURCE_GROUP,
+    remove_group,
+    group_is_another,
+    accounts_are_in_group,
+)
+PLACE_DATABASE = load(
+    Action(
+        "modify schema default placement",
+        ActionCode.SCHEMA_PLACEMENT,
+        DATABASE_IN_PLACE,
+        path=(Step(ABSENT, PUBLIC, edit=change_database),),
+        refuses=(database_is_missing,),
+    )
+)
+PLACE_TABLE = _of_table("alter table placement", ActionCode.TABLE_PLACEMENT, change_placement)
+PLACE_PARTITION = _of_table(
+    "alter table partition placement",
+    ActionCode.PARTITION_PLACEMENT,
+    change_placement,
+    partition_is_missing,
+)
+TABLE_ATTRIBUTES = _of_table(
+    "alter table attributes", ActionCode.TABLE_ATTRIBUTES, change_attributes
+)
+PARTITION_ATTRIBUTES = _of_table(
+    "alter table partition attributes",
+    ActionCode.PARTITION_ATTRIBUTES,
+    change_attributes,
+    partition_is_missing,
+)
+TABLE_AFFINITY = _of_table("alter table affinity", ActionCode.TABLE_AFFINITY, change_affinity)
+
+ACTIONS = (
+    CREATE_POLICY,
+    ALTER_POLICY,
+    DROP_POLICY,
+    CREATE_GROUP,
+    ALTER_GROUP,
+    DROP_GROUP,
+    PLACE_DATABASE,
+    PLACE_TABLE,
+    PLACE_PARTITION,
+    TABLE_ATTRIBUTES,
+    PARTITION_ATTRIBUTES,
+    TABLE_AFFINITY,
+)
