@@ -40,6 +40,7 @@ WALKS = {
     "add column, virtual": _ADD,
     "add primary key, nullable": _ADD,
     "truncate table": (1, "write only, public"),
+    "exuvia import into": (2, "write only, public"),
     "add column": (4, "delete only, write only, write reorganization, public"),
     "drop column": (4, "write only, delete only, delete reorganization, none"),
     "add index": (4, "delete only, write only, write reorganization, public"),

@@ -29,6 +29,7 @@ VERSIONS = {
     "create tables": 1,
     "drop table": 3,
     "truncate table": 1,
+    "exuvia import into": 2,
     "rename table": 1,
     "rename tables": 1,
     "recover table": 1,

@@ -42,6 +42,7 @@ CANCELLABLE = {  # besides the moment before the first step
     "create table, with a key": "delete only",
     "add partition": "replica only",
     "truncate partition": "write only",
+    "exuvia import into": "write only",
     "exuvia change log": "write only",
     "exuvia undo": "write reorganization",
     "exuvia undo, column": "write reorganization",
@@ -51,6 +52,7 @@ CANCELLABLE = {  # besides the moment before the first step
     "alter table remove partitioning": f"{_FILLS}, delete reorganization",
 }
 ALTERABLE = (
+    "exuvia import into",
     "add index",
     "add primary key",
     "alter table re",

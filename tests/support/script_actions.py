@@ -8,6 +8,7 @@ They all are about t(id, a, b), whose clients (`Traffic` in scripts.py) go on wr
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +40,7 @@ from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.placement import Attributes, Placement
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import ActionCode, Job, UndoAsked
+from exuvia.pipeline.reorg import ImportSource, SourceFile
 from exuvia.sql.access.partitions import MOVER
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table
@@ -159,6 +161,14 @@ def _flashback(cluster: SmallCluster) -> Job:
     return requests.flashback_database(database, "test", dropped.id)
 
 
+def _import(cluster: SmallCluster) -> Job:
+    """Into x, which is empty."""
+    path = Path(__file__).with_name("three_rows.csv")
+    file = SourceFile(str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    source = ImportSource(format="csv", files=(file,))
+    return requests.import_into(cluster.database(), cluster.table("x").info, source)
+
+
 def _create_two(cluster: SmallCluster) -> Job:
     jobs = [requests.create_table(cluster.database(), abc(text)) for text in ("t2", "t3")]
     return requests.create_tables(jobs)
@@ -167,6 +177,10 @@ def _create_two(cluster: SmallCluster) -> Job:
 OF_TABLES: Asked = {
     "create tables": (_t(IA, UB), _create_two),
     "truncate table": (_t(IA, UB), _on_t(requests.truncate_table)),
+    "exuvia import into": (
+        _both(_t(), lambda cluster: _create(cluster, abc("x", indexes=[IA]))),
+        _import,
+    ),
     "rename table": (_t(IA, UB), _rename(t="t2")),
     "rename tables": (
         _both(_t(IA, UB), lambda cluster: _create(cluster, abc("x"))),

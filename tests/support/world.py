@@ -36,7 +36,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
-from exuvia.stats.ddl_handler import NewIndexes
+from exuvia.stats.ddl_handler import NewIndexes, rows_came
 from exuvia.stats.meta import Deltas
 from exuvia.stats.owner import Stats
 from support.tables import bootstrapped
@@ -96,7 +96,8 @@ class World:
 
         def reorg(job_id: int, epoch: int, table: Table, work: Reorg) -> Any:
             keep = NewIndexes(store)
-            return PhaseRunner(store, job_id, epoch, table, work, None, JUDGE, keep)
+            came = partial(rows_came, store)
+            return PhaseRunner(store, job_id, epoch, table, work, None, JUDGE, keep, came)
 
         ddl = Ddl(store, schemas, member, campaign, clock, reorg)
         waiter = Waiter(store, campaign.guard)

@@ -46,7 +46,7 @@ def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
     try:
         with (
             closing(RowsCrew(url, master, say)) as crew,
-            _moment(url, say) as (options, made_at),
+            moment_of(url, say) as (options, made_at),
             moment.opened(options) as store,
         ):
             return make_at(store, options, place, made_at, crew)
@@ -74,7 +74,7 @@ def make_at(
 
 
 @contextmanager
-def _moment(url: str, say: Say) -> Iterator[tuple[Mapping[str, str], str]]:
+def moment_of(url: str, say: Say) -> Iterator[tuple[Mapping[str, str], str]]:
     """Its options, and when it was: UTC, ISO 8601. It may take as long as a copy of the file."""
     made_at = datetime.now(UTC).isoformat(timespec="seconds")
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def _tasks_of(
     store: Store, each: CarriedTable, place: str, options: Mapping[str, str]
 ) -> Iterator[tuple[int, RowsTask]]:
     where = folder.folder_of(each.source.database.db_name.O, each.info)
-    for name, physical_id in _physical(each.info):
+    for name, physical_id in physical_parts(each.info):
         span = keys.span_of(keys.row_prefix(physical_id))
         rows = store.count(span)
         spans = checkpoint.cut(store, [span], FILE_ROWS, rows)
@@ -130,7 +130,7 @@ def _tasks_of(
             )
 
 
-def _physical(info: TableInfo) -> list[tuple[str, int]]:
+def physical_parts(info: TableInfo) -> list[tuple[str, int]]:
     """Beginnings of file names, and ids that rows lie under."""
     if info.partition is None:
         return [("", info.physical_ids[0])]

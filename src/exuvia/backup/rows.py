@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exuvia.backup import columns as parquet
+from exuvia.backup import text
 from exuvia.backup.folder import RowsFile, hasher
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.limits import COLD_INLINE, INLINE_ROWS
@@ -55,7 +56,7 @@ TOLD_EVERY_S = 1.0
 MOST_BUNDLES = 256
 
 
-TaskKind = Literal["write", "verify", "load", "compare"]
+TaskKind = Literal["write", "text", "verify", "load", "compare"]
 
 
 class RowsTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +88,32 @@ def perform(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
     assert store is not None, "a store is opened for all other kinds"
     if task.kind == "write":
         return _written(task, store, told)
+    if task.kind == "text":
+        return _written_as_text(task, store, told)
     return _loaded(task, store, told) if task.kind == "load" else _compared(task, store, told)
 
 
 # -- a moment's rows into a file -------------------------------------------------------------------
+
+
+def _written_as_text(task: RowsTask, store: Store, told: Told) -> RowsFile:
+    """Lines, see text.py."""
+    path = os.path.join(task.folder, task.file.name)
+    draft = f"{path}.{os.getpid()}"
+    checksum = RowsChecksum(task.info)
+    schema = parquet.schema_of(task.info)
+    try:
+        with open(draft, "wb") as file, closing(moment.view_of(store, task.store)) as view:
+            for batch in _batches(task, view, schema, checksum):
+                file.write(text.lines_of(task.info, batch))
+                told(batch.num_rows)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+    return msgspec.structs.replace(task.file, rows=checksum.rows)
 
 
 class _Digesting:

@@ -1046,6 +1046,19 @@ ErrNonTransactionalJobFailure = MySQLError(
     "non-transactional job failed, job id: %s, total jobs: %s. job range: [%s, %s], job sql: %s, "
     "err: %s",
 )
+ErrLoadDataUnsupportedFormat = MySQLError(8157, "HY000", "The FORMAT '%s' is not supported")
+ErrLoadDataCantRead = MySQLError(8160, "HY000", "Failed to read source files. Reason: %s. %s")
+ErrUnknownOption = MySQLError(8163, "HY000", "Unknown option %s")
+ErrInvalidOptionVal = MySQLError(8164, "HY000", "Invalid option value for %s")
+ErrDuplicateOption = MySQLError(8165, "HY000", "Option %s specified more than once")
+ErrLoadDataUnsupportedOption = MySQLError(8166, "HY000", "Unsupported option %s for %s")
+ErrLoadDataJobNotFound = MySQLError(8170, "HY000", "Job ID %s doesn't exist")
+ErrLoadDataInvalidOperation = MySQLError(
+    8171,
+    "HY000",
+    "The current job status cannot perform the operation. %s",
+)
+ErrLoadDataPreCheckFailed = MySQLError(8173, "HY000", "PreCheck failed: %s")
 ErrMemoryExceedForQuery = MySQLError(
     8175,
     "HY000",
@@ -1108,6 +1121,7 @@ ErrResourceGroupSupportDisabled = MySQLError(
     "Resource control feature is disabled. Run `SET GLOBAL tidb_enable_resource_control='on'` "
     "to enable the feature",
 )
+ErrProtectedTableMode = MySQLError(8258, "HY000", "Table %s is in mode %s")
 ErrCannotPauseDDLJob = MySQLError(8260, "HY000", "Job [%s] can't be paused: %s")
 ErrCannotResumeDDLJob = MySQLError(8261, "HY000", "Job [%s] can't be resumed: %s")
 ErrPausedDDLJob = MySQLError(8262, "HY000", "Job [%s] has already been paused")

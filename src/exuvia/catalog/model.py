@@ -535,6 +535,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_layouts: tuple[Layout, ...] = ()
     exuvia_exchange: ExchangeInfo | None = None
     exuvia_physical: int = 0  # the id its rows lie under, where that is not its own
+    exuvia_import_id: int = 0  # an import puts rows under that id: nobody else writes the table
     exuvia_referred: tuple[Referred, ...] = ()
     exuvia_change_log: SchemaState = SchemaState.ABSENT
     """WRITE_ONLY: who knows it writes it; PUBLIC: everybody who writes does (kv/change_log.py)."""

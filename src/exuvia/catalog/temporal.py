@@ -23,6 +23,7 @@ whether their parts are a moment:
 """
 
 import re
+import zoneinfo
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import NamedTuple
 
@@ -416,3 +417,17 @@ def split_time(text: str) -> WrittenTime | None:
 def may_be_moment(text: str) -> bool:
     """Whether a text that is no TIME may still be a DATETIME."""
     return len(text) <= MOST_SIGNS and _DATE_LIKE.match(text.strip()) is not None
+
+
+_UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
+
+
+def zone_of(text: str) -> tzinfo | None:
+    """The zone a checked value of time_zone means; None for UTC."""
+    if text.upper() in _UTC_NAMES:
+        return None
+    if text[0] in "+-":
+        hours, minutes = text[1:].split(":")
+        ahead = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-ahead if text[0] == "-" else ahead)
+    return zoneinfo.ZoneInfo(text)

@@ -6,6 +6,7 @@
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
     exuvia move     all of a store into another one, while nodes serve it
     exuvia backup | verify-backup | restore           a store as of one moment
+    exuvia import | export                            a table's rows from files, and into files
     exuvia changes  row changes of a table, as they come
     exuvia schema   dump | diff | apply | lint | history: tables as a file says they are to be
     exuvia config show   what `serve` would run with, and where each setting comes from
@@ -33,6 +34,7 @@ from exuvia.base.errors import Refused, StoreMoved, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client, config, schema
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
+from exuvia.cli.files import ExportFormat
 from exuvia.node.supervise import Keeper, LastStop, Ready
 from exuvia.server.fronts import ClientCounts, Place, listen, turn_away
 
@@ -250,6 +252,44 @@ def backup(
     from exuvia.cli.backup import backup
 
     backup(store, to, physical, spark_master)
+
+
+@app.command()
+def export(
+    folder: Annotated[str, typer.Argument(help="Where the files go.")],
+    table: Annotated[str, typer.Option(help="DATABASE.TABLE")],
+    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
+    form: Annotated[ExportFormat, typer.Option("--format", help="Of the files.")] = (
+        ExportFormat.parquet
+    ),
+    spark_master: MasterOption = "",
+) -> None:
+    """Rows of a table as files, of one moment, beside running nodes."""
+    from exuvia.cli.files import export
+
+    export(store, table, form, folder, spark_master)
+
+
+@app.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="As the node sees them.")],
+    table: Annotated[str, typer.Option(help="DATABASE.TABLE, which must be empty.")],
+    form: Annotated[
+        ExportFormat | None, typer.Option("--format", help="By the first file's name without.")
+    ] = None,
+    options: Annotated[
+        list[str] | None, typer.Option("--with", help="An option of IMPORT INTO: name=value.")
+    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+) -> None:
+    """Rows of files into an empty table, all or none; ^C leaves the import to the node."""
+    from exuvia.cli.files import import_files
+
+    raise typer.Exit(
+        import_files(files, table, "" if form is None else form, options or (), (host, port, user))
+    )
 
 
 @app.command("verify-backup")

@@ -98,6 +98,7 @@ class Action(NamedTuple):
     alterable: bool = False  # ADMIN ALTER DDL JOBS changes the pace of its reorg
     mixes: bool = False  # it may be one of several changes of an ALTER TABLE
     hides: bool = False  # it begins or ends where an element is kept for UNDO: hidden, write only
+    ages: bool = True  # while it is held, others may change what it has filled
     merges: bool = False  # several of one statement become one, with the arguments of all
     crosses_first: bool = False  # others of the statement find another element under its name then
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes

@@ -192,6 +192,8 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
         case "clean":
             names = [index.idx_name.O for index in table.indexes if index.id in phase.index_ids]
             return f"remove entries of {len(phase.over)} partition(s) from {', '.join(names)}"
+        case "import" if phase.source is not None:
+            return f"import {len(phase.source.files)} file(s)"
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""

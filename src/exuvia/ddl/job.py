@@ -130,6 +130,7 @@ class ActionCode(IntEnum):
     EXUVIA_CHANGE_LOG = 1002
     EXUVIA_UNDO = 1003
     EXUVIA_END_UNDO = 1004
+    EXUVIA_IMPORT_INTO = 1005
 
 
 ACTION_TEXT = {
@@ -195,6 +196,7 @@ ACTION_TEXT = {
     ActionCode.EXUVIA_CHANGE_LOG: "exuvia change log",
     ActionCode.EXUVIA_UNDO: "exuvia undo",
     ActionCode.EXUVIA_END_UNDO: "exuvia end undo",
+    ActionCode.EXUVIA_IMPORT_INTO: "exuvia import into",
 }
 
 

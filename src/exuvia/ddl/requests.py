@@ -8,6 +8,7 @@ from exuvia.ddl.actions.check import add_check, alter_check, drop_check
 from exuvia.ddl.actions.column import add_column, drop_column
 from exuvia.ddl.actions.database import alter_database, create_database, drop_database
 from exuvia.ddl.actions.foreign_key import add_foreign_key, drop_foreign_key
+from exuvia.ddl.actions.import_into import import_into
 from exuvia.ddl.actions.index import (
     add_index,
     add_primary_key,
@@ -76,6 +77,7 @@ __all__ = [
     "end_undo",
     "exchange_partition",
     "flashback_database",
+    "import_into",
     "modify_column",
     "move_rows",
     "place_database",

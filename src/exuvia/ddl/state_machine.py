@@ -300,6 +300,8 @@ def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
     """Whether it was held so long that what it has filled is to be verified again."""
     if job.exuvia_hold or not job.exuvia_verified or not snapshot.verified_for:
         return False
+    if not any(action_of(sub).ages for sub in sub_jobs(job)):
+        return False
     return is_revertible(job) and snapshot.now - job.exuvia_verified > snapshot.verified_for
 
 

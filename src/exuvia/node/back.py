@@ -44,7 +44,7 @@ from exuvia.node.telemetry import Telemetry
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, WaveShare
-from exuvia.stats.ddl_handler import NewIndexes
+from exuvia.stats.ddl_handler import NewIndexes, rows_came
 from exuvia.stats.owner import Stats
 
 LOOPS_STOP_S = 1.5
@@ -106,7 +106,16 @@ class Back:
         keep = NewIndexes(store)
         others = OtherNodes(store, self.base.member, self._clock) if self._spark.is_local else None
         return PhaseRunner(
-            store, job_id, epoch, table, work, self._spark, JUDGE, keep, others=others
+            store,
+            job_id,
+            epoch,
+            table,
+            work,
+            self._spark,
+            JUDGE,
+            keep,
+            partial(rows_came, store),
+            others=others,
         )
 
     def _do_share(self, share: WaveShare, stop: Stop) -> list[bytes]:

@@ -16,11 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from exuvia.base.errors import Duplicate, Refused, Unavailable
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog.codec import key_batch, key_codec, key_encoder, row_batch
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.table import Table
@@ -31,6 +29,7 @@ from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, PipelineSettings
+from exuvia.pipeline.sorted_rows import handles_of_ids, handles_of_values, row_ids_from
 from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder, order_for
 
 _COMMIT_ROWS = 10_000
@@ -69,7 +68,7 @@ def load_run(
 ) -> None:
     """Rows of a table that nobody writes, over whatever stands. `values`: their payloads, `row_ids`
     (int64) the hidden ids of tables that have them. `index_run` makes their index entries."""
-    handles = _handles(table, list(values)) if row_ids is None else _handles_of_ids(row_ids)
+    handles = handles_of_values(table, list(values)) if row_ids is None else handles_of_ids(row_ids)
     _write(store, order_for(table, ()), handles, values, False)
 
 
@@ -85,36 +84,13 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
     if isinstance(batch, list):
         values = [table.encoder.encode(row) for row in batch]
         if hidden:
-            return _row_ids(first_row_id, len(batch)), values
+            return row_ids_from(first_row_id, len(batch)), values
         return [key_codec.handle_of(table, row) for row in batch], values
     columns = {name.lower(): batch.column(name) for name in batch.schema.names}
     values = encode(table, columns, batch.num_rows)
     if hidden:
-        return _row_ids(first_row_id, batch.num_rows), values
-    return _handles(table, values), values
-
-
-def _handles(table: Table, values: list[bytes]) -> Keys:
-    """Handles that follow from rows' primary keys."""
-    blank = [table.row_prefix + bytes(8)] * len(values)
-    columns = row_batch.decode(table, blank, values, 0, table.handle_positions)
-    parts = [columns.column(position) for position in table.handle_positions]
-    form = table.handle_form
-    if form is None:
-        words = key_batch.sortable(parts[0]).astype(">u8")
-        return words.view("V8")
-    pairs = zip(parts, table.handle_lengths, strict=True)
-    joined = key_batch.join_rows([key_batch.part_bytes(*pair) for pair in pairs])
-    return [key_encoder.cut(value, form.limit) for value in joined.to_pylist()]
-
-
-def _row_ids(first: int, rows: int) -> Array:
-    return _handles_of_ids(np.arange(first, first + rows, dtype=np.int64))
-
-
-def _handles_of_ids(ids: Array) -> Array:
-    words: Array = ids.astype(np.uint64) + np.uint64(1 << 63)
-    return words.astype(">u8").view("V8")
+        return row_ids_from(first_row_id, batch.num_rows), values
+    return handles_of_values(table, values), values
 
 
 def _write(

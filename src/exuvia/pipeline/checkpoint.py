@@ -227,8 +227,9 @@ def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: S
     return k.i64(job_id << _HASH_BITS | int.from_bytes(digest, "big"))
 
 
-def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
-    """The store's keys and payloads that say "this span of the order is finished"."""
+def pairs(order: TaskOrder, span: Span, rows: int, most_id: int = 0) -> list[tuple[bytes, bytes]]:
+    """The store's keys and payloads that say "this span of the order is finished". `most_id`: the
+    greatest id among rows that came with it."""
     table, element = reorg_table(), order.remembered_as
     values = {
         "job_id": order.job_id,
@@ -239,7 +240,9 @@ def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
         "start_key": span.start,
         "end_key": span.end,
         "physical_id": order.table_id,
-        "reorg_meta": json.dumps({"rows": rows, "elements": element.ids}).encode(),
+        "reorg_meta": json.dumps(
+            {"rows": rows, "elements": element.ids} | ({"most_id": most_id} if most_id else {})
+        ).encode(),
     }
     row = [values[column.name.L] for column in table.info.cols]
     txn = Transaction(_Nowhere(), _Nothing())
@@ -321,6 +324,24 @@ def _rows_once(spans: list[tuple[Span, int]], count: Callable[[Span], int]) -> i
             done += count(Span(end, span.end))
         end = max(end, span.end)
     return done
+
+
+def most_id(rows: Iterable[SpanRow]) -> int:
+    """The greatest id that came with these, 0 where none did."""
+    return max((json.loads(row.reorg_meta).get("most_id", 0) for row in rows), default=0)
+
+
+def within(rows: Iterable[SpanRow], order: TaskOrder, span: Span) -> tuple[int, Span | None]:
+    """How many rows of the span are finished, and what of it is missing, of a span that is done
+    from its start on and by one at a time."""
+    element, done, start = order.remembered_as, 0, span.start
+    subject = (element.ids[0], element.type.encode(), order.table_id)
+    for row in rows:
+        is_its = (row.ele_id, row.ele_type, row.physical_id) == subject
+        if is_its and span.start <= row.start_key < span.end:
+            done += json.loads(row.reorg_meta)["rows"]
+            start = max(start, row.end_key)
+    return done, Span(start, span.end) if start < span.end else None
 
 
 def is_finished(txn: Transaction, task: Task) -> bool:

@@ -5,6 +5,7 @@ steps.
       each of the reorg's phases in order               verification too, is passed over
         writes    spans finished before  <- mysql.tidb_ddl_reorg
                   loop   missing spans, cut anew -> a wave of tasks -> outcomes
+        imports   likewise, of units of files; then the counters of ids, and a count of all rows
         reads     all spans -> one wave of tasks -> outcomes added up -> a refusal, or none
         compare   verification's waves -> faults, or none
       statistics of what was filled, and "all of it is finished"
@@ -19,17 +20,20 @@ is kept beside it.
 import time
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from exuvia.base.errors import Conflict, Deposed, OutOfSpace, Refused, Unavailable
 from exuvia.base.limits import COLD_INLINE
+from exuvia.base.mysql_errors import ErrDupEntry, ErrLoadDataPreCheckFailed
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.pipeline import checkpoint, task
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline import checkpoint, source_files, task
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor, Others
 from exuvia.pipeline.kernels import move, rewrite
@@ -37,9 +41,11 @@ from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
 from exuvia.pipeline.reorg import (
     COMPARE,
+    NOT_EMPTY,
     Done,
     Duplicates,
     Failed,
+    ImportSource,
     Phase,
     Progress,
     Reorg,
@@ -110,13 +116,21 @@ def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
         router=phase.router,
         sources=phase.sources,
         rule=phase.rule,
+        source=phase.source,
     )
+
+
+def _under(table: Table, physical_id: int) -> Table:
+    """The table as it will be once its rows lie under that id."""
+    info = replace(table.info, exuvia_physical=physical_id)
+    facts = table.revision, table.database, table.database_revision, table.evaluator
+    return Table(info, *facts)
 
 
 class PhaseRunner:
     """See the module. `spark` None: always in this process; `judge`: who makes rules, see
-    verify/rules.py; `keep`: who is given new indexes' statistics; `others`: nodes that may do tasks
-    too. One thread steps it."""
+    verify/rules.py; `keep`: who is given new indexes' statistics; `rows_came`: who is told how many
+    rows an import has put; `others`: nodes that may do tasks too. One thread steps it."""
 
     def __init__(
         self,
@@ -128,14 +142,17 @@ class PhaseRunner:
         spark: Spark | None = None,
         judge: str = "",
         keep: Keep | None = None,
+        rows_came: Callable[[Table, int], None] | None = None,
         dial: Dial | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         others: Others | None = None,
     ) -> None:
         self._store = store
-        self._table = table
+        self._replaced = table.info.physical_ids
+        self._table = table = _under(table, reorg.under) if reorg.under else table
         self._reorg = reorg
         self._keep = keep
+        self._rows_came = rows_came
         self._base = replace(order_for(table, (), job_id, epoch), judge=judge)
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._executor = Executor(store, spark, self._dial, monotonic, others)
@@ -148,6 +165,7 @@ class PhaseRunner:
         self._finished: int | None = None  # spans of the phase under way; None: nobody has looked
         self._earlier = Done(0)  # of the stages before
         self._rows = 0
+        self._imported: int | None = None
         self._total = 0  # of the phase under way
         self._table_rows = 0
         self._counts: dict[int, int] = {}  # by physical id: a count reads thousands of keys
@@ -224,6 +242,9 @@ class PhaseRunner:
         physical = self._reorg.over or self._table.info.physical_ids
         self._counts.clear()
         self._table_rows = sum(map(self._count_of, physical))
+        for phase in self._reorg.phases:
+            if phase.source is not None:
+                self._table_rows = max(self._table_rows, source_files.about(phase.source))
         most = self._reorg.inline_rows(settings.inline_rows)
         self._executor.choose(self._table_rows, most, COLD_INLINE * settings.inline_rows)
         if self._table_rows >= PACED_ROWS and self._controller is None:
@@ -252,6 +273,8 @@ class PhaseRunner:
         summary = self._merged.summary
         if self._keep is not None and self._parts[0].is_part and summary is not None:
             self._keep(self.order, self.order.logical, summary)
+        if self._rows_came is not None and self._imported is not None:
+            self._rows_came(self._table, self._imported)
         yield self._earlier
 
     def _done_before(self, stage: Stage) -> Done | None:
@@ -273,7 +296,8 @@ class PhaseRunner:
             self._store.transact(lambda txn: checkpoint.put_whole(txn, order, span, rows))
         if self._stage < len(self._parts):
             self._merged.take(summary)
-        return Done(self._rows, self.spans_done, self.spans_skipped)
+        rows = self._rows if self._imported is None else self._imported
+        return Done(rows, self.spans_done, self.spans_skipped)
 
     def _go_on_behind(self, done: Done) -> None:
         self._earlier = Done(*(one + other for one, other in zip(self._earlier, done, strict=True)))
@@ -286,6 +310,8 @@ class PhaseRunner:
         self.order, self._rate = self._order(phase), Rate()
         rows = self._rows_of(phase)
         self._total = sum(part.rows for part in rows)
+        if phase.source is not None:
+            return (yield from self._loaded(phase, phase.source))
         if phase.element is not None:
             return (yield from self._written(phase, rows))
         if phase.kernel == COMPARE:
@@ -392,6 +418,90 @@ class PhaseRunner:
         self._finished = max(number, self._finished or 0)
         return done, tasks
 
+    # -- rows of files -----------------------------------------------------------------------------
+
+    def _loaded(self, phase: Phase, source: ImportSource) -> Ended:
+        """Waves of tasks until no unit of a file is missing. Raises 8173 for a table with rows."""
+        with self._store.read() as txn:
+            for physical_id in self._replaced:
+                if next(iter(txn.scan(_row_span(physical_id), limit=1)), None) is not None:
+                    raise ErrLoadDataPreCheckFailed(NOT_EMPTY)
+        units: list[source_files.Unit] = []
+        for unit in source_files.units_of(source):
+            units.append(unit)
+            if len(units) % 100 == 0:
+                yield self._running(phase, 0.0)
+        if source.format == source_files.PARQUET:
+            places = (map(source_files.place_of, unit.span) for unit in units)
+            self._total = sum(end - start for (_, start), (_, end) in places)
+        while True:
+            with self._store.read() as txn:
+                known = checkpoint.rows_of(txn, self.order.job_id)
+                run = txn.sequence
+            self.order = replace(self.order, run=run, at_once=self._executor.at_once)
+            finished = checkpoint.finished_among(known, self.order, lambda span: 0)
+            self._see(finished.number)
+            missing = [unit for unit in units if unit.span not in finished.spans]
+            if not missing:
+                break
+            tasks = [
+                Task(kind="import", order=self.order, span=u.span, ordinal=n, first=u.first)
+                for n, u in enumerate(missing[:_WAVE_TASKS])
+            ]
+            outcomes = yield from self._run(tasks, phase, finished.rows)
+            self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
+            found = [twice for outcome in outcomes for twice in outcome.duplicates]
+            if found:
+                return _twice([twice.text for twice in found])
+        self._rows = self._imported = finished.rows
+        yield from self._counted(phase, finished.rows)
+        self._raise_ids(checkpoint.most_id(known))
+        self._counts.clear()
+        return None
+
+    def _see(self, number: int) -> None:
+        if self._finished is None:
+            self.spans_skipped += number
+        elif number > self._finished:
+            self._executor.moved()
+        self._finished = max(number, self._finished or 0)
+
+    def _counted(self, phase: Phase, rows: int) -> Walk:
+        """Raises 1062 where rows had the keys of others, and nobody is left who saw which: whoever
+        met them was killed before it could tell."""
+        table = self.order.table
+        if not table.handle_positions:
+            return
+        seen = 0
+        with closing(self._store.snapshot()) as snapshot:
+            for found, _ in snapshot.chunks(table.row_span()):
+                seen += len(found)
+                yield self._running(phase, 0.0)
+        if seen < rows:
+            raise ErrDupEntry.with_text(
+                f"Duplicate entries for key '{table.info.name.O}.PRIMARY': {rows - seen:,} rows of"
+                " the files have the key of another one"
+            )
+
+    def _raise_ids(self, most_id: int) -> None:
+        """Ids go on behind those that came. Raises Conflict, Deposed."""
+        table = self.order.table
+        with self._store.read() as txn:
+            last = next(iter(txn.scan(table.row_span(), reverse=True, limit=1)), None)
+        raised = {"auto": most_id}
+        if last is not None and not table.handle_positions:
+            raised["rowid"] = keys.read_i64(last[0][-8:])
+
+        def work(txn: Transaction) -> None:
+            for fence in self.order.fences:
+                txn.require_equal(*fence)
+            for kind, reached in raised.items():
+                key = keys.meta(kind, table.info.id)
+                if reached > keys.read_number(txn.get(key)):
+                    txn.put(key, keys.number(reached))
+
+        self._store.transact(work)
+
     # -- phases that read --------------------------------------------------------------------------
 
     def _read(self, phase: Phase, rows: list[RowsOf]) -> Ended:
@@ -455,7 +565,8 @@ class PhaseRunner:
         self, tasks: list[Task], phase: Phase, base: int
     ) -> Generator[Progress, None, list[Outcome]]:
         """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
-        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
+        alone = self.order.source is not None  # others may not have the files
+        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks, alone)
         while not self._executor.done():
             wake_s = self._executor.step()
             if phase.writes:
@@ -493,6 +604,12 @@ class PhaseRunner:
 
 def _row_span(physical_id: int) -> Span:
     return keys.span_of(keys.row_prefix(physical_id))
+
+
+def _twice(texts: list[str]) -> Duplicates:
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    listing = "\n".join(texts[1:])
+    return Duplicates(texts[:MOST_DUPLICATES], ErrDupEntry.with_text(f"{texts[0]}{more}", listing))
 
 
 def _tasks(kernel: str, order: TaskOrder, spans: list[Span], first: int) -> list[Task]:

@@ -8,6 +8,7 @@
     check_rows      check rows
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition
+    import_rows     import -> check rows of each CHECK -> fill -> compare
 
 A phase that writes has an `element`: each span it has finished is a row of mysql.tidb_ddl_reorg
 under that name (checkpoint.py), so whoever takes over goes on with the spans that are missing. A
@@ -42,7 +43,7 @@ MOST_CHECKED_ROWS = 100_000
 """Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
 
 
-ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column", "verify column", "rewrite"})
+ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column", "verify column", "rewrite", "import"})
 """Those that make no object of a value."""
 ARRAY_ROWS = 25
 """How many rows they do in the time of one that is made an object."""
@@ -70,6 +71,45 @@ class TableRule(msgspec.Struct, frozen=True):
     element: int
 
 
+NOT_EMPTY = "target table is not empty"
+"""Why nothing is imported, in TiDB's words."""
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A file to be imported, as it was when that was asked for. Units: bytes, ns."""
+
+    path: str
+    size: int
+    changed: int
+
+
+class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of files for an empty table; see pipeline/source_files.py.
+
+    `columns`: what each field of a line goes to, "" for nothing; none: by the names in the file.
+    `now`: the packed moment, in UTC, that CURRENT_TIMESTAMP stands for. `zone`: the text of
+    time_zone; `zero_dates`: whether they are taken. What follows is of text files."""
+
+    format: str
+    files: tuple[SourceFile, ...]
+    columns: tuple[str, ...] = ()
+    now: int = 0
+    zone: str = "UTC"
+    zero_dates: bool = False
+    terminated: str = ","
+    enclosed: str = '"'
+    escaped: str = "\\"
+    starting: str = ""
+    lines: str = "\n"
+    null: str = "\\N"
+    skipped: int = 0
+
+    @property
+    def size(self) -> int:
+        """Of all files. Unit: bytes."""
+        return sum(file.size for file in self.files)
+
+
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """Every row of some physical tables, by one kernel."""
 
@@ -89,6 +129,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     gathers: bool = False  # statistics of the rows, where they are wanted
     most_rows: int = 0  # of a span; 0: as the settings say
     explained_by: "Phase | None" = None  # counts all rows of which this one refuses the first
+    source: ImportSource | None = None  # of an import
 
     @property
     def writes(self) -> bool:
@@ -107,12 +148,13 @@ class Reorg(msgspec.Struct, frozen=True):
     """Its phases in order. `over`: physical tables whose rows it is about, none: all of the
     table's. `by_partition`: each partition goes through all phases before the next one begins, and
     one that has is remembered as that. `whole`: phases of the table as a whole, once all partitions
-    have been through the others."""
+    have been through the others. `under`: the table is to have its rows under this id."""
 
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
     by_partition: ReorgElement | None = None
     whole: tuple[Phase, ...] = ()
+    under: int = 0
 
     def inline_rows(self, setting: int) -> int:
         """How many rows the owner's process does by itself. `setting`: exuvia_pipeline_inline_rows,
@@ -241,11 +283,24 @@ def move_rows(router: str, sources: tuple[int, ...], targets: tuple[int, ...]) -
     return Reorg((move, both, Phase(kernel=COMPARE, over=targets, verifies=True)), over=sources)
 
 
+def import_rows(
+    source: ImportSource, under: int, index_ids: tuple[int, ...], checks: tuple[int, ...]
+) -> Reorg:
+    """Rows of files under an id that nobody reads, held to the table's CHECKs; then its indexes."""
+    load = Phase(kernel="import", element=ReorgElement("_imp_", (1,)), source=source)
+    held = (
+        Phase(kernel="check rows", rule=TableRule("check", each), most_rows=MOST_CHECKED_ROWS)
+        for each in checks
+    )
+    filled = _fill(index_ids, gathers=False) if index_ids else ()
+    return Reorg((load, *held, *filled), under=under)
+
+
 # -- what it answers -------------------------------------------------------------------------------
 
 
 class Running(NamedTuple):
-    """`rows_done` counts table rows; `phase` is fill, rewrite, move, verify or check;
+    """`rows_done` counts table rows; `phase` is the label of one;
     `wake_s`: step again after so long."""
 
     rows_done: int

@@ -7,6 +7,7 @@ and back.
                       and indexes that hold it
     move              put rows, entries in partitions   -
     clean             remove entries of global indexes  -
+    import            put rows of a file's part         -
     check moved       rows looked up in the other set   how many have no twin there, the first
     check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text
@@ -34,7 +35,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Topic
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
-from exuvia.pipeline.reorg import ReorgElement, TableRule
+from exuvia.pipeline.reorg import ImportSource, ReorgElement, TableRule
 
 DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "done",
@@ -66,6 +67,7 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
     evaluator: str = ""  # of virtual columns: a name, see catalog/table.py
     rule: TableRule | None = None  # what rows are held to
+    source: ImportSource | None = None  # of an import
     judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rules.py
 
     @property
@@ -138,7 +140,8 @@ def all_parts(order: TaskOrder) -> TaskOrder:
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One span for one kernel. `ordinal` is its place in the wave."""
+    """One span for one kernel. `ordinal` is its place in the wave; `first`: how many rows there
+    are, at most, in an import's files before this one."""
 
     kind: str
     order: TaskOrder
@@ -146,6 +149,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ordinal: int = 0
     index_id: int = 0
     buckets: int = 0
+    first: int = 0
     chosen: bytes = b""  # u32 numbers of the buckets to collect
     positions: tuple[int, ...] = ()  # of the columns to summarize
     samples: int = 0  # the most rows to sample

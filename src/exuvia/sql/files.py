@@ -26,6 +26,14 @@ def readable(folder: str, path: str) -> Path:
     return found
 
 
+def matching(folder: str, pattern: str) -> list[Path]:
+    """Files to be read whose paths match a pattern of shells, in order. Raises 1290."""
+    below = _below(folder, pattern)
+    root = Path(folder).resolve()
+    found = root.glob(str(below.relative_to(root)))
+    return sorted(each for each in found if _is_below(root, each.resolve()) and each.is_file())
+
+
 def writable(folder: str, path: str) -> Path:
     """A file to be made. Raises 1290, 1086 where it is there."""
     found = _below(folder, path)
@@ -39,9 +47,13 @@ def _below(folder: str, path: str) -> Path:
         raise ErrOptionPreventsStatement("--secure-file-priv")
     root = Path(folder).resolve()
     found = (root / path).resolve()
-    if root not in found.parents:
+    if not _is_below(root, found):
         raise ErrOptionPreventsStatement("--secure-file-priv")
     return found
+
+
+def _is_below(root: Path, path: Path) -> bool:
+    return root in path.parents
 
 
 def read_file(path: Path) -> Iterator[bytes]:

@@ -342,6 +342,30 @@ class LoadData(Node, frozen=True, kw_only=True):
     assignments: tuple[tuple[str, Tree], ...] = ()
 
 
+class ImportInto(Node, frozen=True, kw_only=True):
+    """IMPORT INTO. `columns`: names, "" for a user variable; None: all. `options` in lower case,
+    None for one without a value."""
+
+    table: TableName
+    columns: tuple[str, ...] | None
+    paths: tuple[str, ...]
+    format: str
+    options: tuple[tuple[str, Tree | None], ...] = ()
+
+
+class ShowImportJobs(Node, frozen=True):
+    """SHOW IMPORT JOBS [WHERE ...], SHOW IMPORT JOB n."""
+
+    id: int | None = None
+    where: Tree | None = None
+
+
+class CancelImportJob(Node, frozen=True):
+    """CANCEL IMPORT JOB n."""
+
+    id: int
+
+
 class IntoFile(Node, frozen=True):
     """INTO OUTFILE, INTO DUMPFILE (`raw`)."""
 

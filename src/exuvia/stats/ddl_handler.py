@@ -180,6 +180,16 @@ def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:
     return [known for known in found if known is not None]
 
 
+def rows_came(store: Store, table: Table, rows: int) -> None:
+    """An import has put so many rows where the table will have them."""
+
+    def put(txn: Transaction) -> None:
+        version = meta.draw_version(txn)
+        meta.put(txn, Meta(version, table.physical_id, modified=rows, rows=rows))
+
+    store.transact(put)
+
+
 def _come(txn: Transaction, ids: Iterable[int]) -> None:
     ids = list(ids)
     new = [each for each in ids if meta.get(txn, each) is None]

@@ -657,6 +657,11 @@ def _numbers(column: pa.Array, family: Family) -> Array:
     return _plain(column)
 
 
+def packed_numbers(column: pa.Array, family: Family) -> Array:
+    """Days or moments as rows have them (base/types.py), 0 where NULL."""
+    return _numbers(column, family)
+
+
 def _plain(column: pa.Array) -> Array:
     """Numbers as numpy has them, 0 where NULL."""
     filled = column.fill_null(0) if column.null_count else column

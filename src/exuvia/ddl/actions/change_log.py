@@ -108,6 +108,7 @@ _WITHOUT_RECORDS = frozenset(
         ActionCode.REORGANIZE_PARTITION,
         ActionCode.PARTITION_BY,
         ActionCode.REMOVE_PARTITIONING,
+        ActionCode.EXUVIA_IMPORT_INTO,
     }
 )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.kernels import move, rewrite, summary
+from exuvia.pipeline.kernels import load_files, move, rewrite, summary
 from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
@@ -53,11 +53,12 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "verify column": rewrite.verify_column,
     "summarize": summary.summarize,
 }
-WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | Clean]] = {
+WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | load_files.Import | Clean]] = {
     "fill": Fill,
     "clean": Clean,
     "rewrite": rewrite.Rewrite,
     "move": move.Move,
+    "import": load_files.Import,
 }
 
 

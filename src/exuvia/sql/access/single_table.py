@@ -11,6 +11,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrNonUpdatableTable,
+    ErrProtectedTableMode,
     ErrTableaccessDenied,
     ErrUnknown,
 )
@@ -106,12 +107,14 @@ _READ_ONLY = frozenset({"information_schema", "performance_schema"})
 
 def check_writable(table: Table, verb: str, context: Context) -> None:
     """Raises 1142 for system tables, which the system alone writes; 1288 or 1105 for views and
-    sequences."""
+    sequences; 8258 while an import fills it."""
     if is_system(table.info) or table.database.db_name.L in _READ_ONLY:
         session = context.session
         raise ErrTableaccessDenied(verb, session.user, session.host, table.info.name.O)
     if not table.info.is_stored:
         raise _unwritable(table, verb)
+    if table.info.exuvia_import_id:
+        raise ErrProtectedTableMode(table.info.name.O, "Import")
 
 
 def _unwritable(table: Table, verb: str) -> Refused:

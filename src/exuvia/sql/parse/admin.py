@@ -35,6 +35,7 @@ from exuvia.sql.nodes import (
     Node,
     RecoverTable,
     Show,
+    ShowImportJobs,
     ShowTableHistory,
     TableName,
     Tree,
@@ -317,6 +318,10 @@ def show(cursor: TokenCursor) -> Node:
         return Show(kind="create " + kind, table=cursor.table())
     if cursor.accept("GRANTS"):
         return show_grants(cursor)
+    if cursor.accept("IMPORT", "JOBS"):
+        return ShowImportJobs(None, cursor.expression() if cursor.accept("WHERE") else None)
+    if cursor.accept("IMPORT", "JOB"):
+        return ShowImportJobs(cursor.integer())
     facts: dict[str, object] = {}
     cursor.accept("EXTENDED")
     facts["full"] = cursor.accept("FULL")

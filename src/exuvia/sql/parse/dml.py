@@ -3,8 +3,8 @@
 WITH x AS (..) UPDATE ..; WITH x AS (..) DELETE ..: the clause goes to the source of the rows.
 WITH x AS (..) SELECT ..: where the query itself begins.
 
-LOAD DATA [LOCAL] INFILE, and INTO @a, @b or INTO OUTFILE of a query, wherever it stands: sqlglot
-does not read them.
+LOAD DATA [LOCAL] INFILE, IMPORT INTO, and INTO @a, @b or INTO OUTFILE of a query, wherever it
+stands: sqlglot does not read them.
 """
 
 from typing import Any
@@ -15,7 +15,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongFieldTerminators
 from exuvia.sql.nodes import (
+    CancelImportJob,
     Delete,
+    ImportInto,
     Insert,
     IntoFile,
     LoadData,
@@ -425,6 +427,46 @@ def load(cursor: TokenCursor) -> Node:
     if cursor.accept("SET"):
         facts["assignments"] = tuple((c.name, tree) for c, tree in assignments(cursor))
     return LoadData(**facts)  # type: ignore[arg-type]
+
+
+def import_into(cursor: TokenCursor) -> Node:
+    """IMPORT INTO t [(columns)] FROM 'file' [, 'file' ...] [FORMAT 'f'] [WITH option [= value]
+    ...]."""
+    cursor.take()
+    cursor.expect("INTO")
+    table = cursor.table()
+    columns = None
+    if cursor.accept("("):
+        columns = cursor.listed(lambda: _skipped(cursor) if cursor.accept("@") else cursor.name())
+        cursor.expect(")")
+    if cursor.accept("SET"):
+        raise ErrNotSupportedYet("IMPORT INTO with SET")
+    cursor.expect("FROM")
+    if not cursor.is_string():
+        raise ErrNotSupportedYet("IMPORT INTO from a query: use INSERT ... SELECT")
+    paths = cursor.listed(cursor.string)
+    form = cursor.string() if cursor.accept("FORMAT") else ""
+    options: tuple[tuple[str, Tree | None], ...] = ()
+    if cursor.accept("WITH"):
+        options = cursor.listed(lambda: _import_option(cursor))
+    return ImportInto(table=table, columns=columns, paths=paths, format=form, options=options)
+
+
+def _skipped(cursor: TokenCursor) -> str:
+    cursor.take()
+    return ""
+
+
+def _import_option(cursor: TokenCursor) -> tuple[str, Tree | None]:
+    name = cursor.name().lower()
+    return name, cursor.expression(",") if cursor.accept("=") else None
+
+
+def cancel_import(cursor: TokenCursor) -> Node:
+    """CANCEL IMPORT JOB n."""
+    cursor.take()
+    cursor.expect("IMPORT", "JOB")
+    return CancelImportJob(cursor.integer())
 
 
 def text_format(cursor: TokenCursor) -> TextFormat:

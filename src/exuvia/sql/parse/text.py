@@ -40,7 +40,9 @@ from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
 from exuvia.sql.parse.dml import (
     batch,
+    cancel_import,
     delete,
+    import_into,
     insert,
     load,
     skip_with,
@@ -317,6 +319,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "EXPLAIN": _describe,
     "FLASHBACK": flashback,
     "FLUSH": session.flush,
+    "IMPORT": import_into,
     "INSERT": insert,
     "KILL": session.kill,
     "LOCK": lock,
@@ -337,6 +340,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "UPDATE": update,
     "USE": session.use,
     "CALL": _unsupported,
+    "CANCEL": cancel_import,
     "GRANT": grant,
     "HANDLER": _unsupported,
     "HELP": _unsupported,

@@ -30,6 +30,7 @@ OFF none, INT_ONLY those of one integer.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -50,6 +51,7 @@ from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
+from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
 from exuvia.sql.statement.context import Context
@@ -223,6 +225,7 @@ class SchemaReader:
         self.check_interrupt = session.check_interrupt
         self._store = session.services.store
         self._clock = session.services.clock
+        self._folder = session.services.secure_file_priv
 
     @property
     def zone(self) -> tzinfo | None:
@@ -235,6 +238,10 @@ class SchemaReader:
 
     def moment(self) -> int:
         return packed_moment(self._clock.wall_ns())
+
+    def server_files(self, pattern: str) -> list[Path]:
+        """Files of the server that statements may read. Raises 1290."""
+        return matching(self._folder, pattern)
 
     def count(self, span: Span) -> int:
         """About how many keys the store has there."""

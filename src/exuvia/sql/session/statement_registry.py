@@ -23,7 +23,7 @@ from sqlglot import exp
 from exuvia.sql import nodes
 from exuvia.sql.accounts import grants as ddl_grants
 from exuvia.sql.accounts import users as ddl_accounts
-from exuvia.sql.admin import jobs, maintenance
+from exuvia.sql.admin import import_jobs, jobs, maintenance
 from exuvia.sql.admin import nodes as admin_nodes
 from exuvia.sql.admin import statistics as admin_statistics
 from exuvia.sql.nodes import TableName
@@ -42,6 +42,7 @@ from exuvia.sql.schema import (
 )
 from exuvia.sql.schema.change import Build
 from exuvia.sql.session import batch, control, set_variables
+from exuvia.sql.session.import_files import import_into
 from exuvia.sql.show import explain, explain_apply, grants, history, show
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.load_data import load_data
@@ -133,6 +134,12 @@ def _load(session: SessionApi, node: nodes.LoadData) -> None:
     """INSERT for anything in the table, before the client is asked for its file; the columns are
     looked at with each batch."""
     session.rights.demand_columns("INSERT", _at(session, node.table), ())
+
+
+def _import(session: SessionApi, node: nodes.ImportInto) -> None:
+    """As in TiDB; the file is one of the server's."""
+    _table("SELECT", "INSERT", "UPDATE", "DELETE", "ALTER")(session, node)
+    session.rights.demand_everywhere("FILE")
 
 
 def _show(session: SessionApi, node: nodes.Show) -> None:
@@ -324,6 +331,10 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_role),
     nodes.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
     nodes.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
+    nodes.ImportInto: StatementKind("IMPORT", _import, own_txn=import_into),
+    # who may not do everything sees and ends own ones
+    nodes.ShowImportJobs: StatementKind("SHOW", _nothing, in_txn=import_jobs.show_import_jobs),
+    nodes.CancelImportJob: StatementKind("CANCEL", _by_its_own, own_txn=import_jobs.cancel),
     nodes.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
     nodes.CreateSequence: StatementKind(
         "CREATE", _sequence("CREATE"), change=sequence.create_sequence

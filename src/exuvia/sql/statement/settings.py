@@ -6,8 +6,7 @@
 What statements ask at every turn (autocommit, the locks) is kept beside the texts.
 """
 
-import zoneinfo
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
@@ -15,6 +14,7 @@ from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel, ErrWrongValue
 from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.catalog.temporal import zone_of
 from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
 from exuvia.kv.transaction import Transaction
@@ -22,7 +22,6 @@ from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
-_UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
 _FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
 
 
@@ -143,14 +142,3 @@ def global_text(txn: Transaction, member: Member, name: str) -> str:
     if name.lower() == SERVICE_SCOPE:
         return scope_of(txn, member.info)
     return variables.get_global(txn, name)
-
-
-def zone_of(text: str) -> tzinfo | None:
-    """The zone a checked value of time_zone means; None for UTC."""
-    if text.upper() in _UTC_NAMES:
-        return None
-    if text[0] in "+-":
-        hours, minutes = text[1:].split(":")
-        ahead = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-ahead if text[0] == "-" else ahead)
-    return zoneinfo.ZoneInfo(text)

@@ -1,0 +1,167 @@
+r"""Lines of a text file become fields, a chunk at a time.
+
+    bytes --feed--> buffer --record--> [b"1", b"it's", None]       None is NULL
+                                       incomplete: wait for more
+
+A record is taken only when its end is in sight, so a field may hold line ends inside quotes. What
+escapes mean and when a field is NULL is MySQL's (manual, "LOAD DATA Statement"): \N, and the bare
+word NULL where fields are enclosed; whoever says what NULL is has that alone. A record of more than
+MOST_BYTES is 1153.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from exuvia.base.mysql_errors import ErrNetPacketTooLarge, ErrNotSupportedYet
+
+
+class LineFormat(Protocol):
+    """How lines and fields end, and what stands around fields."""
+
+    @property
+    def terminated(self) -> str: ...
+    @property
+    def enclosed(self) -> str: ...
+    @property
+    def escaped(self) -> str: ...
+    @property
+    def starting(self) -> str: ...
+    @property
+    def lines(self) -> str: ...
+
+
+MOST_BYTES = 64 << 20
+Fields = list[bytes | None]
+_MEANINGS = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}
+
+
+class Lines:
+    """One file. `read(chunks)` gives its records."""
+
+    def __init__(
+        self,
+        form: LineFormat,
+        codec: str,
+        skipped: int,
+        nulls: frozenset[bytes] | None = None,
+    ) -> None:
+        if not form.terminated or not form.lines:
+            raise ErrNotSupportedYet("LOAD DATA with fields of fixed size")
+        self._field_end, self._line_end = form.terminated.encode(codec), form.lines.encode(codec)
+        self._start, self._quote = form.starting.encode(codec), form.enclosed.encode(codec)
+        self._escape = form.escaped.encode(codec)
+        self._skipped = skipped
+        self._nulls = nulls
+        self._dropped = self._began = 0
+        self._buffer = bytearray()
+        self._at = 0
+        ends = b"|".join(re.escape(each) for each in (self._field_end, self._line_end))
+        escape = re.escape(self._escape)
+        escaped = escape + b"." if escape else b"(?!)"
+        last = b"(" + ends + rb"|\Z)"
+        first = b"".join({re.escape(each[:1]) for each in (self._field_end, self._line_end)})
+        quick = b"[^" + first + escape + b"]++|" if len(escape) <= 2 else b""
+        other = b"[^" + escape + b"]" if escape else b"."
+        plain = b"((?:" + quick + escaped + b"|(?!" + ends + b")" + other + b")*+)"
+        self._plain = re.compile(plain + last, re.DOTALL)
+        quote = re.escape(self._quote)
+        body = b"((?:" + escaped + b"|" + quote + quote + b"|[^" + quote + escape + b"])*+)"
+        self._quoted = re.compile(quote + body + quote + last, re.DOTALL) if quote else None
+        self._sub = re.compile(escape + b"(.)", re.DOTALL) if escape else None
+
+    @property
+    def taken(self) -> int:
+        """Bytes of the records so far."""
+        return self._dropped + self._at
+
+    @property
+    def last(self) -> int:
+        """Bytes of the last record."""
+        return self._at - self._began
+
+    @property
+    def rest(self) -> bytes:
+        """What was read and is no record yet."""
+        return bytes(self._buffer[self._at :])
+
+    def read(self, chunks: Iterable[bytes]) -> Iterator[Fields]:
+        """Every record; what follows the last line end is one too, unless it is empty."""
+        for chunk in chunks:
+            self._dropped += self._at
+            del self._buffer[: self._at]
+            self._at = 0
+            self._buffer += chunk
+            if len(self._buffer) > MOST_BYTES + len(chunk):
+                raise ErrNetPacketTooLarge()
+            yield from self._records(False)
+        yield from self._records(True)
+
+    def _records(self, ended: bool) -> Iterator[Fields]:
+        while self._at < len(self._buffer) and self._begin():
+            self._began = self._at
+            found = self._record(ended)
+            if found is None:
+                return
+            yield found
+
+    def _begin(self) -> bool:
+        """Pass over what is ignored; whether a record begins here."""
+        while self._skipped:
+            end = self._buffer.find(self._line_end, self._at)
+            if end < 0:
+                return False
+            self._at = end + len(self._line_end)
+            self._skipped -= 1
+        while self._start:
+            start = self._buffer.find(self._start, self._at)
+            end = self._buffer.find(self._line_end, self._at)
+            if start >= 0 and (end < 0 or start < end):
+                return True
+            if end < 0:
+                return False
+            self._at = end + len(self._line_end)
+        return self._at < len(self._buffer)
+
+    def _record(self, ended: bool) -> Fields | None:
+        buffer, at = self._buffer, self._at
+        if self._start:
+            at = buffer.find(self._start, at) + len(self._start)
+        fields: Fields = []
+        while True:
+            is_quoted = self._quoted is not None and buffer.startswith(self._quote, at)
+            match = self._quoted.match(buffer, at) if is_quoted and self._quoted else None
+            if match is None:
+                if is_quoted and not ended:
+                    return None
+                match, is_quoted = self._plain.match(buffer, at), False
+            if match is None:  # a lone escape at the end of what is here
+                if not ended:
+                    return None
+                fields.append(bytes(buffer[at:]))
+                self._at = len(buffer)
+                return fields
+            end = match.group(2)
+            if not end and not ended:
+                return None
+            fields.append(self._value(match.group(1), is_quoted))
+            at = match.end()
+            if end != self._field_end:
+                self._at = at
+                return fields
+
+    def _value(self, raw: bytes, is_quoted: bool) -> bytes | None:
+        raw = bytes(raw)
+        if not is_quoted and self._nulls is not None:
+            if raw in self._nulls:
+                return None
+        elif not is_quoted:
+            if self._escape and raw == self._escape + b"N":
+                return None
+            if self._quote and raw == b"NULL":
+                return None
+        elif self._quote in raw:
+            raw = raw.replace(self._quote * 2, self._quote)
+        if self._sub is None or self._escape not in raw:
+            return raw
+        return self._sub.sub(lambda m: _MEANINGS.get(m.group(1), m.group(1)), raw)
