@@ -108,10 +108,9 @@ def test_a_group_that_can_never_complete_is_refused_at_once(world, session):
     outsider = world.session()
     run(outsider, "SET exuvia_ddl_async = ON")
     (first,) = asked(session, "ALTER TABLE t ADD INDEX i (a)")
-    text = refusal(session, "ALTER TABLE t ADD COLUMN c INT")
-    assert f"its job {first} (add index test.t)" in text and "one ALTER TABLE" in text
     run(outsider, "RENAME TABLE t TO t1, u TO u1")  # waits for the member, and u for it
-    assert f"its job {first}" in refusal(session, "ALTER TABLE u ADD COLUMN c INT")
+    text = refusal(session, "ALTER TABLE u ADD COLUMN c INT")
+    assert f"its job {first} (add index test.t)" in text
     assert "cannot be one" in refusal(session, "CREATE DATABASE d")
     assert "cannot be one" in refusal(session, "TRUNCATE TABLE u")
     assert "cannot be one" in refusal(session, "CREATE TABLE c AS SELECT * FROM t")
@@ -200,7 +199,7 @@ def grouped():
     txn.commit()
     place = cluster.database()
     jobs = [
-        cluster.submitter.submit_to_group(ask(place, cluster.table(name).info), "g")
+        cluster.submitter.submit_to_group(ask(place, cluster.table(name).info), "g").id
         for name, ask in WANTED.items()
     ]
     return cluster, jobs

@@ -79,6 +79,47 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
             assert run(staying, "ADMIN CHECK TABLE d.t, d.u") == []
 
 
+def test_a_change_that_joined_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
+    """It joins while the first one fills, is held, or stands anywhere before."""
+    with running_nodes(tmp_path, 2) as nodes:
+        first = nodes[0]
+        numbers = ", ".join(f"({n}, {n}, {n})" for n in range(2000))
+        run(first, "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT)")
+        run(first, f"INSERT INTO d.t VALUES {numbers}")
+        for turn, looks in enumerate((0, 3, None)):
+            owning = until(lambda: owner(first))
+            leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
+            staying = next(each for each in nodes if each is not leaving)
+            with staying.connect("d", autocommit=True) as connection, connection.cursor() as asking:
+
+                def job_of(text: str, cursor: pymysql.cursors.Cursor = asking) -> int:
+                    cursor.execute(text)
+                    return int(cursor.fetchall()[0][0])
+
+                asking.execute(f"ADMIN CREATE DDL GROUP g{turn}")
+                asking.execute(f"SET exuvia_ddl_group = 'g{turn}'")
+                job = job_of(f"ALTER TABLE t ADD INDEX i{turn} (a)")
+                if looks is None:
+                    until(lambda node=staying: run(node, STATES) == [("held",)])
+                for _ in range(looks or 0):
+                    run(staying, STATES)
+                assert job_of(f"ALTER TABLE t ADD COLUMN c{turn} INT DEFAULT {turn}") == job
+                os.kill(leaving.back_pid(), signal.SIGKILL)
+                assert job_of(f"ALTER TABLE t ADD INDEX j{turn} (c{turn}, b)") == job
+                with pytest.raises(pymysql.Error) as refused:
+                    asking.execute(f"ALTER TABLE t DROP INDEX i{turn}")
+                assert refused.value.args[0] == 1091
+                until(lambda node=staying: run(node, STATES) == [("held",)])
+                assert f"c{turn}" not in str(run(staying, "SHOW CREATE TABLE d.t"))
+                asking.execute(f"ADMIN COMPLETE DDL GROUP g{turn}")
+                asking.execute(f"ADMIN WAIT DDL JOBS {job}")
+                assert asking.fetchall() == ((str(job), "synced", "successful"),)
+                read = f"SELECT COUNT(*) FROM t USE INDEX (j{turn}) WHERE c{turn} = {turn}"
+                asking.execute(read)
+                assert asking.fetchall() == ((2000,),)
+            assert run(staying, "ADMIN CHECK TABLE d.t") == []
+
+
 def test_who_is_in_the_way_on_another_node_is_ended_and_named(tmp_path: Path) -> None:
     with running_nodes(tmp_path, 2) as (first, second):
         run(first, "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")

@@ -3,6 +3,7 @@
     ASKED      label -> (prepare, request); the part of a label before its comma names the action
     WALKED     label -> the path of it that is walked, where its action has several
     SEVERAL    changes of one ALTER TABLE
+    JOINING    changes of one table by two statements of a group
 
 They all are about t(id, a, b), whose clients (`Traffic` in scripts.py) go on writing meanwhile.
 """
@@ -766,6 +767,48 @@ SEVERAL: dict[str, Several] = {
         _together(_part(requests.add_primary_key, KEY), _IB),
         3 + 3 + 1,
         3 + 3 + 1,
+    ),
+}
+
+
+# -- changes that join the job of an earlier statement --------------------------------------------
+
+
+class Joining(NamedTuple):
+    """`first` and `then`: what the two statements of a group ask for."""
+
+    prepare: Prepare
+    first: Request
+    then: Request
+
+
+def _alone(make: Part) -> Request:
+    return lambda cluster: make(cluster.database(), cluster.table("t").info)
+
+
+JOINING: dict[str, Joining] = {
+    "joining, index and column": Joining(_t(IA), _alone(_IB), _alone(_new())),
+    "joining, column and index on it": Joining(
+        _t(IA), _alone(_new()), _alone(_part(requests.add_index, index("ic", "c")))
+    ),
+    "joining, two indexes": Joining(
+        _t(IA), _alone(_IB), _alone(_part(requests.add_index, index("iab", "a", "b")))
+    ),
+    "joining, dropped column and index": Joining(
+        _t(), _alone(_part(requests.drop_column, "b")), _alone(_part(requests.add_index, IA))
+    ),
+    "joining, several and several": Joining(
+        _t(IA),
+        _together(_IB, _part(requests.drop_index, "ia")),
+        _together(_new(), _part(requests.add_index, index("ic", "c"))),
+    ),
+    "joining, rewritten column and dropped index": Joining(
+        _t(IA, index("ib", "b")),
+        OF_COLUMNS_CHANGED["modify column, rows"][1],
+        _alone(_part(requests.drop_index, "ia")),
+    ),
+    "joining, column and rewritten column": Joining(
+        _t(IA, index("ib", "b")), _alone(_new()), OF_COLUMNS_CHANGED["modify column, rows"][1]
     ),
 }
 

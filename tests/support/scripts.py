@@ -42,10 +42,10 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.reorg import Progress, Reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from exuvia.sql.write.rows import PartitionWrites
-from support.script_actions import ASKED, SEVERAL, UNDO_S, rows_stay, stands, walked
+from support.script_actions import ASKED, JOINING, SEVERAL, UNDO_S, rows_stay, stands, walked
 from support.small_cluster import PlainReorg, SmallCluster
 from support.tables import EVALUATOR
 
@@ -261,13 +261,13 @@ class Play:
         self.script = script
         self.reorgs: list[AnyReorg] = []
         self.cluster = SmallCluster(reorgs=self._recorded)
-        prepare, request = (ASKED | SEVERAL)[script.label][:2]
+        prepare, request = (ASKED | SEVERAL | JOINING)[script.label][:2]
         prepare(self.cluster)
         self.chance = random.Random(f"{script} {seed}")
         self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
         self.traffic.fill(ROWS)
         self.before = self.cluster.table("t")
-        self.job_id = self.cluster.submit(request(self.cluster))
+        self.job_id = self.submit(request(self.cluster))
         self.taken = 0
         self.struck = False
         self.paused = self.held = 0
@@ -275,6 +275,10 @@ class Play:
     def traffic_of(self, store: Store, name: str, chance: random.Random) -> Traffic:
         """Who writes meanwhile."""
         return Traffic(store, name, chance)
+
+    def submit(self, job: Job) -> int:
+        """Its number."""
+        return self.cluster.submit(job)
 
     def run(self) -> Job:
         """To the end; the job as history has it."""
@@ -303,8 +307,18 @@ class Play:
             late = opened(store, job_id, epoch, table, work)
             if opened is _plain:
                 late.step(0.0)  # it has read its rows
-            self.reorgs.append(late)
-            return opened(store, job_id, epoch, table, work)
+            real = opened(store, job_id, epoch, table, work)
+            step = real.step
+
+            def begun(now: float) -> Progress:
+                # an owner that is deposed opens one too, in a transaction that is not committed:
+                # nobody steps that one, and its epoch will be another's
+                if late not in self.reorgs:
+                    self.reorgs.append(late)
+                return step(now)
+
+            real.step = begun  # type: ignore[method-assign]
+            return real
 
         return recording
 

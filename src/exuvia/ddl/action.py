@@ -37,6 +37,19 @@ Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
 
 
+class ElementUse(NamedTuple):
+    """What a change does with an element of its table, so that nothing else of the same statement
+    changes it too. `noun`: "column", "index", "constraint", "foreign key". `verb`: "add", "drop" or
+    "modify"; "use", of what may not be changed, "need", of what may be modified, "place"."""
+
+    noun: str
+    verb: str
+    name: str  # in lower case
+
+
+Uses = Callable[[Job], Iterable[ElementUse]]
+
+
 class Judged(Enum):
     """Which rule that an action brings rows that stand may break: a session looks at those of a
     small table before it asks."""
@@ -102,6 +115,7 @@ class Action(NamedTuple):
     merges: bool = False  # several of one statement become one, with the arguments of all
     crosses_first: bool = False  # others of the statement find another element under its name then
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
+    uses: Uses | None = None  # what of the table it changes, and what it counts on
     judged: Judged = Judged.NOTHING
     dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered
     gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job

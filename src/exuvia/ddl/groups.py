@@ -15,23 +15,37 @@ with it all. Behind it they are jobs of their own again; each has its own event.
 A crash shows all of that transaction or nothing. `completing` stands in the store: the next owner
 does it. A member whose verification has become too old is verified again, and held again, first.
 
+A change of a table that a member changes joins that member's job, as if one ALTER TABLE had asked
+for both (ddl/multi_schema_change.py): the same number, one place in the queue, one end.
+
+    ALTER TABLE t ADD INDEX i (a)     job 57: write only -> write reorganization =filled=> held
+    ALTER TABLE t ADD COLUMN c INT    job 57: it walks on,  i stays filled,  c follows  => held
+
+Each part is judged on the table as it was before all of them, in the transaction that it joins by:
+what could not stand in that ALTER TABLE is refused with its error, and the job goes on without it.
+It may join wherever the job stands, up to the moment its group is to be completed. Where the owner
+is meanwhile does not matter: its next step begins with the job's row. Only what the owner keeps in
+memory has to follow: a note tells it of tables that the job involves now, and of another pool.
+
 A group is broken when a member of it has failed or was cancelled: it can never be completed, the
 others stay held, and it can only be cancelled. A change is refused at once
 
-    whose table, or name, a member changes     one ALTER TABLE takes all changes of a table
     that would wait for a member               through others, of other groups too: it would never
                                                come to its point
     that is seen later than it crosses         what takes rows or databases away
+    that brings a table into a job             while another job, of whatever age, involves it
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.catalog.model import evolve
+from exuvia.base.mysql_errors import ErrNoSuchTable, ErrUnknown
+from exuvia.catalog import meta
+from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import queue, two_queues
@@ -47,13 +61,15 @@ from exuvia.ddl.job import (
     schema_ids,
     timestamp,
 )
+from exuvia.ddl.multi_schema_change import check_kind, check_together, sub_jobs, with_more
 from exuvia.ddl.ready import elements
-from exuvia.ddl.state_machine import crosses_openly, decide, released
+from exuvia.ddl.state_machine import crosses_openly, decide, refusal, released, without_begun
 from exuvia.ddl.worker import WorkerContext
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 
 LONGEST_NAME = 64
+_NEEDS_JOB_TABLES = "ddl groups need tidb_enable_concurrent_ddl = ON"
 _ENDS_BADLY = (
     JobState.CANCELLING,
     JobState.ROLLINGBACK,
@@ -129,7 +145,7 @@ def create(txn: Transaction, name: str, by: str) -> None:
     if not name or len(name) > LONGEST_NAME:
         raise ErrUnknown(f"the name of a ddl group has 1 to {LONGEST_NAME} letters")
     if two_queues.in_use(txn):
-        raise ErrUnknown("ddl groups need tidb_enable_concurrent_ddl = ON")
+        raise ErrUnknown(_NEEDS_JOB_TABLES)
     if older := [each.title for each in members.before_0_4(txn)]:
         raise ErrUnknown(f"no ddl groups while {', '.join(older)} of an older release serves")
     if txn.get(keys.meta("group", name.lower())) is not None:
@@ -161,32 +177,115 @@ def remove(txn: Transaction, name: str) -> tuple[int, ...]:
 # -- joining ---------------------------------------------------------------------------------------
 
 
-def join(txn: Transaction, name: str, job: Job) -> Job:
-    """The job as a member: it is inserted by the caller, who then calls `joined`. Raises 1105."""
+def _open(txn: Transaction, name: str) -> GroupStatus:
+    """A group that a change may join. Raises 1105."""
     status = _status(txn, find(txn, name))
     if status.group.completing:
         raise ErrUnknown(f"ddl group '{name}' is being completed")
     if status.broken:
         raise ErrUnknown(f"ddl group '{name}' can never be completed: {status.broken}")
+    return status
+
+
+def member_of_table(txn: Transaction, name: str, table_id: int) -> Job | None:
+    """The job that another change of the table would join. Raises 1105."""
+    members = _open(txn, name).members
+    return next((each for each in members if table_id and each.table_id == table_id), None)
+
+
+def table_without(txn: Transaction, job: Job) -> TableInfo | None:
+    """The job's table without what the job has begun."""
+    return without_begun(job, read_snapshot(txn, job, 1)).table
+
+
+def join(txn: Transaction, name: str, job: Job, now: int) -> Job:
+    """The job as a member, or that member which takes it in and so has a number: the caller
+    inserts or updates it, and then calls `joined`. Raises 1105, and what an ALTER TABLE of all
+    would. `now`: a job's timestamp."""
+    status = _open(txn, name)
+    taking = member_of_table(txn, name, job.table_id)
+    if taking is not None:
+        return _taken_in(txn, name, taking, job, now)
     makes_table = kind_of(job).gets_id == GetsId.TABLE
     if not (job.table_id or makes_table) or not crosses_openly(job):
         raise ErrUnknown(f"{job.action_text} cannot be one of a group")
-    unfinished = queue.unfinished(txn)
-    member = _never_let_go_by(status.group.name, job, unfinished)
+    member = _never_let_go_by(status.group.name, job, queue.unfinished(txn))
     if member is not None:
-        place = f"{member.schema_name}.{member.table_name}"
-        raise ErrUnknown(
-            f"ddl group '{name}' could never be completed: this change would wait for its job "
-            f"{member.id} ({member.action_text} {place}); one ALTER TABLE takes all changes of a "
-            "table"
-        )
+        raise _would_wait(name, member)
     return evolve(job, exuvia_group=status.group.name, exuvia_hold=BEFORE_PUBLIC)
 
 
+def _would_wait(name: str, member: Job) -> Refused:
+    place = f"{member.schema_name}.{member.table_name}"
+    return ErrUnknown(
+        f"ddl group '{name}' could never be completed: this change would wait for its job "
+        f"{member.id} ({member.action_text} {place})"
+    )
+
+
+def _taken_in(txn: Transaction, name: str, taking: Job, job: Job, now: int) -> Job:
+    """The member with the job's changes. Raises what an ALTER TABLE of all would, and 1105."""
+    for each in (*sub_jobs(taking), *sub_jobs(job)):
+        check_kind(each)
+    if two_queues.in_use(txn):
+        raise ErrUnknown(_NEEDS_JOB_TABLES)
+    whole = with_more(taking, job)
+    before = without_begun(taking, read_snapshot(txn, whole, now))
+    if before.table is None:
+        raise ErrNoSuchTable(job.schema_name, job.table_name)
+    check_together(before.table, (taking, job))
+    error = refusal(whole, before) if taking.begun else None  # else its first step judges
+    if error is not None:
+        raise error
+    # Whoever inserts a job takes ids too: nobody does so beside this transaction
+    wanted = whole.exuvia_ids.count(0)
+    ids = count(meta.next_ids(txn, max(wanted, 1)))
+    whole = evolve(whole, exuvia_ids=tuple(each or next(ids) for each in whole.exuvia_ids))
+    blocker = _in_the_way(taking, whole, queue.unfinished(txn))
+    if blocker is not None and blocker.exuvia_group == taking.exuvia_group:
+        raise _would_wait(name, blocker)
+    if blocker is not None:
+        place = f"{blocker.schema_name}.{blocker.table_name}".rstrip(".")
+        raise ErrUnknown(
+            f"this change cannot join job {taking.id} of ddl group '{name}' while job {blocker.id} "
+            f"({blocker.action_text} {place}) has not ended"
+        )
+    return whole
+
+
+def _in_the_way(job: Job, whole: Job, unfinished: list[Job]) -> Job | None:
+    """Who involves something that the job did not, and as a whole does."""
+    listed = {*_listed_at(whole)} - {*_listed_at(job)}
+    looks = {*_looks_at(whole)} - {*_looks_at(job)}
+    for each in unfinished:
+        meets = listed & {*_looks_at(each)} or looks & {*_listed_at(each)}
+        if each.id != job.id and meets:
+            return each
+    return None
+
+
 def joined(txn: Transaction, job: Job) -> None:
-    """It has its number now."""
+    """It has its number now, and stands in the queue."""
     group = find(txn, job.exuvia_group)
-    _put(txn, evolve(group, jobs=(*group.jobs, job.id)))
+    if job.id in group.jobs:
+        _put(txn, group)  # so that nobody completes it beside this transaction
+        txn.put(keys.meta("joined", job.id), b"")
+    else:
+        _put(txn, evolve(group, jobs=(*group.jobs, job.id)))
+
+
+def jobs_changed(txn: Transaction) -> dict[int, Job | None]:
+    """Those that have taken another change in since the owner looked, as they are now; None: it has
+    ended."""
+    prefix = keys.meta("joined")
+    ids = [keys.read_number(key[len(prefix) :]) for key, _ in txn.scan(keys.span_of(prefix))]
+    return {each: queue.get(txn, each) for each in ids}
+
+
+def forget_changes(txn: Transaction, ids: Iterable[int]) -> None:
+    """The owner has looked at them."""
+    for job_id in ids:
+        txn.delete(keys.meta("joined", job_id))
 
 
 def _never_let_go_by(name: str, job: Job, unfinished: list[Job]) -> Job | None:

@@ -329,11 +329,15 @@ class JobManager:
             self._give_back([each for each, due in self._parked.items() if due <= now])
             if self._fixed is None:
                 self._limits = _limits(txn)
-            told = admin.jobs_commanded(txn, MOST_TOLD)
+            changed = groups.jobs_changed(txn)
+            commanded = admin.jobs_commanded(txn, MOST_TOLD)
             self._completing = groups.completing(txn)
-        if told:
-            self._hear(told, now)
-            self._nudged = len(told) == MOST_TOLD
+        for each in changed.values():
+            if each is not None and each.id in self._ready:
+                self._ready.change(each)
+        if changed or commanded:
+            self._hear([*changed, *commanded], now)
+            self._nudged = len(commanded) == MOST_TOLD
         for name in self._completing:
             self._complete(name)
 
@@ -370,7 +374,8 @@ class JobManager:
                 self._ready.give_back(job_id)
 
     def _hear(self, told: list[int], now: float) -> None:
-        """An operator changed these: their workers look now, and so do those without one."""
+        """An operator, or a change that joined, changed these: their workers look now, and so do
+        those without one."""
         for worker in self._all_workers():
             if worker.job_id in told:
                 worker.due = 0.0
@@ -378,6 +383,7 @@ class JobManager:
         def hear(txn: Transaction) -> list[int]:
             self._campaign.guard(txn)
             admin.forget_commands(txn, told)
+            groups.forget_changes(txn, told)
             return [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
 
         try:
@@ -385,6 +391,12 @@ class JobManager:
         except Conflict:
             return  # changed again: heard at the next look
         self._give_back(told)
+        for reorg, workers in self.workers.items():
+            for worker in workers:
+                job_id = worker.job_id
+                if job_id in told and is_reorg(self._ready.job(job_id)) != reorg:
+                    worker.assign(0)  # only workers of the other pool can fill
+                    self._ready.give_back(job_id)
         for job_id in aside:
             self._aside.assign(job_id)
             self._aside.step(now)

@@ -1,16 +1,39 @@
-"""The sub-jobs of a job: one ALTER TABLE may ask for several changes.
+"""The sub-jobs of a job: one ALTER TABLE may ask for several changes, and so may several statements
+of a group (ddl/groups.py).
 
     job  --sub_job(job, n)-->  a job of one change  --with_sub_job(job, n, it)-->  job
 
 While it is looked at, a sub-job is a job like any other: its own fields (`OWN`) come from the
 stored `SubJob`, all others are the whole job's. A plain job is its own only sub-job, and is stored
 as what it is. What becomes of them is decided in ddl/state_machine.py.
+
+Nothing of the table is changed by two of them (`check_together`):
+
+    8200 "operate same column 'c'"    added, dropped or modified twice; or modified by one and used
+                                      by another: AFTER c, an index on c, an expression with c; or
+                                      dropped or renamed by one and in a CHECK or key of another
+    8200 "operate same index 'i'"     added, dropped, renamed or hidden twice; constraints likewise
+    8200 "multi schema change for .." a kind of change that stands alone (TiDB 8.5's list and CHECK)
+    1090, 1117, 1176                  no column left, too many, an index that goes with its column
 """
 
-from exuvia.catalog.model import evolve
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exuvia.base.limits import COLUMNS
+from exuvia.base.mysql_errors import (
+    ErrCantRemoveAllFields,
+    ErrKeyDoesNotExist,
+    ErrTableMustHaveColumns,
+    ErrTooManyFields,
+    ErrUnsupportedDDLOperation,
+)
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
+from exuvia.ddl.action import ElementUse
 from exuvia.ddl.actions import SEVERAL, action_of, is_reorg, kind_of
 from exuvia.ddl.decision import ReadSet
-from exuvia.ddl.job import ActionCode, Job, MultiSchemaInfo, SubJob
+from exuvia.ddl.elements import indexes_on_only
+from exuvia.ddl.job import ActionCode, Job, JobState, MultiSchemaInfo, SubJob
 
 OWN = (
     "type",
@@ -81,27 +104,83 @@ def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
     )
 
 
+def asked_anew(job: Job) -> list[Job]:
+    """Its sub-jobs as jobs that nobody has picked yet, to be walked in memory."""
+    fresh = {
+        "state": JobState.QUEUEING,
+        "schema_state": SchemaState.ABSENT,
+        "real_start_ts": 0,
+        "row_count": 0,
+        "exuvia_elements": (),
+        "exuvia_tail": False,
+        "exuvia_filled": False,
+        "exuvia_hold": "",
+        "exuvia_held": False,
+        "exuvia_group": "",
+        "exuvia_window": "",
+    }
+    return [evolve(sub, **fresh) for sub in sub_jobs(job)]
+
+
+# -- several become one ----------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """A sub-job that is put together with others; `filled`: as a SubJob's."""
+
+    job: Job
+    filled: bool = False
+
+    @property
+    def merges(self) -> bool:
+        return kind_of(self.job).merges and not self.job.begun
+
+
 def combined(jobs: list[Job]) -> Job:
     """One job of the changes that several ask for. Those that merge become one: indexes are added
     with one scan."""
-    jobs = [sub for job in jobs for sub in sub_jobs(job)]
-    alike: dict[ActionCode, list[Job]] = {}
-    for job in jobs:
-        if kind_of(job).merges:
-            alike.setdefault(job.type, []).append(job)
+    return _as_one(jobs[0], [_Part(sub) for job in jobs for sub in sub_jobs(job)])
+
+
+def with_more(job: Job, more: Job) -> Job:
+    """The job with the changes of another one, as if one statement had asked for all of them.
+
+    What has begun stands where it is; of the others those that merge become one."""
+    parts = [_Part(sub, fill_is_noted(job, at)) for at, sub in enumerate(sub_jobs(job))]
+    whole = _as_one(job, [*parts, *map(_Part, sub_jobs(more))])
+    waits = job.exuvia_held or job.state == JobState.NONE
+    return evolve(
+        whole,
+        state=JobState.QUEUEING if waits else job.state,
+        schema_state=SchemaState.ABSENT,
+        query="; ".join(filter(None, (job.query, more.query))),
+        exuvia_elements=(),
+        exuvia_held=False,
+        exuvia_filled=False,
+        exuvia_note="",
+        exuvia_wait="" if waits else job.exuvia_wait,
+    )
+
+
+def _as_one(first: Job, parts: list[_Part]) -> Job:
+    alike: dict[ActionCode, list[_Part]] = {}
+    for part in parts:
+        if part.merges:
+            alike.setdefault(part.job.type, []).append(part)
     for group in alike.values():
         if len(group) > 1:
-            asked = tuple(each for job in group for each in job.raw_args)
-            others = [job for job in jobs if not any(job is one for one in group)]
-            ids = max((job.exuvia_ids for job in group), key=len)  # what one asks for serves all
-            jobs = [*others, evolve(group[0], raw_args=asked, exuvia_ids=ids)]
+            asked = tuple(each for part in group for each in part.job.raw_args)
+            others = [part for part in parts if not any(part is one for one in group)]
+            ids = max((part.job.exuvia_ids for part in group), key=len)  # one's serve all
+            parts = [*others, _Part(evolve(group[0].job, raw_args=asked, exuvia_ids=ids))]
+    jobs = [part.job for part in parts]
     return evolve(
-        jobs[0],
+        first,
         type=SEVERAL.code,
         raw_args=(),
         exuvia_undo=None,
-        multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_asked, jobs))),
-        reorg_meta={} if any(map(is_reorg, jobs)) else None,
+        multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_stored, parts))),
+        reorg_meta=(first.reorg_meta or {}) if any(map(is_reorg, jobs)) else None,
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
         exuvia_ids=tuple(each for job in jobs for each in job.exuvia_ids),
@@ -109,7 +188,11 @@ def combined(jobs: list[Job]) -> Job:
     )
 
 
-def _as_asked(job: Job) -> SubJob:
+def _as_stored(part: _Part) -> SubJob:
+    job = part.job
+    if job.begun:
+        own = {field: getattr(job, field) for field in OWN}
+        return SubJob(**own, exuvia_ids=job.exuvia_ids, exuvia_filled=part.filled)
     return SubJob(
         type=job.type,
         raw_args=job.raw_args,
@@ -117,6 +200,60 @@ def _as_asked(job: Job) -> SubJob:
         exuvia_schemas=job.exuvia_schemas,
         exuvia_ids=job.exuvia_ids,
     )
+
+
+# -- what may stand together -----------------------------------------------------------------------
+
+
+def check_kind(job: Job) -> None:
+    """Raises 8200 for a change that stands alone."""
+    if not kind_of(job).mixes:
+        raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
+
+
+def check_together(table: TableInfo, jobs: Iterable[Job]) -> None:
+    """Raises 8200, 1090, 1113, 1117, 1176. `table` is the table before all of them."""
+    parts = [part for job in jobs for part in sub_jobs(job)]
+    uses = [use for part in parts if (of := kind_of(part).uses) for use in of(part)]
+    columns = [use for use in uses if use.noun == "column"]
+    added = {use.name for use in columns if use.verb == "add"}
+    columns = [use for use in columns if use.verb not in _OF_NEW_TOO or use.name not in added]
+    _once(columns)
+    indexes = [use for use in uses if use.noun == "index"]
+    _once(indexes)
+    for noun in ("constraint", "foreign key"):
+        _once([use for use in uses if use.noun == noun])
+    more = sum(use.verb == "add" for use in columns)
+    dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
+    visible = sum(not column.hidden for column in table.public_columns)
+    if visible + more <= len(dropped):
+        hidden_stay = any(column.hidden for column in table.cols)
+        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
+    if len(table.public_columns) + more - len(dropped) > COLUMNS:
+        raise ErrTooManyFields()
+    # indexes that are altered do not go along with a column that is dropped
+    gone = {each for column in dropped if column for each in indexes_on_only(table, column.id)}
+    for use in indexes:
+        index = table.index(use.name)
+        if use.verb == "modify" and index is not None and index.id in gone:
+            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
+
+
+_VERBS = ("add", "drop", "need", "place", "modify", "use")
+_OF_NEW_TOO = ("need", "use")
+
+
+def _once(uses: list[ElementUse]) -> None:
+    """Nothing is changed twice, nothing that is used is changed."""
+    changed: set[str] = set()
+    for verb in _VERBS:
+        for use in uses:
+            if use.verb != verb:
+                continue
+            if use.name in changed:
+                raise ErrUnsupportedDDLOperation(f"operate same {use.noun} '{use.name}'")
+            if verb in ("add", "drop", "modify"):
+                changed.add(use.name)
 
 
 def read_set(job: Job) -> ReadSet:

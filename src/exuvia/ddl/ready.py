@@ -13,6 +13,8 @@ job that frees the name has ended, so that the order of history is one in which 
 Every job that may not run waits for one older job, its *blocker*: its predecessor at a table (2),
 at its schema (4), or the last drop before it (3). When the blocker ends, only those who waited for
 it are looked at again. Lines are linked lists: ids join in ascending order and leave from anywhere.
+A job of a group that takes in another change (ddl/groups.py) may come to involve more, and then
+stands there by its id: nobody else was there when it did.
 
     table 7:   12 <- 15 <- 19        15 waits for 12, 19 for 15
 
@@ -40,6 +42,9 @@ class Policy(Protocol):
     def add(self, job: Job) -> None:
         """A job joined the queue; ids ascend."""
 
+    def change(self, job: Job) -> None:
+        """Its record is another one: it involves more than it did, or is of the other pool."""
+
     def remove(self, job_id: int) -> None: ...
 
     def take(self, reorg: bool) -> Job | None:
@@ -58,18 +63,26 @@ class Policy(Protocol):
 
 
 class _Line:
-    """Ids in the order they came, left from anywhere; all O(1)."""
+    """Ids in ascending order, left from anywhere; O(1) for those that come in that order."""
 
     def __init__(self) -> None:
         self._before: dict[int, int] = {}
         self._behind: dict[int, int] = {}
         self.last = 0
 
-    def join(self, job: int) -> None:
-        self._before[job] = self.last
-        if self.last:
-            self._behind[self.last] = job
-        self.last = job
+    def join(self, job: int) -> int:
+        """The id behind it, 0 for the last one. O(ids above)."""
+        before, behind = self.last, 0
+        while before > job:
+            before, behind = self._before[before], before
+        self._before[job] = before
+        if before:
+            self._behind[before] = job
+        if behind:
+            self._before[behind], self._behind[job] = job, behind
+        else:
+            self.last = job
+        return behind
 
     def leave(self, job: int) -> None:
         before, behind = self._before.pop(job), self._behind.pop(job, 0)
@@ -127,6 +140,22 @@ class ReadySet:
             self._lines[place].join(job.id)
         self._judge(job)
 
+    def change(self, job: Job) -> None:
+        """Its places have become more: who is behind it there is judged again, and so is the job,
+        unless they run."""
+        old = self._jobs[job.id]
+        self._jobs[job.id] = job
+        for schema in schema_ids(job):
+            if schema not in schema_ids(old):
+                self._drop_before[job.id, schema] = self._lines["drops", schema].newest_before(
+                    job.id
+                )
+        already = _places(old)
+        behind = [self._lines[place].join(job.id) for place in _places(job) if place not in already]
+        for each in dict.fromkeys((*behind, job.id)):
+            if each and each not in self._running:
+                self._judge(self._jobs[each])
+
     def remove(self, job_id: int) -> None:
         """A job ended; whoever waited for it is judged again."""
         job = self._jobs.pop(job_id)
@@ -147,9 +176,12 @@ class ReadySet:
         heap = self._ready[reorg]
         while heap:
             job_id = heappop(heap)
-            if job_id in self._jobs and job_id not in self._running:
+            job = self._jobs.get(job_id)
+            if job is None or job_id in self._running or job_id in self._blocker:
+                continue
+            if is_reorg(job) == reorg:
                 self._running.add(job_id)
-                return self._jobs[job_id]
+                return job
         return None
 
     def give_back(self, job_id: int) -> None:

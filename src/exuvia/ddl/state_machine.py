@@ -31,7 +31,8 @@ Failure or cancel before the point: sub-jobs that began walk back by their undo,
 the others are cancelled. In the post-commit phase nothing turns back.
 
 Refusals are judged before anything moves, each on the table as it is, with the columns of the
-sub-jobs before it: nobody else changes the table meanwhile.
+sub-jobs before it: nobody else changes the table meanwhile. Sub-jobs that join a job of a group
+which has begun (ddl/groups.py) are judged likewise, on the table without what it has begun.
 
 A job may be held before it starts or before it is public: what it fills is verified, its reorg is
 left (no late task can write), writers keep it complete by their duties, and it takes no worker.
@@ -45,7 +46,7 @@ Pure: same job, same snapshot, same decision. Nothing here reads a store or a cl
 from typing import NamedTuple
 
 from exuvia.base.daily_window import opens_at
-from exuvia.base.errors import Refused
+from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.catalog.model import evolve
 from exuvia.ddl.action import Action, Step
@@ -141,7 +142,7 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
             opens_s = opens_at(job.exuvia_window, wall_s(snapshot.now))
             if opens_s > wall_s(snapshot.now):
                 return _wait_for_window(job, snapshot, opens_s)
-        error = _refusal(job, snapshot)
+        error = refusal(job, snapshot)
         if error is not None:
             return give_up(job, snapshot, error)
         if is_several(job):
@@ -179,25 +180,37 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
 
-def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """Why those of its sub-jobs that have not begun cannot be done. `snapshot`: without what the
+    others have begun (`without_begun`)."""
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
-        for refusal in (
-            schema_is_locked,
-            log_would_miss,
-            undo_would_be_lost,
-            policy_is_gone,
-            *action.refuses,
-        ):
-            error = refusal(sub, snapshot)
+        rules = (schema_is_locked, log_would_miss, undo_would_be_lost, policy_is_gone)
+        for rule in (*rules, *action.refuses):
+            error = None if sub.begun else rule(sub, snapshot)
             if error is not None:
                 return error
         if action.names_for_later and at + 1 < len(subs):
+            sub = evolve(sub, exuvia_elements=())
             for step in action.path:
                 taken = _take(sub, snapshot, action, step)
                 sub, snapshot = taken.job, taken.after
     return None
+
+
+def without_begun(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
+    """The snapshot as the job would leave it if it were cancelled: without what it has begun."""
+    if not job.begun:
+        return snapshot
+    job = evolve(job, state=JobState.CANCELLING)
+    while True:
+        decision = decide(job, snapshot)
+        if decision.archive:
+            return decision.after
+        if not decision.moves:
+            raise Broken(f"job {job.id} cannot be undone: {decision.job.exuvia_wait}")
+        job, snapshot = decision.job, evolve(decision.after, filled=False)
 
 
 def _next(job: Job) -> int | None:

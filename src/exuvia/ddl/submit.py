@@ -166,24 +166,29 @@ class Submitter:
         """The same for a job that is to share none with others."""
         return self._submit(job, alone=True)
 
-    def submit_to_group(self, job: Job, group: str) -> int:
-        """The same for a job that is to be completed together with others. Raises 1105."""
+    def submit_to_group(self, job: Job, group: str) -> Job:
+        """The job once its row is committed, of one that is to be completed together with others:
+        the job itself, or the one of its table that has taken it in. Raises 1105, 8200."""
 
-        def insert(txn: Transaction) -> Job:
+        def put(txn: Transaction) -> Job:
             self._member.guard(txn)
             bdr.check(txn, job)
-            member = groups.join(txn, group, job)
-            (made,) = queue.numbered(txn, [member], timestamp(self._clock.wall_ns()))
-            scope = scope_of(txn, self._member.info)
+            now = timestamp(self._clock.wall_ns())
+            member = groups.join(txn, group, job, now)
+            made = member if member.id else queue.numbered(txn, [member], now)[0]
+            scope = "" if (made.reorg_meta or {}).get("scope") else scope_of(txn, self._member.info)
             made = _scoped(txn, made, scope) if scope and is_reorg(made) else made
-            queue.insert(txn, made)
+            if member.id:
+                queue.update(txn, made)
+            else:
+                queue.insert(txn, made)
             groups.joined(txn, made)
             txn.notify("job")
             return made
 
-        made = self._store.transact(insert, UNBOUNDED)
+        made = self._store.transact(put, UNBOUNDED)
         self._notice()
-        return made.id
+        return made
 
     def _submit(self, job: Job, *, alone: bool) -> int:
         ticket = _Ticket(job, alone)

@@ -10,12 +10,13 @@ snapshot taken one revision after it, when nobody is left who may (law 1). Undo 
 entered at the state reached; undo of ENFORCE relaxes.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
 from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, SchemaState, TableInfo, evolve
-from exuvia.ddl.action import Action, Element, Judged, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Judged, Step, load
 from exuvia.ddl.actions.shared import add_constraint_path, rows_obey, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.elements import the_table
@@ -60,6 +61,21 @@ def alter_check(
 def wanted_check(job: Job) -> ConstraintInfo:
     """The constraint ADD asks for."""
     return arguments(job, tuple[ConstraintInfo])[0]
+
+
+def _uses_of_added(job: Job) -> Iterator[ElementUse]:
+    wanted = wanted_check(job)
+    yield ElementUse("constraint", "add", wanted.constraint_name.L)
+    for each in wanted.constraint_cols:
+        yield ElementUse("column", "need", each.L)
+
+
+def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("constraint", "drop", arguments(job, NamedCheckArgs).name.lower())
+
+
+def _uses_of_altered(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("constraint", "modify", arguments(job, AlterCheckArgs).name.lower())
 
 
 def check_to_obey(job: Job, table: TableInfo) -> ConstraintInfo | None:
@@ -180,6 +196,7 @@ DROP_CHECK = load(
         refuses=(table_is_missing, check_is_unknown),
         path=(Step(PUBLIC, WRITE_ONLY, edit=find_check), Step(WRITE_ONLY, ABSENT)),
         mixes=True,
+        uses=_uses_of_dropped,
     )
 )
 
@@ -193,6 +210,7 @@ ADD_CHECK = load(
         undo=DROP_CHECK,
         reorg=True,
         mixes=True,
+        uses=_uses_of_added,
         judged=Judged.CHECK,
     )
 )
@@ -237,6 +255,7 @@ ALTER_CHECK = load(
         choose=chosen_alter,
         reorg=True,
         mixes=True,
+        uses=_uses_of_altered,
         judged=Judged.CHECK,
     )
 )

@@ -9,7 +9,7 @@ reorganization only proves that every writer knows the column. Indexes on the dr
 walk with it. Undo of ADD COLUMN is DROP COLUMN.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
@@ -85,6 +85,20 @@ def _added(job: Job) -> AddColumnArgs:
 
 def _dropped(job: Job) -> DropColumnArgs:
     return arguments(job, DropColumnArgs)
+
+
+def uses_of_added(job: Job) -> Iterator[ElementUse]:
+    """The column, its neighbour, and what it is computed from."""
+    column, place = _added(job)
+    yield ElementUse("column", "add", column.name.L)
+    if place.after:
+        yield ElementUse("column", "place", place.after.lower())
+    for name in column.dependences or ():
+        yield ElementUse("column", "use", name)
+
+
+def uses_of_dropped(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("column", "drop", _dropped(job).name.lower())
 
 
 def add_column(
@@ -306,6 +320,7 @@ DROP_COLUMN = load(
             Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes, event=column_dropped),
         ),
         mixes=True,
+        uses=uses_of_dropped,
     )
 )
 
@@ -330,6 +345,7 @@ ADD_COLUMN = load(
         undo=DROP_COLUMN,
         names_for_later=True,
         mixes=True,
+        uses=uses_of_added,
     )
 )
 

@@ -22,6 +22,7 @@ The new table is first known to its parents' writers only: when a row of it can 
 them is left who would remove its parent unseen. Undo takes the table away, and what they know.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -43,7 +44,7 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import (
     database_is_missing,
     rows_obey,
@@ -184,6 +185,17 @@ def wanted_key(job: Job) -> FkInfo:
     return arguments(job, AddForeignKeyArgs).key
 
 
+def _uses_of_added(job: Job) -> Iterator[ElementUse]:
+    key = wanted_key(job)
+    yield ElementUse("foreign key", "add", key.fk_name.L)
+    for each in key.cols:
+        yield ElementUse("column", "need", each.L)
+
+
+def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("foreign key", "drop", arguments(job, DropForeignKeyArgs).name.lower())
+
+
 def named_key(job: Job, snapshot: CatalogSnapshot) -> FkInfo | None:
     """The public key that DROP names."""
     wanted = str(job.raw_args[0]).lower()
@@ -305,6 +317,7 @@ DROP_FOREIGN_KEY = load(
         path=(Step(PUBLIC, ABSENT, edit=find_key, leaves=marks),),
         reads=parents,
         mixes=True,
+        uses=_uses_of_dropped,
     )
 )
 
@@ -337,6 +350,7 @@ ADD_FOREIGN_KEY = load(
         reads=lambda job: ReadSet(tables=job.exuvia_tables, databases=job.exuvia_schemas),
         reorg=True,
         mixes=True,
+        uses=_uses_of_added,
     )
 )
 

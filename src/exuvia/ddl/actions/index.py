@@ -19,7 +19,7 @@ The hidden columns of an index on expressions are named after it and follow its 
 is invisible is maintained as ever; plans do not read it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -49,7 +49,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.ddl.action import Action, Judged, Step, load
+from exuvia.ddl.action import Action, ElementUse, Judged, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import (
@@ -106,6 +106,36 @@ def hidden_columns_wanted(job: Job) -> tuple[ColumnInfo, ...]:
 def _dropped(job: Job) -> tuple[str, ...]:
     """The names of the indexes DROP INDEX or DROP PRIMARY KEY asks for."""
     return arguments(job, tuple[str, ...])
+
+
+def uses_of_added(job: Job) -> Iterator[ElementUse]:
+    """The indexes, and the columns that their parts, expressions and predicates name."""
+    hidden = hidden_columns_wanted(job)
+    for index in indexes_of(job):
+        yield ElementUse("index", "add", index.idx_name.L)
+        named = [part.name.L for part in index.idx_cols]
+        named += [term.name.L for term in index.exuvia_predicate]
+        for column in dict.fromkeys(named):
+            if all(each.name.L != column for each in hidden):
+                yield ElementUse("column", "use", column)
+    for each in hidden:
+        for column in each.dependences or ():
+            yield ElementUse("column", "use", column)
+
+
+def uses_of_dropped(job: Job) -> Iterator[ElementUse]:
+    for each in _dropped(job):
+        yield ElementUse("index", "drop", each.lower())
+
+
+def _uses_of_renamed(job: Job) -> Iterator[ElementUse]:
+    asked = arguments(job, RenameIndexArgs)
+    yield ElementUse("index", "modify", asked.name.lower())
+    yield ElementUse("index", "add", asked.new_name.lower())
+
+
+def _uses_of_shown(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("index", "modify", arguments(job, AlterIndexArgs).name.lower())
 
 
 def add_index(
@@ -420,6 +450,7 @@ DROP_INDEX = load(
         refuses=(table_is_missing, index_to_drop_is_unknown, primary_key_is_named),
         path=_DROP_PATH,
         mixes=True,
+        uses=uses_of_dropped,
     )
 )
 
@@ -441,6 +472,7 @@ ADD_INDEX = load(
         reorg=True,
         alterable=True,
         mixes=True,
+        uses=uses_of_added,
         merges=True,
         judged=Judged.INDEXES,
     )
@@ -454,6 +486,7 @@ DROP_PRIMARY_KEY = load(
         refuses=(table_is_missing, primary_key_is_missing, primary_key_is_clustered),
         path=_DROP_PRIMARY_PATH,
         mixes=True,
+        uses=uses_of_dropped,
     )
 )
 
@@ -474,6 +507,7 @@ ADD_PRIMARY_KEY = load(
         reorg=True,
         alterable=True,
         mixes=True,
+        uses=uses_of_added,
         judged=Judged.INDEXES,
     )
 )
@@ -541,6 +575,7 @@ RENAME_INDEX = load(
         refuses=(table_is_missing, index_is_unknown, new_index_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=change_name),),
         mixes=True,
+        uses=_uses_of_renamed,
     )
 )
 
@@ -552,6 +587,7 @@ INDEX_VISIBILITY = load(
         refuses=(table_is_missing, index_is_unknown),
         path=(Step(ABSENT, PUBLIC, edit=change_visibility),),
         mixes=True,
+        uses=_uses_of_shown,
     )
 )
 

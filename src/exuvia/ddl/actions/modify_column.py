@@ -30,6 +30,8 @@ keep its origin default.
 Source: seed 003; TiDB's "modify column".
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from exuvia.base.errors import Refused
@@ -63,7 +65,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import with_layout
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import (
@@ -113,6 +115,23 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
 def modification_of(job: Job) -> Modification:
     """The job's arguments."""
     return arguments(job, tuple[Modification])[0]
+
+
+def _uses(job: Job) -> Iterator[ElementUse]:
+    """The column under its names, and its neighbour."""
+    found = modification_of(job)
+    old, new = found.old_column_name.lower(), found.column.name.L
+    if old == new:
+        yield ElementUse("column", "modify", old)
+    else:
+        yield ElementUse("column", "add", new)
+        yield ElementUse("column", "drop", old)
+    if found.after:
+        yield ElementUse("column", "place", found.after.lower())
+
+
+def _uses_of_default(job: Job) -> Iterator[ElementUse]:
+    yield ElementUse("column", "modify", column_with_default(job).name.L)
 
 
 def with_modification(job: Job, found: Modification) -> Job:
@@ -641,7 +660,11 @@ def path_of(job: Job) -> Action:
 
 
 MODIFY_COLUMN = ROWS._replace(
-    choose=path_of, alterable=True, mixes=True, manner=lambda job: modification_of(job).kind
+    choose=path_of,
+    alterable=True,
+    mixes=True,
+    uses=_uses,
+    manner=lambda job: modification_of(job).kind,
 )
 
 
@@ -686,6 +709,7 @@ SET_DEFAULT = load(
         refuses=(table_is_missing, column_is_gone),
         path=(Step(ABSENT, PUBLIC, edit=put_default),),
         mixes=True,
+        uses=_uses_of_default,
     )
 )
 

@@ -9,44 +9,41 @@
 A spec of a column, an index, a constraint, a partition or an option has its builder in the file of
 that element: alter_column, alter_index, check, foreign_key, alter_partition, table_options, rename.
 
-What may stand together in one statement: no column and no index is changed by two specs.
-
-    8200 "operate same column 'c'"    added, dropped or modified twice; or modified by one spec and
-                                      used by another: AFTER c, an index on c, an expression with c
-    8200 "operate same index 'i'"     added, dropped, renamed or hidden twice
-    8200 "multi schema change for .." a kind of change that stands alone (TiDB 8.5's list and CHECK)
-    1090, 1117, 1176                  no column left, too many, an index that goes with its column
+What may stand together in one statement says ddl/multi_schema_change.py.
 
 An index, a foreign key or a CHECK may name a column that the statement adds: in TiDB it may not.
+
+In a group (ddl/groups.py) a statement may join the job of an earlier one. Then its specs are built
+as if they stood behind those of the earlier one: on the table without what that job has begun.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
-from exuvia.base.limits import COLUMNS
 from exuvia.base.mysql_errors import (
     ErrAlterOperationNotSupportedReason,
-    ErrCantRemoveAllFields,
-    ErrKeyDoesNotExist,
-    ErrTableMustHaveColumns,
-    ErrTooManyFields,
     ErrUnknown,
     ErrUnknownAlterAlgorithm,
     ErrUnknownAlterLock,
     ErrUnsupportedDDLOperation,
     ErrWrongObject,
 )
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.decision import CatalogSnapshot
-from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
-from exuvia.ddl.multi_schema_change import combined, sub_jobs
+from exuvia.ddl.multi_schema_change import (
+    asked_anew,
+    check_kind,
+    check_together,
+    combined,
+    sub_jobs,
+)
 from exuvia.sql import nodes
-from exuvia.sql.generated import names_in
 from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,
@@ -105,16 +102,32 @@ def alter(
         raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
     if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
         refuse_cached(table, what)
-    altering = AlterContext(reader, database, table, text)
+    altering = _context(reader, database, table, text)
     jobs = _jobs(altering, prepared(altering, specs))
     if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
     _judge_algorithm(altering, jobs, asked)
-    undo.warn_of_several(altering, jobs)
+    undo.warn_of_several(altering, [*altering.earlier, *jobs])
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
+
+
+def _context(
+    reader: SchemaReader, database: DatabaseInfo, table: TableInfo, text: str
+) -> AlterContext:
+    """With what the statement joins, where it does. Raises 1105."""
+    group = reader.variable("exuvia_ddl_group")
+    taking = groups.member_of_table(reader.txn, group, table.id) if group else None
+    if taking is None:
+        return AlterContext(reader, database, table, text)
+    before = groups.table_without(reader.txn, taking) or table
+    altering = AlterContext(reader, database, before, text, asked_anew(taking))
+    for each in altering.earlier:
+        if kind_of(each).names_for_later:
+            altering.with_new_columns = _left_by(each, altering.with_new_columns, altering)
+    return altering
 
 
 _ALGORITHMS = {"COPY": 0, "INPLACE": 1, "NOCOPY": 1, "INSTANT": 2}
@@ -157,25 +170,30 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
                 said = "ORDER BY ignored as there is a user-defined clustered index in the table"
                 altering.warn(ErrUnknown.code, f"{said} '{table.name.O}'")
     wanted = [spec for spec in specs if not isinstance(spec, Ignored)]
-    may_mix = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
-    before = with_new_columns = altering.table
-    built: list[tuple[Spec, Job]] = []
+    earlier = altering.earlier
+    alone = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
+    may_mix = alone and not earlier
+    before = altering.table
+    jobs: list[Job] = []
     for spec in wanted:
         build = BUILDERS.get(type(spec))
         if build is None:
             raise ErrUnsupportedDDLOperation(f"ALTER TABLE: {type(spec).__name__}")
-        altering.table = with_new_columns if isinstance(spec, SEES_NEW_COLUMNS) else before
+        sees_new = isinstance(spec, SEES_NEW_COLUMNS)
+        altering.table = altering.with_new_columns if sees_new else before
         job = build(altering, spec)
         if job is None:
             continue
-        built.append((spec, job))
+        jobs.append(job)
         if not may_mix:
             check_kind(job)
         if isinstance(spec, AddColumn) and spec is not wanted[-1]:
-            with_new_columns = _left_by(job, with_new_columns, altering)
-    if len(built) > 1:
-        check_together(before, built)
-    return [job for _, job in built]
+            altering.with_new_columns = _left_by(job, altering.with_new_columns, altering)
+    if jobs and len(jobs) + len(earlier) > 1:
+        for job in earlier:
+            check_kind(job)
+        check_together(before, (*earlier, *jobs))
+    return jobs
 
 
 def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
@@ -197,8 +215,15 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     if at.reader.variable("exuvia_compatibility") == "mysql":
         specs = tuple(_with_columns_keys(specs))
     specs = tuple(with_checks_of_columns(specs))
-    specs = with_check_names(at.table, specs)
-    return tuple(with_indexes_needed(at.table, with_key_names(at.table, specs)))
+    specs = with_check_names(at.table, specs, at.names_of_earlier("constraint"))
+    specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"))
+    made = [
+        [part.name.L for part in index.idx_cols]
+        for job in at.earlier
+        if kind_of(job).judged == Judged.INDEXES
+        for index in indexes_of(job)
+    ]
+    return tuple(with_indexes_needed(at.with_new_columns, specs, made))
 
 
 def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
@@ -243,121 +268,3 @@ BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.IndexVisibility: alter_index.set_visibility,
     nodes.RenameIndex: alter_index.rename_index,
 }
-
-
-# -- what may stand together -----------------------------------------------------------------------
-
-
-Built = Sequence[tuple[nodes.Spec, Job]]
-
-
-class _Use(NamedTuple):
-    """A name and what a spec does with it: 'add', 'drop', 'place', 'modify', 'use'."""
-
-    verb: str
-    name: str
-
-
-def check_kind(job: Job) -> None:
-    """Raises 8200 for a change that stands alone."""
-    if not kind_of(job).mixes:
-        raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
-
-
-def check_together(table: TableInfo, built: Built) -> None:
-    """Raises 8200, 1090, 1113, 1117, 1176. `table` is the table before the statement."""
-    columns = [use for spec, job in built for use in _columns(spec, job)]
-    added = {use.name for use in columns if use.verb == "add"}
-    columns = [use for use in columns if use.verb != "use" or use.name not in added]
-    _once(columns, ("add", "drop", "place", "modify", "use"), "column")
-    indexes = [use for spec, job in built for use in _indexes(spec, job)]
-    _once(indexes, ("add", "drop", "modify"), "index")
-    more = sum(use.verb == "add" for use in columns)
-    dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
-    visible = sum(not column.hidden for column in table.public_columns)
-    if visible + more <= len(dropped):
-        hidden_stay = any(column.hidden for column in table.cols)
-        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
-    if len(table.public_columns) + more - len(dropped) > COLUMNS:
-        raise ErrTooManyFields()
-    # indexes that are altered do not go along with a column that is dropped
-    gone = {each for column in dropped if column for each in indexes_on_only(table, column.id)}
-    for use in indexes:
-        index = table.index(use.name)
-        if use.verb == "modify" and index is not None and index.id in gone:
-            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
-
-
-def _once(uses: list[_Use], verbs: tuple[str, ...], noun: str) -> None:
-    """Nothing is changed twice, nothing that is used is changed."""
-    changed: set[str] = set()
-    for verb in verbs:
-        for use in uses:
-            if use.verb != verb:
-                continue
-            if use.name in changed:
-                raise ErrUnsupportedDDLOperation(f"operate same {noun} '{use.name}'")
-            if verb not in ("place", "use"):
-                changed.add(use.name)
-
-
-# -- what a spec does ------------------------------------------------------------------------------
-
-
-def _columns(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
-    match spec:
-        case nodes.AddColumn():
-            yield _Use("add", spec.column.name.lower())
-            yield from _placed(spec.after)
-        case nodes.DropColumn():
-            yield _Use("drop", spec.name.lower())
-        case nodes.ModifyColumn():
-            yield from _modified(spec.name.lower(), spec.column.name.lower())
-            yield from _placed(spec.after)
-        case nodes.RenameColumn():
-            yield from _modified(spec.name.lower(), spec.new_name.lower())
-        case nodes.SetDefault():
-            yield _Use("modify", spec.name.lower())
-        case nodes.AddIndex():
-            for part in spec.index.parts:
-                if part.column:
-                    yield _Use("use", part.column.lower())
-                elif part.expression is not None:
-                    yield from (_Use("use", name.lower()) for name in names_in(part.expression))
-    yield from (_Use("use", name) for each in sub_jobs(job) for name in _dependences(each))
-
-
-def _placed(after: str | None) -> Iterator[_Use]:
-    if after:
-        yield _Use("place", after.lower())
-
-
-def _modified(old: str, new: str) -> Iterator[_Use]:
-    if old == new:
-        yield _Use("modify", old)
-    else:
-        yield _Use("add", new)
-        yield _Use("drop", old)
-
-
-def _dependences(job: Job) -> Iterator[str]:
-    """Columns that a generated column is computed from."""
-    if kind_of(job).names_for_later:
-        for argument in job.raw_args:
-            found = argument.get("dependences") if isinstance(argument, dict) else None
-            yield from found or ()
-
-
-def _indexes(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
-    match spec:
-        case nodes.AddIndex():
-            for each in sub_jobs(job):
-                if kind_of(each).judged == Judged.INDEXES:
-                    yield _Use("add", each.raw_args[0]["idx_name"]["L"])
-        case nodes.DropIndex():
-            yield _Use("drop", spec.name.lower())
-        case nodes.RenameIndex():
-            yield _Use("modify", spec.name.lower())
-            yield _Use("add", spec.new_name.lower())
-        case nodes.IndexVisibility():
-            yield _Use("modify", spec.name.lower())

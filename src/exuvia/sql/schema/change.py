@@ -49,6 +49,7 @@ from exuvia.base.types import packed_moment
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.sql.files import matching
@@ -312,6 +313,7 @@ class AlterContext:
         database: DatabaseInfo,
         table: TableInfo,
         text: str,
+        earlier: Sequence[Job] = (),
     ) -> None:
         self.reader = reader
         self.txn = reader.txn
@@ -319,12 +321,19 @@ class AlterContext:
         self.table = table
         self.text = text
         self.notes: list[Note] = []
+        self.earlier = earlier  # changes of another statement whose job this one joins
+        self.with_new_columns = table  # with those that it, or the earlier one, adds
         self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
 
     @property
     def zone(self) -> tzinfo | None:
         """The session's zone: that of a written TIMESTAMP."""
         return self.reader.zone
+
+    def names_of_earlier(self, noun: str) -> list[str]:
+        """Names of such elements that the earlier statement adds."""
+        uses = (use for job in self.earlier if (of := kind_of(job).uses) for use in of(job))
+        return [use.name for use in uses if (use.noun, use.verb) == (noun, "add")]
 
     def skip(self, error: Refused) -> Job | None:
         """IF [NOT] EXISTS: the error is a note and there is nothing to do."""

@@ -303,10 +303,13 @@ def with_checks_of_columns(specs: Sequence[Spec]) -> Iterator[Spec]:
             yield from (AddCheck(check) for check in spec.column.checks)
 
 
-def with_check_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """The specs with a name for each CHECK that was given none. Raises 3822, 1059."""
+def with_check_names(
+    table: TableInfo, specs: tuple[Spec, ...], more: Iterable[str] = ()
+) -> tuple[Spec, ...]:
+    """The specs with a name for each CHECK that was given none. `more`: names that are taken beside
+    the table's. Raises 3822, 1059."""
     wanted = [WrittenCheck(spec.check) for spec in specs if isinstance(spec, AddCheck)]
-    taken = {each.constraint_name.L for each in table.checks}
+    taken = {*(each.constraint_name.L for each in table.checks), *more}
     names = iter(named(table.name.O, wanted, taken))
     return tuple(
         AddCheck(evolve(spec.check, name=next(names))) if isinstance(spec, AddCheck) else spec

@@ -285,11 +285,14 @@ def with_key_indexes(info: TableInfo) -> TableInfo:
 # -- of an ALTER TABLE -----------------------------------------------------------------------------
 
 
-def with_key_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """The specs with a name for each key that was given none. Raises 1826, 1059."""
+def with_key_names(
+    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[str] = ()
+) -> tuple[Spec, ...]:
+    """The specs with a name for each key that was given none. `more`: names that are taken beside
+    the table's. Raises 1826, 1059."""
     wanted = [spec.foreign_key for spec in specs if isinstance(spec, AddForeignKey)]
-    taken = [each.fk_name.L for each in table.foreign_keys]
-    names = iter(checked_names(wanted, taken, table.max_fk_id))
+    taken = [*(each.fk_name.L for each in table.foreign_keys), *more]
+    names = iter(checked_names(wanted, taken, table.max_fk_id + len(more)))
     return tuple(
         AddForeignKey(evolve(spec.foreign_key, name=next(names)))
         if isinstance(spec, AddForeignKey)
@@ -298,13 +301,17 @@ def with_key_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...
     )
 
 
-def with_indexes_needed(table: TableInfo, specs: tuple[Spec, ...]) -> Iterator[Spec]:
-    """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name."""
+def with_indexes_needed(
+    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[list[str]] = ()
+) -> Iterator[Spec]:
+    """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name.
+    `more`: the columns of indexes that are made besides."""
     made = [
         [(part.column or "").lower() for part in spec.index.parts]
         for spec in specs
         if isinstance(spec, AddIndex)
     ]
+    made += more
     for spec in specs:
         if isinstance(spec, AddForeignKey):
             columns = [each.lower() for each in spec.foreign_key.columns]

@@ -47,6 +47,8 @@ from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.temporary import new_id
 from exuvia.stats.meta import Delta
 
+_ACTION = "exuvia_ddl_wait_timeout_action"
+
 
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
     """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
@@ -128,6 +130,7 @@ def _submitted(session: SessionApi, change: Change) -> Result:
     """Ask for the jobs, and say which they are."""
     found: list[Row] = []
     absent: list[tuple[str, Refused | None]] = []
+    notes: list[Note] = []
     for wanted in change.jobs:
         if isinstance(wanted, Absent):
             absent.append((wanted.name, None))
@@ -136,14 +139,33 @@ def _submitted(session: SessionApi, change: Change) -> Result:
         group = session.variable("exuvia_ddl_group")
         submitter, held_before = session.services.submitter, job.exuvia_hold or None
         if group:
-            job_id, held_before = submitter.submit_to_group(job, group), BEFORE_PUBLIC
+            made, held_before = submitter.submit_to_group(job, group), BEFORE_PUBLIC
+            notes += _of_unheeded(job, made)
         else:
-            job_id = submitter.submit_alone(job)
-        found.append([job_id, job.action_text, job.query, held_before])
+            made = evolve(job, id=submitter.submit_alone(job))
+        found.append([made.id, made.action_text, job.query, held_before])
     if change.leaves_database:
         session.database = ""
     columns = columns_of("JOB_ID# JOB_TYPE QUERY:1024 HELD_BEFORE")
-    return Result(columns, found, warnings=change.told(absent))
+    return Result(columns, found, warnings=(*change.told(absent), *notes))
+
+
+_WAITS = {
+    "exuvia_wait_timeout_s": "exuvia_ddl_wait_timeout_s",
+    "exuvia_wait_kills": _ACTION,
+    "exuvia_window": "exuvia_ddl_window",
+}
+
+
+def _of_unheeded(asked: Job, made: Job) -> Sequence[Note]:
+    """Settings of the statement that are not those of the job that it joined."""
+    names = [
+        name for field, name in _WAITS.items() if getattr(asked, field) != getattr(made, field)
+    ]
+    if not names:
+        return ()
+    text = f"it joined job {made.id}, whose {', '.join(names)} stand"
+    return (Note("Warning", ErrUnknown.code, text),)
 
 
 def submit(session: SessionApi, job: Job) -> Job:
@@ -176,9 +198,6 @@ def asked_by(session: SessionApi, job: Job) -> Job:
         exuvia_wait_kills=kills,
         exuvia_window=session.variable("exuvia_ddl_window"),
     )
-
-
-_ACTION = "exuvia_ddl_wait_timeout_action"
 
 
 def _of_ended(who: str) -> Note:

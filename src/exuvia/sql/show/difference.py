@@ -10,7 +10,7 @@ A column of another name is another column, unless `-- renamed from old` ends it
 another name with the same parts is renamed. An index that changes gives its name to the new one
 first, so that queries are never without it; where a column of it is dropped, it goes first.
 
-Which clauses may not stand in one ALTER TABLE says schema/alter_table.py (8200, "operate same
+Which clauses may not stand in one ALTER TABLE says ddl/multi_schema_change.py (8200, "operate same
 column"): a clause that meets an earlier one goes into the next ALTER TABLE. So does a change of a
 column beside one of an index that has it: of a rewritten column all indexes are built anew.
 """

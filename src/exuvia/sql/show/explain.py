@@ -34,7 +34,8 @@ EXPLAIN of a schema change: the Change that the statement comes to, printed and 
 
 What the statement refuses at once is refused here with the same error; an open transaction stays
 open. The steps are the decisions that the owner would take (ddl/explain.py); ids are taken from a
-transaction that is rolled back.
+transaction that is rolled back. Of a change that would join a job of its group (ddl/groups.py) the
+whole job is shown, from its first step on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,12 +49,15 @@ from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
 from exuvia.cluster.questions import Asking
 from exuvia.cluster.versions import told_elsewhere
 from exuvia.ddl import explain as ddl_explain
+from exuvia.ddl import groups
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
+from exuvia.ddl.multi_schema_change import asked_anew, combined
 from exuvia.ddl.queue import numbered
+from exuvia.ddl.state_machine import without_begun
 from exuvia.sql import nodes, planner
 from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
@@ -311,8 +315,15 @@ def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
     store = services.store
     with store.read() as txn:
         now = timestamp(services.clock.wall_ns())
+        group = session.variable("exuvia_ddl_group")
         for job in numbered(txn, jobs, now):
+            # of a change that would join a job of its group: that job, as if nothing had begun
+            taking = groups.member_of_table(txn, group, job.table_id) if group else None
+            if taking is not None:
+                job = combined([*asked_anew(taking), job])
             world = read_snapshot(txn, job, now)
+            if taking is not None:
+                world = without_begun(taking, world)
             runs: list[Decision] = []
             steps = list(decisions(job, world, runs))
             works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
@@ -323,6 +334,8 @@ def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
             info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
             worker = "reorg worker" if is_reorg(job) else "general worker"
             lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
+            if taking is not None:
+                lines.append(["Joins", "", "", f"job {taking.id}", taking.query])
             before = None
             for step in steps:
                 lines.append(["Step", "", "owner", place, step_text(before, step)])
@@ -337,7 +350,8 @@ def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
                 lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
             asking = Asking(services.store, services.member, services.clock)
             elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
-            for wait in ddl_explain.waits_of(txn, job, services.locks, elsewhere):
+            waits = ddl_explain.waits_of(txn, job, services.locks, elsewhere)
+            for wait in waits if taking is None else ():
                 lines.append(["Waits", "", "", wait, "now"])
             refusals = "; ".join(ddl_explain.refusals_of(job)) or "nothing"
             lines.append(["Refuses", "", "owner", place, refusals])
