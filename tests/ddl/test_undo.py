@@ -1,5 +1,5 @@
-"""A finished DROP INDEX or DROP COLUMN is taken back while it is kept, and what was written
-meanwhile stays; when its time is over nothing of it is left."""
+"""A finished DROP INDEX, DROP COLUMN or TRUNCATE is taken back while it is kept, and what was
+written meanwhile stays; when its time is over nothing of it is left."""
 
 import random
 
@@ -15,6 +15,7 @@ from exuvia.kv import keys
 from exuvia.kv.packet import is_live
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.sql.access.partitions import MOVER
 from support.script_actions import OF_UNDO, UNDO_S, kept_for_undo
 from support.scripts import Traffic
 from support.small_cluster import SmallCluster
@@ -226,6 +227,7 @@ def test_a_job_that_left_nothing_says_why(session, job):
     run(session, "CREATE TABLE u (a INT)")
     said_of = {"create": "create table is none of those", "none": "was not found"}
     if job == "truncate":
+        run(session, "SET exuvia_undo_s = 0")
         run(session, "TRUNCATE TABLE u")
         said_of[job] = "FLASHBACK TABLE"
     elif job == "drop":
@@ -236,6 +238,179 @@ def test_a_job_that_left_nothing_says_why(session, job):
     code, text = said(session, f"ADMIN UNDO DDL JOB {job_id}")
     assert code == (8224 if job == "none" else 1105)
     assert job == "none" or said_of[job] in text
+
+
+# -- truncate --------------------------------------------------------------------------------------
+
+
+def truncated(session):
+    """The number of the job that did it."""
+    run(session, "TRUNCATE TABLE t")
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.exuvia_undo")
+    return job_id
+
+
+def test_rows_come_back_beside_those_written_since(session):
+    run(session, "ALTER TABLE t ADD UNIQUE uc (c)")
+    job_id = truncated(session)
+    assert rows(session, "SELECT COUNT(*) FROM t") == [[0]]
+    run(session, "INSERT INTO t VALUES (4, 4, 'four', 4), (5, 5, 'five', 5), (6, 6, 'six', 6)")
+    run(session, "UPDATE t SET id = 9 WHERE id = 5")
+    run(session, "DELETE FROM t WHERE id = 6")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT id, b FROM t FORCE INDEX (ia) WHERE a > 0 ORDER BY id") == [
+        [1, "one"],
+        [2, "two"],
+        [3, "three"],
+        [4, "four"],
+        [9, "five"],
+    ]
+    assert error(session, "INSERT INTO t VALUES (7, 0, '', 2)")[0] == 1062
+    run(session, "UPDATE t SET b = 'now' WHERE id = 2")
+    run(session, "INSERT INTO t VALUES (7, 7, 'seven', 7)")
+    run(session, "DELETE FROM t WHERE id = 1")
+    assert rows(session, "SELECT b FROM t ORDER BY id") == [
+        [each] for each in ("now", "three", "four", "seven", "five")
+    ]
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+    assert error(session, f"RECOVER TABLE BY JOB {job_id}")[0] in (1050, 8055)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [("(2, 9, 'x', 9)", "'2' for key 't.PRIMARY'"), ("(9, 9, 'x', 3)", "'3' for key 't.uc'")],
+)
+def test_a_row_that_would_meet_one_of_before_is_named_and_nothing_changes(session, row, key):
+    run(session, "ALTER TABLE t ADD UNIQUE uc (c)")
+    job_id = truncated(session)
+    run(session, f"INSERT INTO t VALUES {row}")
+    code, text = said(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == 1062 and f"Duplicate entry {key}" in text
+    assert rows(session, "SELECT COUNT(*) FROM t") == [[1]]
+    run(session, "DELETE FROM t")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT id FROM t ORDER BY id") == [[1], [2], [3]]
+
+
+def test_ids_go_on_so_that_rows_do_not_meet(session):
+    run(session, "CREATE TABLE u (id INT PRIMARY KEY AUTO_INCREMENT, a INT)")
+    run(session, "INSERT INTO u (a) VALUES (1), (2)")
+    (note,) = run(session, "TRUNCATE TABLE u").warnings
+    assert "AUTO_INCREMENT goes on" in note.message
+    run(session, "INSERT INTO u (a) VALUES (3)")
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.exuvia_undo")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "INSERT INTO u (a) VALUES (4)")
+    assert rows(session, "SELECT a FROM u ORDER BY id") == [[1], [2], [3], [4]]
+    run(session, "DROP TABLE u")
+    run(session, "CREATE TABLE u (a INT)")  # its rows have hidden ids
+    run(session, "INSERT INTO u VALUES (1), (2)")
+    run(session, "TRUNCATE TABLE u")
+    run(session, "INSERT INTO u VALUES (3), (4)")
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.exuvia_undo")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert rows(session, "SELECT a FROM u ORDER BY a") == [[1], [2], [3], [4]]
+
+
+def test_partitions_and_layouts_come_back(session):
+    run(
+        session,
+        "CREATE TABLE u (a INT, b INT, KEY ib (b)) PARTITION BY RANGE (a) "
+        "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+    )
+    run(session, "INSERT INTO u VALUES (1, 1), (11, 2)")
+    run(session, "ALTER TABLE u ADD COLUMN c INT DEFAULT 7")
+    run(session, "TRUNCATE TABLE u")
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.exuvia_undo")
+    run(session, "INSERT INTO u VALUES (2, 3, 8), (12, 4, 9)")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE u")
+    wanted = [[1, 1, 7], [2, 3, 8], [11, 2, 7], [12, 4, 9]]
+    assert rows(session, "SELECT * FROM u ORDER BY a") == wanted
+    assert rows(session, "SELECT a FROM u PARTITION (p1) ORDER BY a") == [[11], [12]]
+
+
+def test_a_table_that_was_truncated_twice_has_all_rows_again(session):
+    first = truncated(session)
+    run(session, "INSERT INTO t VALUES (4, 4, 'four', 4)")
+    second = truncated(session)
+    run(session, "INSERT INTO t VALUES (5, 5, 'five', 5)")
+    run(session, f"ADMIN UNDO DDL JOB {first}")
+    assert rows(session, "SELECT id FROM t ORDER BY id") == [[1], [2], [3], [5]]
+    run(session, f"ADMIN UNDO DDL JOB {second}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT id FROM t ORDER BY id") == [[1], [2], [3], [4], [5]]
+    third = truncated(session)
+    run(session, f"ADMIN UNDO DDL JOB {third}")
+    run(session, "ADMIN CHECK TABLE t")
+    assert rows(session, "SELECT id FROM t ORDER BY id") == [[1], [2], [3], [4], [5]]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("ADD COLUMN x INT", "columns or indexes"),
+        ("ADD INDEX ix (c)", "columns or indexes"),
+        ("DROP INDEX ia", "columns or indexes"),
+        ("MODIFY c BIGINT", "columns or indexes"),
+        ("RENAME COLUMN c TO e", "columns or indexes"),
+        ("PARTITION BY HASH (id) PARTITIONS 2", "partitions"),
+        ("ADD CONSTRAINT k CHECK (c > 0)", "CHECKs"),
+        ("EXUVIA_CHANGE_LOG = ON", "change log"),
+        ("CACHE", "cached"),
+        ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id)", "foreign keys"),
+    ],
+)
+def test_a_table_that_was_changed_says_so_and_flashback_goes_on(session, change, why):
+    run(session, "CREATE TABLE u (id INT PRIMARY KEY)")
+    job_id = truncated(session)
+    run(session, "SET exuvia_undo_s = 0")
+    run(session, f"ALTER TABLE t {change}")
+    code, text = said(session, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == 1105 and why in text and "FLASHBACK TABLE t TO" in text
+    run(session, "FLASHBACK TABLE t TO t2")
+    assert rows(session, "SELECT COUNT(*) FROM t2") == [[3]]
+    assert not rows(session, "SELECT * FROM information_schema.exuvia_undo WHERE table_name = 't'")
+    if change == "CACHE":
+        run(session, "ALTER TABLE t NOCACHE")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        ("ALTER TABLE t ADD INDEX ip (a) WHERE c > 1", "partial index"),
+        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id)", "foreign keys"),
+    ],
+)
+def test_a_table_whose_rows_could_not_come_back_says_so_at_once(session, make, why):
+    run(session, "CREATE TABLE u (id INT PRIMARY KEY)")
+    run(session, "INSERT INTO u VALUES (1), (2), (3)")
+    run(session, make)
+    (warned,) = run(session, "TRUNCATE TABLE t").warnings
+    assert "is not kept for UNDO" in warned.message and why in warned.message
+    assert not rows(session, "SELECT * FROM information_schema.exuvia_undo")
+
+
+def test_rows_that_are_kept_are_listed_and_can_be_given_up(session):
+    told = rows(session, "EXPLAIN TRUNCATE TABLE t")
+    (cost,) = [each[4] for each in told if "Keeps" in each[0]]
+    assert cost.startswith("3 row(s) and their index entries stay until")
+    job_id = truncated(session)
+    ((kind, name, state),) = rows(
+        session, "SELECT kind, name, state FROM information_schema.exuvia_undo"
+    )
+    assert (kind, name, state) == ("table", "t", "rows")
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id} AS other")[0] == 1105
+    run(session, f"ADMIN END UNDO DDL JOB {job_id}")
+    assert "its time is over" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+def test_what_a_modify_changed_says_why_it_does_not_come_back(session):
+    run(session, "ALTER TABLE t MODIFY c BIGINT")
+    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
+    assert "converted back" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
 
 
 # -- other changes meanwhile -----------------------------------------------------------------------
@@ -555,3 +730,52 @@ def test_the_record_of_a_table_that_is_gone_goes():
     cluster.step(100)
     assert cluster.read(kept.every) == []
     assert cluster.read(lambda txn: meta.get_table(txn, t.id)) is None
+
+
+# -- rows of a TRUNCATE ----------------------------------------------------------------------------
+
+
+def _truncated_world():
+    """t with rows, truncated and kept; nothing that is dropped is kept for RECOVER."""
+    cluster = SmallCluster(reorgs=_real)
+    cluster.keep_dropped(0)
+    prepare, _ = OF_UNDO["exuvia undo, rows"]
+    prepare(cluster)
+    (found,) = cluster.read(kept.every)
+    return cluster, found, keys.table_span(found.table.id)
+
+
+def test_rows_are_not_emptied_while_they_are_kept_and_are_afterwards():
+    cluster, _, span = _truncated_world()
+    there = cluster.store.count(span)
+    cluster.step(100)
+    assert cluster.store.count(span) == there > 0
+    cluster.run(requests.drop_table(cluster.database(), cluster.table("t").info))
+    cluster.clock.advance(UNDO_S - 10)
+    cluster.step(100)
+    assert cluster.store.count(span) == there
+    cluster.clock.advance(20)
+    cluster.step(100)
+    assert cluster.read(kept.every) == [] and cluster.store.count(span) == 0
+
+
+@pytest.mark.parametrize("first", ["undo", "flashback"])
+def test_of_undo_and_flashback_one_has_the_rows(first):
+    cluster, found, _ = _truncated_world()
+    database, t = cluster.database(), cluster.table("t").info
+    undo = requests.undo(database, t, found, "t", MOVER)
+    flashback = requests.recover_table(database, found.table, "t2", found.job_id)
+    asked = (undo, flashback) if first == "undo" else (flashback, undo)
+    ids = [cluster.submit(job) for job in asked]
+    ended = [cluster.finish(each) for each in ids]
+    assert sorted(job.state for job in ended) == sorted([JobState.SYNCED, JobState.CANCELLED])
+    (late,) = [job for job in ended if job.state == JobState.CANCELLED]
+    assert late.err.code in (1105, 8055)
+    (holder,) = [
+        info
+        for info in cluster.read(lambda txn: list(meta.list_tables(txn, database.id)))
+        if found.table.id in info.physical_ids
+    ]
+    assert cluster.store.count(keys.span_of(keys.row_prefix(found.table.id))) == 6
+    assert cluster.read(kept.every) == []
+    assert holder.partition is None

@@ -48,7 +48,7 @@ def test_tables(world):
     told = Told(world, "k1")
     table = told.one("CREATE TABLE t (a INT, KEY (a))").get_create_table()
     assert (table.name.O, len(table.indexes)) == ("t", 1)
-    new, old = told.one("TRUNCATE TABLE t").get_truncate_table()
+    new, old, _ = told.one("TRUNCATE TABLE t").get_truncate_table()
     assert old.id == table.id and new.id > old.id
     assert told.one("CREATE TABLE u LIKE t").get_create_table().name.O == "u"
     filled = told.one("CREATE TABLE w AS SELECT 1 AS a").get_create_table()
@@ -105,6 +105,20 @@ def test_a_drop_that_is_taken_back(world):
     (found,) = run(told.session, "SELECT job_id FROM information_schema.exuvia_undo").rows
     index = told.one(f"ADMIN UNDO DDL JOB {found[0]}").get_add_index()
     assert [each.idx_name.O for each in index.indexes] == ["by_a"]
+
+
+def test_a_truncation_that_is_taken_back(world):
+    told = Told(world, "k_truncated")
+    told.one("CREATE TABLE t (a INT) PARTITION BY HASH (a) PARTITIONS 2")
+    run(told.session, "SET exuvia_undo_s = 600")
+    gone = told.one("TRUNCATE TABLE t")
+    table, before, until_s = gone.get_truncate_table()
+    assert until_s > 0
+    change = told.one(f"ADMIN UNDO DDL JOB {gone.origin[0]}")
+    back = change.get_partitions(Kind.UNDO_TRUNCATE_TABLE)
+    assert change.kind == Kind.UNDO_TRUNCATE_TABLE and back.table.id == table.id
+    assert tuple(each.id for each in back.added) == before.physical_ids == back.table.physical_ids
+    assert tuple(each.id for each in back.dropped) == table.physical_ids
 
 
 def test_several_changes_of_one_statement_are_one_event_each(world):

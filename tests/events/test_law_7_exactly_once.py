@@ -222,6 +222,7 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
         Kind.DROP_PARTITION,
         Kind.TRUNCATE_PARTITION,
         Kind.REORGANIZE_PARTITION,
+        Kind.UNDO_TRUNCATE_TABLE,
     ):
         change = schema_change.partitions(kind, table, [part], [part])
         every[kind] = (change, lambda c, kind=kind: c.get_partitions(kind))

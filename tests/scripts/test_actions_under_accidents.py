@@ -53,7 +53,12 @@ def test_both_ends_of_a_unique_build_are_reached():
 
 # -- pauses ----------------------------------------------------------------------------------------
 
-UNIQUE = ("add index, unique", "add index, two", "add index, global unique")
+UNIQUE = (
+    "add index, unique",
+    "add index, two",
+    "add index, global unique",
+    "exuvia undo, rows that meet",
+)
 PAUSED = [Script(label, "pause", at) for label in ASKED for at in range(steps_of(label))]
 
 

@@ -34,7 +34,14 @@ from exuvia.catalog.model import (
 from exuvia.catalog.placement import PolicyInfo, PolicySettings, ResourceGroupInfo
 from exuvia.ddl import kept, multi_schema_change, requests
 from exuvia.ddl.action import Action
-from exuvia.ddl.actions import ACTIONS, check, foreign_key, modify_column, undo
+from exuvia.ddl.actions import (
+    ACTIONS,
+    check,
+    foreign_key,
+    modify_column,
+    undo,
+    undo_truncate,
+)
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
@@ -42,7 +49,7 @@ from exuvia.ddl.actions.placement import Attributes, Placement
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import ActionCode, Job, UndoAsked
 from exuvia.pipeline.reorg import ImportSource, SourceFile
-from exuvia.sql.access.partitions import MOVER
+from exuvia.sql.access.partitions import MOVER, route_of
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table
 
@@ -306,17 +313,47 @@ def _kept_drop(make: Callable[..., Job], text: str, hides: bool = True) -> Reque
     return lambda cluster: kept_for_undo(ask(cluster), hides)
 
 
-def _behind(drop: Request, make: Callable[..., Job]) -> Request:
-    """What is asked of a drop that is run first."""
+def _of_what_is_kept(make: Callable[..., Job]) -> Request:
+    """What is asked of the one change that is kept."""
 
     def ask(cluster: SmallCluster) -> Job:
-        dropped = cluster.run(drop(cluster))
-        found = cluster.read(lambda txn: kept.get(txn, dropped.id))
-        assert found is not None
-        name_again = (found.name,) if make is requests.undo else ()
+        (found,) = cluster.read(kept.every)
+        name_again = (found.name, MOVER) if make is requests.undo else ()
         return make(cluster.database(), cluster.table("t").info, found, *name_again)
 
     return ask
+
+
+def _behind(drop: Request, make: Callable[..., Job]) -> Request:
+    """What is asked of a drop that is run first."""
+    ask = _of_what_is_kept(make)
+
+    def both(cluster: SmallCluster) -> Job:
+        cluster.run(drop(cluster))
+        return ask(cluster)
+
+    return both
+
+
+def _truncated(place: Prepare, ids: range) -> Prepare:
+    """Rows that a kept TRUNCATE takes away, before clients begin to write."""
+
+    def prepare(cluster: SmallCluster) -> None:
+        place(cluster)
+        txn, t = cluster.store.begin(), cluster.table("t")
+        for row_id, cells in rows_of_before(ids).items():
+            row = list(cells.values())
+            part = t.parts[route_of(t).place(row)] if t.is_partitioned else t
+            writer.insert(txn, part, [row_id, *row[1:]])
+        txn.commit()
+        cluster.run(kept_for_undo(requests.truncate_table(cluster.database(), t.info)))
+
+    return prepare
+
+
+def rows_of_before(ids: range) -> dict[int, dict[str, int | None]]:
+    """What a truncated table held, with values that clients do not write."""
+    return {n: {"id": n, "a": n % 3, "b": 1000 + n} for n in ids}
 
 
 def _with_sevens(*indexes: IndexInfo) -> Prepare:
@@ -327,6 +364,20 @@ def _with_sevens(*indexes: IndexInfo) -> Prepare:
 IB = index("ib", "b")
 _kept_index = _kept_drop(requests.drop_index, "ia")
 _kept_column = _kept_drop(requests.drop_column, "b")
+APART, MEETING = range(20, 26), range(6, 9)
+"""Ids of rows that a TRUNCATE took away; a client may write 6 meanwhile."""
+
+
+def _kept_truncate(cluster: SmallCluster) -> Job:
+    return kept_for_undo(requests.truncate_table(cluster.database(), cluster.table("t").info))
+
+
+BACK = {
+    "exuvia undo, rows": APART,
+    "exuvia undo, partitions": APART,
+    "exuvia undo, rows that meet": MEETING,
+}
+"""Rows that are there again, once it has ended well."""
 
 OF_UNDO: Asked = {
     "drop index, kept": (_t(IA, UB), _kept_index),
@@ -334,6 +385,16 @@ OF_UNDO: Asked = {
     "drop column, kept": (_t(IA, IB), _kept_column),
     "exuvia undo": (_t(IA, UB), _behind(_kept_index, requests.undo)),
     "exuvia undo, column": (_with_sevens(IA, IB), _behind(_kept_column, requests.undo)),
+    "truncate table, kept": (_t(IA, UB), _kept_truncate),
+    "exuvia undo, rows": (_truncated(_t(IA, UB), APART), _of_what_is_kept(requests.undo)),
+    "exuvia undo, rows that meet": (
+        _truncated(_t(IA, UB), MEETING),
+        _of_what_is_kept(requests.undo),
+    ),
+    "exuvia end undo, rows": (
+        _truncated(_t(IA, UB), APART),
+        _of_what_is_kept(requests.end_undo),
+    ),
     "exuvia end undo": (_t(IA, UB), _behind(_kept_index, requests.end_undo)),
     "exuvia end undo, column": (_t(IA, IB), _behind(_kept_column, requests.end_undo)),
 }
@@ -470,12 +531,17 @@ OF_PARTITIONS: Asked = {
     ),
     "truncate table, global": (_t(GA, GB, partition=THREE), _on_t(requests.truncate_table)),
     "drop table, global": (_t(GA, GB, partition=THREE), _on_t(requests.drop_table)),
+    "exuvia undo, partitions": (
+        _truncated(_t(IA, partition=THREE), APART),
+        _of_what_is_kept(requests.undo),
+    ),
 }
 
 
 def rows_stay(label: str) -> bool:
     """Whether rows written to a partition that is gone must be elsewhere now."""
-    return label.startswith("alter table ") and label.split(",", maxsplit=1)[0] in OF_PARTITIONS
+    moved = label.startswith("alter table ") and label.split(",", maxsplit=1)[0] in OF_PARTITIONS
+    return moved or label in BACK
 
 
 # -- a column that changes -------------------------------------------------------------------------
@@ -702,6 +768,10 @@ WALKED: dict[str, Action] = {
     "drop index, defined": undo.DROP_DEFINED_INDEX,
     "drop column, kept": undo.HIDE_COLUMN,
     "exuvia undo, column": undo.UNDO_COLUMN,
+    "exuvia undo, rows": undo_truncate.UNDO_TRUNCATE,
+    "exuvia undo, rows that meet": undo_truncate.UNDO_TRUNCATE,
+    "exuvia undo, partitions": undo_truncate.UNDO_TRUNCATE,
+    "exuvia end undo, rows": undo_truncate.END_TRUNCATE,
     "exuvia end undo, column": undo.END_COLUMN,
 }
 

@@ -45,7 +45,17 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Progress, Reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from exuvia.sql.write.rows import PartitionWrites
-from support.script_actions import ASKED, JOINING, SEVERAL, UNDO_S, rows_stay, stands, walked
+from support.script_actions import (
+    ASKED,
+    BACK,
+    JOINING,
+    SEVERAL,
+    UNDO_S,
+    rows_of_before,
+    rows_stay,
+    stands,
+    walked,
+)
 from support.small_cluster import PlainReorg, SmallCluster
 from support.tables import EVALUATOR
 
@@ -82,6 +92,8 @@ class Traffic:
         self.taken = 0  # steps the job has taken, told by whoever steps this
         self.committed = 0
         self.refused = 0
+        self.back: dict[int, Cells] = {}  # rows that an UNDO may bring back,
+        self.back_under: set[int] = set()  # and the physical tables that they lie in
 
     def fill(self, rows: int) -> None:
         """Rows before anything changes, with values that are all different."""
@@ -189,6 +201,8 @@ class Traffic:
         if not wrote:
             return  # nothing to remove, or the values it had
         self.committed += 1
+        if pending.physical_id in self.back_under:
+            self.back.pop(pending.row_id, None)  # it was back, and is what this wrote
         if pending.table_id != self._table_id:
             assert pending.table_id > self._table_id, "a commit on a table that was taken away"
             self._table_id, self.rows = pending.table_id, {}
@@ -267,6 +281,11 @@ class Play:
         self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
         self.traffic.fill(ROWS)
         self.before = self.cluster.table("t")
+        self.truncated = self.cluster.read(
+            lambda txn: [each.table for each in kept.every(txn) if each.table is not None]
+        )
+        self.traffic.back = rows_of_before(BACK.get(script.label, range(0)))
+        self.traffic.back_under = {n for each in self.truncated for n in each.physical_ids}
         self.job_id = self.submit(request(self.cluster))
         self.taken = 0
         self.struck = False
@@ -454,11 +473,15 @@ def check(play: Play, job: Job) -> None:
         found = Schemas(cluster.store, evaluator=EVALUATOR).table_by_id(txn, play.before.info.id)
         if found is None:
             assert cluster.store.count(keys.table_span(play.before.info.id)) == 0
-            if play.script.label != "truncate table":
+            if not play.script.label.startswith("truncate table"):
                 return
             found = cluster.table("t")
         by_part = [(part, dict(reader.scan(txn, part))) for part in found.parts]
-        _check_rows(play, found, {h: row for _, rows in by_part for h, row in rows.items()})
+        _check_rows(play, job, found, {h: row for _, rows in by_part for h, row in rows.items()})
+        for gone in (each for table in play.truncated for each in table.physical_ids):
+            is_back = gone in found.info.physical_ids
+            assert is_back == (play.script.label in BACK and job.state == JobState.SYNCED)
+            assert is_back or cluster.store.count(keys.table_span(gone)) == 0
         for each in found.info.indexes:
             assert each.state == SchemaState.PUBLIC
             if each.is_global:
@@ -477,7 +500,7 @@ def check(play: Play, job: Job) -> None:
         txn.rollback()
 
 
-def _check_rows(play: Play, found: Table, rows: dict[bytes, list[object]]) -> None:
+def _check_rows(play: Play, job: Job, found: Table, rows: dict[bytes, list[object]]) -> None:
     columns = [c.name.L for c in found.info.cols]
     assert [c.state for c in found.info.cols] == [SchemaState.PUBLIC] * len(columns)
     shown = {keys.read_i64(h): dict(zip(columns, row, strict=True)) for h, row in rows.items()}
@@ -486,6 +509,9 @@ def _check_rows(play: Play, found: Table, rows: dict[bytes, list[object]]) -> No
         for row_id, cells in play.traffic.rows_of(found.info.id).items()
         if rows_stay(play.script.label) or play.traffic.where[row_id] in found.info.physical_ids
     }
+    if job.state == JobState.SYNCED:
+        assert not wanted.keys() & play.traffic.back.keys()
+        wanted |= play.traffic.back  # nothing, but behind an UNDO
     computed = {c.name.L for c in found.info.cols if c.is_generated}
     for cells in (*shown.values(), *wanted.values()):
         for name in computed:
@@ -520,7 +546,12 @@ def _check_gone(cluster: SmallCluster, before: Table, found: Table) -> None:
 
 # -- how its job may end ---------------------------------------------------------------------------
 
-UNIQUE = ("add index, unique", "add index, two", "add index, global unique")
+UNIQUE = (
+    "add index, unique",
+    "add index, two",
+    "add index, global unique",
+    "exuvia undo, rows that meet",
+)
 
 
 def expected(script: Script) -> set[JobState]:
@@ -652,7 +683,8 @@ class Injected(Traffic):
         rows = dict(reader.scan(txn, part))
         public = [n for n, c in enumerate(part.info.cols) if c.state == SchemaState.PUBLIC]
         for handle, row in rows.items():
-            wanted = self.rows[keys.read_i64(handle)] if self._holds(part) else {}
+            row_id = keys.read_i64(handle)
+            wanted = {**self.back, **self.rows}[row_id] if self._holds(part) else {}
             for n in public:
                 name = part.info.cols[n].name.L
                 if name in wanted and not part.info.cols[n].is_generated:

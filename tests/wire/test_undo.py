@@ -106,6 +106,60 @@ def test_what_clients_wrote_while_it_was_hidden_is_there(
     assert {each[0] for each in found} == {each[0] for each in wanted}
 
 
+def test_rows_of_before_a_truncation_are_back_beside_what_clients_wrote_since(
+    client: pymysql.Connection, node: NodeProcess
+) -> None:
+    """Writers add rows of their own, change and remove some, while the others come back."""
+    run(client, "SET exuvia_undo_s = 600", "TRUNCATE TABLE kept_t")
+    ((job,),) = run(client, "SELECT job_id FROM information_schema.exuvia_undo")
+    stopped = threading.Event()
+    rows: list[dict[int, int]] = [{}, {}]
+    errors: list[str] = []
+
+    def write(number: int) -> None:
+        with node.connect("test", autocommit=True) as connection:
+            row = 1000 * (number + 1)
+            while not stopped.is_set():
+                try:
+                    run(connection, f"INSERT INTO kept_t VALUES ({row}, {row}, 'new')")
+                    rows[number][row] = row
+                    if row % 3 == 0:
+                        run(connection, f"UPDATE kept_t SET a = a + 1 WHERE id = {row}")
+                        rows[number][row] += 1
+                    if row % 5 == 0:
+                        run(connection, f"DELETE FROM kept_t WHERE id = {row}")
+                        del rows[number][row]
+                except pymysql.err.Error as error:
+                    errors.append(str(error))
+                    stopped.set()
+                row += 1
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for each in writers:
+        each.start()
+    try:
+        until(lambda: all(len(each) > 10 for each in rows))
+        seen = {len(run(client, "SELECT id FROM kept_t WHERE id < 1000"))}
+        run(client, f"ADMIN UNDO DDL JOB {job}")
+        counts = [len(each) for each in rows]
+        until(
+            lambda: stopped.is_set() or all(len(r) > n for r, n in zip(rows, counts, strict=True))
+        )
+    finally:
+        stopped.set()
+        for each in writers:
+            each.join()
+    assert not errors and seen == {0}
+    run(client, "ADMIN CHECK TABLE kept_t")
+    wanted = {n: n for n in range(ROWS)} | rows[0] | rows[1]
+    assert dict(run(client, "SELECT id, a FROM kept_t")) == wanted
+    found = run(client, "SELECT id, a FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
+    assert dict(found) == wanted
+    with pytest.raises(pymysql.err.Error) as caught:
+        run(client, "INSERT INTO kept_t VALUES (5, 5, 'again')")
+    assert caught.value.args[0] == 1062
+
+
 def test_when_its_time_is_over_the_owner_takes_it_away(
     client: pymysql.Connection, writers: Writers
 ) -> None:

@@ -213,7 +213,8 @@ MAXVALUE = "MAXVALUE"
 DEFAULT = "DEFAULT"
 DROPPING = 20  # the action code of DROP PARTITION
 TRUNCATING = 23  # of TRUNCATE PARTITION
-MOVING = frozenset({64, 71, 72})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING
+JOINING = 1003  # of UNDO of a TRUNCATE
+MOVING = frozenset({64, 71, 72, JOINING})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING, too
 
 
 class PartitionType(IntEnum):
@@ -301,6 +302,19 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
         switched = self.ddl_state == SchemaState.DELETE_REORG
         read = self.adding_definitions if switched else self.dropping_definitions
         return frozenset(each.id for each in read)
+
+    @property
+    def guarded(self) -> frozenset[int]:
+        """Ids of the set that is read while the other one has rows of its own, which no row that is
+        written may meet."""
+        if self.ddl_action != JOINING or self.ddl_state == SchemaState.DELETE_REORG:
+            return frozenset()
+        return frozenset(each.id for each in self.dropping_definitions)
+
+    @property
+    def is_whole_in_undo(self) -> bool:
+        """Whether it stands for a table without partitions whose TRUNCATE is being undone."""
+        return self.type == PartitionType.NONE and self.ddl_action == JOINING
 
     @property
     def others(self) -> tuple[PartitionDefinition, ...]:

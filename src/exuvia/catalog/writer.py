@@ -103,6 +103,21 @@ def is_plain(table: Table) -> bool:
     )
 
 
+def refuse_met(
+    txn: Transaction, table: Table, row: Row, handle: bytes | None, own: bytes | None
+) -> None:
+    """Raises Duplicate where the row could not stand in that table because of another one; nothing
+    is written. `handle` where rows have hidden ids; `own`: of what it was there."""
+    row = _changed(table, _completed(table, row, None))
+    if handle is None:
+        handle = key_codec.handle_of(table, row)
+    key = table.row_prefix + handle
+    if handle != own and txn.get(key) is not None:
+        raise _primary_taken(table, row, key, handle)
+    entries = _entries(row, handle, (form for form in table.forms if form.unique))
+    _refuse_taken(txn, table, entries, row, {handle} if own is None else {handle, own})
+
+
 def insert_new(
     txn: Transaction,
     table: Table,

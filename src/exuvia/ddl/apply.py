@@ -24,7 +24,7 @@ from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
 from exuvia.ddl.follow import left_behind
-from exuvia.ddl.job import FINISHED, Job, timestamp
+from exuvia.ddl.job import FINISHED, Job, timestamp, wall_s
 from exuvia.ddl.runs import assent_to
 from exuvia.ddl.state_machine import walking
 from exuvia.events import notifier, schema_change
@@ -61,6 +61,8 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         databases=tuple(info for info in databases if info is not None),
         referrers=tuple(_referrers(txn, job, read_set, table)) if read_set.referrers else (),
         names=tuple(_holders(txn, read_set)),
+        is_kept=bool(read_set.undo_of) and kept.get(txn, read_set.undo_of) is not None,
+        taken_by=_taken_by(txn, job, read_set),
         left=gc_worker.untouched_ranges(txn, read_set.left_by) if read_set.left_by else (),
         loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
         is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
@@ -73,6 +75,13 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         now=now,
         verified_for=_verified_for(txn) if job.exuvia_verified else 0,
     )
+
+
+def _taken_by(txn: Transaction, job: Job, read_set: ReadSet) -> int:
+    found = kept.get(txn, read_set.undo_of) if read_set.undo_of else None
+    if found is None or found.ended_by == job.id or not queue.get(txn, found.ended_by):
+        return 0
+    return found.ended_by
 
 
 def _verified_for(txn: Transaction) -> int:
@@ -194,6 +203,8 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
         meta.drop_database(txn, before.database)
     _edit_policies(txn, before, after)
     meta.carry_counters(txn, decision.after.carries)
+    for source, target in decision.after.renumbered:
+        kept.follow(txn, source, target)
     # The revision of a database, part of the fence of all its tables, moves with its state only:
     # another charset of it is no concern of those who write its tables.
     states = [None if info is None else info.state for info in (before.database, after.database)]
@@ -303,6 +314,7 @@ _OF_PARTITIONS = (
     Kind.DROP_PARTITION,
     Kind.TRUNCATE_PARTITION,
     Kind.REORGANIZE_PARTITION,
+    Kind.UNDO_TRUNCATE_TABLE,
 )
 
 
@@ -370,7 +382,8 @@ def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
     if kind == Kind.CREATE_TABLE:
         return schema_change.create_table(table)
     if kind == Kind.TRUNCATE_TABLE:
-        return schema_change.truncate_table(table, _needed(event, event.dropped))
+        until_s = int(wall_s(event.kept_until)) if event.kept_until else 0
+        return schema_change.truncate_table(table, _needed(event, event.dropped), until_s)
     if kind == Kind.EXCHANGE_PARTITION:
         (partition,) = _partitions(event.added)
         return schema_change.exchange_partition(table, partition, _needed(event, event.dropped))

@@ -31,6 +31,7 @@ class ReadSet(NamedTuple):
     databases: tuple[int, ...] = ()  # other databases' ids -> CatalogSnapshot.databases
     names: tuple[tuple[int, str], ...] = ()  # (database id, table name) -> CatalogSnapshot.names
     left_by: int = 0  # id of an ended job -> CatalogSnapshot.left
+    undo_of: int = 0  # likewise -> CatalogSnapshot.is_kept, CatalogSnapshot.taken_by
     own_name: Literal["", "database", "table"] = (
         ""  # whose the job's own is -> CatalogSnapshot.name_is_taken
     )
@@ -65,6 +66,8 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     referrers: tuple[Referrer, ...] = ()  # foreign keys of children, where a parent is to go
     names: tuple[tuple[int, str, int], ...] = ()  # names held: (database id, lower name, table id)
     left: tuple["DeleteRange", ...] = ()  # what an ended job left and nobody has begun to empty
+    is_kept: bool = False  # an ended job has a record of what it left for UNDO
+    taken_by: int = 0  # and another job, which has not ended, is about to end it
     loader_lives: bool = False  # the member whose session loads rows has not been fenced
     is_loaded: bool = False  # and it has said that they are all there
     policies: tuple[PolicyInfo, ...] = ()  # placement policies it looks at or changes
@@ -72,6 +75,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     group: ResourceGroupInfo | None = None  # the resource group it is about
     group_users: tuple[str, ...] = ()  # accounts in it
     carries: tuple[tuple[int, int], ...] = ()  # (from, to): counters of ids that go along
+    renumbered: tuple[tuple[int, int], ...] = ()  # (from, to): records for UNDO that go along
     name_is_taken: bool = False  # by another element than the job's
     table_is_empty: bool = False  # no row in this snapshot
     filled: bool = False  # the reorg has written and verified everything
@@ -119,13 +123,14 @@ class DeleteRange(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a drop left that can be taken back until `until` (a job's timestamp): ddl/kept.py.
+    """What a drop, or a TRUNCATE, left that can be taken back until `until` (a job's timestamp):
+    ddl/kept.py.
 
     Elements are hidden (write only) under names of their own. Without any, an index is built anew
     from its definition."""
 
     job_id: int
-    kind: Literal["index", "column"]
+    kind: Literal["index", "column", "table"]
     table_id: int
     until: int
     name: str  # the element's, as clients knew it
@@ -133,6 +138,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     index_names: tuple[tuple[int, str], ...] = ()  # ids and names of the indexes that are hidden
     before: tuple[int, ...] = ()  # ids of the columns that stood before it
     definition: IndexInfo | None = None
+    table: TableInfo | None = None  # the one that was truncated; `table_id`: its successor's
     ended_by: int = 0  # the job that ends it
 
 
@@ -146,6 +152,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     dropped: TableInfo | None = None  # the table whose place another one took; before a drop
     added: tuple[PartitionDefinition, ...] = ()  # partitions that came
     removed: tuple[PartitionDefinition, ...] = ()  # partitions that went
+    kept_until: int = 0  # what lies under the ids that went may come back until then
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

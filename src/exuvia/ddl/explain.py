@@ -194,6 +194,8 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
             return f"remove entries of {len(phase.over)} partition(s) from {', '.join(names)}"
         case "import" if phase.source is not None:
             return f"import {len(phase.source.files)} file(s)"
+        case "check apart":
+            return "check rows against those that come back"
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""
@@ -213,6 +215,12 @@ def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | 
     assert table is not None
     spans = [keys.span_of(keys.row_prefix(each)) for each in table.physical_ids]
     rows = sum(map(store.count, spans))
+    if kept.kind == "table":
+        return (
+            f"{rows} row(s) and their index entries stay until {timestamp_text(kept.until)}, no"
+            " write meanwhile; UNDO copies the rows written since beside them, and reads all to"
+            " compare"
+        )
     if kept.definition is not None:
         return f"no write meanwhile; UNDO fills the index anew from {rows} row(s)"
     until = f"until {timestamp_text(kept.until)}"

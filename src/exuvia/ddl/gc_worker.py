@@ -11,6 +11,7 @@ empties them (seed 002's background job).
     oldest row
       its job is unfinished            not yet
       a whole table or database        not before exuvia_drop_retention_s have passed: RECOVER TABLE
+      what a TRUNCATE left for UNDO    not while its record is there (ddl/kept.py)
       the tables of a database         each leaves a row of its own, some at a time
       anything else                    one batch and the row's new start_key
 
@@ -329,6 +330,11 @@ class OtherCommits:
         return self._many
 
 
+def _is_kept(txn: Transaction, left: PendingRange) -> bool:
+    """Whether UNDO may bring it back. A record that is gone never comes again."""
+    return left.may_return and txn.get(keys.meta("undo", left.job_id)) is not None
+
+
 class GcWorker:
     """See the module. One transaction a step."""
 
@@ -420,7 +426,7 @@ class GcWorker:
             kept_until_ms = left.since_ms + kept_ms if left.may_return else 0
             if kept_until_ms > now_ms:
                 due_ms = min(due_ms, kept_until_ms)
-            elif queue.get(txn, left.job_id) is None:
+            elif queue.get(txn, left.job_id) is None and not _is_kept(txn, left):
                 return left
         self._quiet, self._due_ms = seen, due_ms
         return None

@@ -1,7 +1,9 @@
 """What finished drops left that can be taken back: a record each, and the loop that ends it.
 
     m/undo/{job}      Kept: put by the step that hides the element, removed by the one that shows it
-                      or takes it away (ddl/actions/undo.py)
+                      or takes it away (ddl/actions/undo.py). That of a TRUNCATE is put with it, and
+                      while it is there what lay under the old id is not emptied
+                      (ddl/actions/undo_truncate.py)
 
     its time is up    a job is asked for that takes the element away, once: the record names it
                       that job was cancelled: it is asked for again
@@ -45,6 +47,13 @@ def get(txn: Transaction, job_id: int) -> Kept | None:
 
 def forget(txn: Transaction, job_id: int) -> None:
     txn.delete(keys.meta("undo", job_id))
+
+
+def follow(txn: Transaction, source: int, target: int) -> None:
+    """What is kept of a table that another id takes the place of."""
+    for each in every(txn):
+        if each.table_id == source:
+            put(txn, evolve(each, table_id=target))
 
 
 def every(txn: Transaction) -> list[Kept]:
@@ -94,6 +103,7 @@ class UndoWindows:
             queue.insert(txn, job)
             put(txn, evolve(kept, ended_by=job.id))
         txn.notify("job")
+        txn.notify("history")  # of a record that is gone: its rows may be emptied
 
 
 def _is_open(txn: Transaction, kept: Kept) -> bool:

@@ -264,6 +264,7 @@ def read_set(job: Job) -> ReadSet:
         databases=tuple(dict.fromkeys(each for one in asked for each in one.databases)),
         names=tuple(dict.fromkeys(name for one in asked for name in one.names)),
         left_by=max((each.left_by for each in asked), default=0),
+        undo_of=max((each.undo_of for each in asked), default=0),
         own_name=max((each.own_name for each in asked), default=""),
         database_tables=any(each.database_tables for each in asked),
         referrers=any(each.referrers for each in asked),

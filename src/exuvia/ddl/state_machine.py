@@ -298,7 +298,8 @@ def released(job: Job) -> Job:
 
 def crosses_openly(job: Job) -> bool:
     """Whether clients see a change where it crosses the non-revertible point, and not later."""
-    return not any(_step_across(action_of(sub)).barrier for sub in sub_jobs(job))
+    actions = [action_of(sub) for sub in sub_jobs(job)]
+    return not any(each.opens_later or _step_across(each).barrier for each in actions)
 
 
 def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Decision:
@@ -431,7 +432,9 @@ def _take(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step) -> Ta
     after = action.element.move(placed, edited, step.target)
     moved = evolve(placed, schema_state=step.target)
     if action.post_commit and step is action.path[-1]:
-        moved = evolve(moved, schema_state=action.post_commit[0].source, exuvia_tail=True)
+        # a job that was held there has noted its reorg; what follows may have one of its own
+        tail = action.post_commit[0].source
+        moved = evolve(moved, schema_state=tail, exuvia_tail=True, exuvia_filled=False)
     if snapshot.filled:
         moved = evolve(moved, row_count=snapshot.rows, exuvia_note=snapshot.note)
     return Taken(step, placed, moved, snapshot, after)

@@ -35,6 +35,7 @@ class Kind(StrEnum):
     REORGANIZE_PARTITION = "reorganize partition"
     PARTITION_BY = "alter table partitioning"
     REMOVE_PARTITIONING = "remove partitioning"
+    UNDO_TRUNCATE_TABLE = "undo truncate table"
     DROP_SCHEMA = "drop schema"
 
 
@@ -68,6 +69,7 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tables: tuple[DroppedTable, ...] = ()
     old_table_id: int = 0
     analyzed: bool = False
+    kept_until_s: int = 0
 
 
 # -- change ----------------------------------------------------------------------------------------
@@ -76,10 +78,12 @@ __all__ = ["DroppedTable", "Kind", "Partition", "SchemaChange", "WrongKind"]
 
 
 class Truncated(NamedTuple):
-    """The table that stands now, and the one whose rows are gone."""
+    """The table that stands now, and the one whose rows are gone; until when (wall time) an UNDO
+    may bring them back, 0: not."""
 
     table: TableInfo
     dropped: TableInfo
+    kept_until_s: int = 0
 
 
 class ChangedColumns(NamedTuple):
@@ -198,7 +202,8 @@ class SchemaChange:
 
     def get_truncate_table(self) -> Truncated:
         """The table that stands now, and the one that is gone."""
-        return Truncated(self._table(Kind.TRUNCATE_TABLE), self._gone(Kind.TRUNCATE_TABLE))
+        kind = Kind.TRUNCATE_TABLE
+        return Truncated(self._table(kind), self._gone(kind), self._stored.kept_until_s)
 
     def get_drop_table(self) -> TableInfo:
         """The table that is gone."""
@@ -216,7 +221,9 @@ class SchemaChange:
         return AddedIndexes(table, self._stored.indexes, self._stored.analyzed)
 
     def get_partitions(self, kind: Kind) -> ChangedPartitions:
-        """Partitions that came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION."""
+        """Partitions that came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION. Of
+        UNDO_TRUNCATE_TABLE: where the rows of before and since lie, and where those since lay, in
+        the same order; of a table without partitions one that stands for the whole."""
         if kind not in _CHANGES_OF_PARTITIONS:
             raise WrongKind(f"'{kind.value}' is no change of partitions")
         table, stored = self._table(kind), self._stored
@@ -255,6 +262,7 @@ _CHANGES_OF_PARTITIONS = (
     Kind.DROP_PARTITION,
     Kind.TRUNCATE_PARTITION,
     Kind.REORGANIZE_PARTITION,
+    Kind.UNDO_TRUNCATE_TABLE,
 )
 
 
@@ -266,9 +274,15 @@ def create_table(table: TableInfo) -> SchemaChange:
     return SchemaChange(Stored(type=Kind.CREATE_TABLE, table_info=table))
 
 
-def truncate_table(table: TableInfo, dropped: TableInfo) -> SchemaChange:
+def truncate_table(table: TableInfo, dropped: TableInfo, kept_until_s: int = 0) -> SchemaChange:
     """A table lost its rows: it goes on under the new id of `table`."""
-    return SchemaChange(Stored(type=Kind.TRUNCATE_TABLE, table_info=table, old_table_info=dropped))
+    stored = Stored(
+        type=Kind.TRUNCATE_TABLE,
+        table_info=table,
+        old_table_info=dropped,
+        kept_until_s=kept_until_s,
+    )
+    return SchemaChange(stored)
 
 
 def drop_table(dropped: TableInfo) -> SchemaChange:
@@ -299,7 +313,7 @@ def partitions(
     added: Iterable[Partition] = (),
     dropped: Iterable[Partition] = (),
 ) -> SchemaChange:
-    """Partitions came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION."""
+    """Partitions came or went: the kinds of `get_partitions`."""
     stored = Stored(
         type=kind,
         table_info=table,

@@ -74,6 +74,7 @@ REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]]
     "verify column": lambda store, order, outcomes: None,  # its tasks refuse by themselves
     "check moved": move.fault_of,
     "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
+    "check apart": lambda store, order, outcomes: None,  # likewise
 }
 """What the outcomes of a phase that reads amount to."""
 

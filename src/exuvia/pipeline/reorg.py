@@ -9,6 +9,7 @@
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition
     import_rows     import -> check rows of each CHECK -> fill -> compare
+    check_apart     check apart
 
 A phase that writes has an `element`: each span it has finished is a row of mysql.tidb_ddl_reorg
 under that name (checkpoint.py), so whoever takes over goes on with the spans that are missing. A
@@ -262,9 +263,11 @@ def exchange_rows(router: str, source: int, partition: int, *, checks: bool) -> 
     return Reorg((fits, *held), over=sides or (source,))
 
 
-def move_rows(router: str, sources: tuple[int, ...], targets: tuple[int, ...]) -> Reorg:
+def move_rows(
+    router: str, sources: tuple[int, ...], targets: tuple[int, ...], *, joins: bool = False
+) -> Reorg:
     """Rows of the old partitions copied to the new ones, then both sets compared. Physical ids; the
-    router's name."""
+    router's name. `joins`: the new ones have rows of their own, too."""
     move = Phase(
         kernel="move",
         over=sources,
@@ -273,13 +276,8 @@ def move_rows(router: str, sources: tuple[int, ...], targets: tuple[int, ...]) -
         sources=sources,
         targets=targets,
     )
-    both = Phase(
-        kernel="check moved",
-        over=(*sources, *targets),
-        router=router,
-        sources=sources,
-        verifies=True,
-    )
+    held = sources if joins else (*sources, *targets)
+    both = Phase(kernel="check moved", over=held, router=router, sources=sources, verifies=True)
     return Reorg((move, both, Phase(kernel=COMPARE, over=targets, verifies=True)), over=sources)
 
 
@@ -294,6 +292,11 @@ def import_rows(
     )
     filled = _fill(index_ids, gathers=False) if index_ids else ()
     return Reorg((load, *held, *filled), under=under)
+
+
+def check_apart(router: str, sources: tuple[int, ...]) -> Reorg:
+    """No row under these ids meets one of the other set: neither its handle nor a unique key."""
+    return Reorg((Phase(kernel="check apart", over=sources, router=router),), over=sources)
 
 
 # -- what it answers -------------------------------------------------------------------------------

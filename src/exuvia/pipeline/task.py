@@ -9,6 +9,7 @@ and back.
     clean             remove entries of global indexes  -
     import            put rows of a file's part         -
     check moved       rows looked up in the other set   how many have no twin there, the first
+    check apart       rows held to the other set        -
     check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text
     verify column     a filled column, compared;        one Sums per index

@@ -3,7 +3,8 @@
     create table, add partition    a row in stats_meta for each physical table, and for the whole
     add column                     what rows hold in it that were there before: one value, or NULL
     drop column                    its statistics go
-    truncate table                 the new ids get rows, the old ones go
+    truncate table                 the new ids get rows, the old ones go, behind the end of UNDO
+    undo truncate table            the old ids have the rows of both, the others go
     drop table, drop schema        all of it goes, after a while: RECOVER TABLE may bring it back
     truncate, drop partition       likewise; the whole has fewer rows, as many more were modified
     reorganize partition           new partitions get rows, old ones go; the whole stays
@@ -77,6 +78,7 @@ class Following:
             Kind.EXCHANGE_PARTITION: _exchange,
             Kind.PARTITION_BY: self._repartition,
             Kind.REMOVE_PARTITIONING: self._repartition,
+            Kind.UNDO_TRUNCATE_TABLE: self._undo_truncate,
         }
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
@@ -91,8 +93,20 @@ class Following:
 
     def _truncate(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_truncate_table()
-        self._go(txn, found.dropped.id, _ids(found.dropped))
+        self._go(txn, found.dropped.id, _ids(found.dropped), found.kept_until_s)
         _come(txn, _ids(found.table))
+
+    def _undo_truncate(self, txn: Transaction, change: SchemaChange) -> None:
+        found = change.get_partitions(Kind.UNDO_TRUNCATE_TABLE)
+        came, gone = [part.id for part in found.added], [part.id for part in found.dropped]
+        before = sum(known.rows for known in _metas(txn, came))
+        since = {known.table_id: known.rows for known in _metas(txn, gone)}
+        _come(txn, came)
+        for back, place in zip(came, gone, strict=True):
+            _shift(txn, back, since.get(place, 0), since.get(place, 0))
+        if found.table.partition is not None:
+            _shift(txn, found.table.id, before, before)
+        self._go(txn, found.table.id, gone)
 
     def _drop_schema(self, txn: Transaction, change: SchemaChange) -> None:
         for table in change.get_drop_schema().tables:
@@ -130,11 +144,13 @@ class Following:
 
     # -- what is gone ------------------------------------------------------------------------------
 
-    def _go(self, txn: Transaction, table_id: int, ids: Iterable[int]) -> None:
-        """Rows of a table no longer lie under these ids."""
+    def _go(
+        self, txn: Transaction, table_id: int, ids: Iterable[int], kept_until_s: int = 0
+    ) -> None:
+        """Rows of a table no longer lie under these ids, but may again until then."""
         now_s = self._clock.wall_ns() // _NS
         for each in ids:
-            txn.put(keys.meta(_GONE, now_s, each), keys.number(table_id))
+            txn.put(keys.meta(_GONE, max(now_s, kept_until_s), each), keys.number(table_id))
         prefix = keys.meta(_GONE)
         due = keys.meta(_GONE, max(0, now_s - RETAINED_S))
         old = keys.span_of(prefix)._replace(end=due)

@@ -287,7 +287,12 @@ def affected(change: SchemaChange) -> Affected:
             return _gone(change.get_drop_table())
         case Kind.TRUNCATE_TABLE:
             return _gone(change.get_truncate_table().dropped)
-        case Kind.DROP_PARTITION | Kind.TRUNCATE_PARTITION | Kind.REORGANIZE_PARTITION as kind:
+        case (
+            Kind.DROP_PARTITION
+            | Kind.TRUNCATE_PARTITION
+            | Kind.REORGANIZE_PARTITION
+            | Kind.UNDO_TRUNCATE_TABLE as kind
+        ):
             cut = change.get_partitions(kind)
             keys = [cut.table.id, *(each.id for each in cut.dropped)]
             return Affected(keys, frozenset({cut.table.id}), [cut.table.id])

@@ -22,6 +22,7 @@ from exuvia.ddl.actions import (
     table,
     truncate,
     undo,
+    undo_truncate,
     view,
 )
 from exuvia.ddl.elements import TABLE_IN_PLACE
@@ -48,6 +49,7 @@ _FILES = (
     table,
     truncate,
     undo,
+    undo_truncate,
     view,
 )
 ACTIONS: dict[ActionCode, Action] = {

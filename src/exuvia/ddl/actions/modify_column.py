@@ -659,12 +659,17 @@ def path_of(job: Job) -> Action:
     return BY_KIND[modification_of(job).kind]
 
 
+NOT_KEPT = (
+    "what was written since would have to be converted back, which not every value can be; another "
+    "MODIFY COLUMN back is checked row by row"
+)
 MODIFY_COLUMN = ROWS._replace(
     choose=path_of,
     alterable=True,
     mixes=True,
     uses=_uses,
     manner=lambda job: modification_of(job).kind,
+    without_undo=f"MODIFY COLUMN is not kept: {NOT_KEPT}",
 )
 
 

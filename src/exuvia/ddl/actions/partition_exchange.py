@@ -115,7 +115,7 @@ def tables_differ(one: TableInfo, other: TableInfo) -> bool:
         and [_column(each) for each in one.cols] == [_column(each) for each in other.cols]
         and {_index(each) for each in one.indexes} == {_index(each) for each in other.indexes}
     )
-    return not alike or _layouts(one, other) is None
+    return not alike or joint_layouts(one, other) is None
 
 
 def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
@@ -147,7 +147,7 @@ def _index(each: IndexInfo) -> tuple[object, ...]:
     return (each.id, each.idx_name.L, parts, kind, each.exuvia_predicate)
 
 
-def _layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:
+def joint_layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:
     """Layouts of both; None where a number means two of them, whatever the keys were then."""
     found = {each.id: each for each in one.exuvia_layouts}
     for each in other.exuvia_layouts:
@@ -187,7 +187,7 @@ def _replaced(snapshot: CatalogSnapshot, table: TableInfo, plain: TableInfo) -> 
 def refuse_misfits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Rows of either must fit where they are to go; both read the rows of either."""
     table, plain = the_table(snapshot), plain_of(job, snapshot)
-    layouts = _layouts(table, plain) or ()
+    layouts = joint_layouts(table, plain) or ()
     theirs = ExchangeInfo(
         exchange_partition_table_id=plain.id,
         exchange_partition_def_id=_definition(job, snapshot).id,

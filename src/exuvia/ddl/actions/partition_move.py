@@ -201,8 +201,11 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
     )
 
 
-def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """Every row is in both sets, and they have been compared (law 9)."""
+def move_and_verify(
+    job: Job, snapshot: CatalogSnapshot, router: str = "", *, joins: bool = False
+) -> Refused | StepWait | None:
+    """Every row is in both sets, and they have been compared (law 9). `router`: if it is not an
+    argument of the job; `joins`: the new set has rows of its own, too."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled:
@@ -210,9 +213,8 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     partition = partition_of(snapshot)
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
-    return StepWait(
-        "", reorg.move_rows(arguments(job, MovePartitionsArgs).router, sources, targets)
-    )
+    router = router or arguments(job, MovePartitionsArgs).router
+    return StepWait("", reorg.move_rows(router, sources, targets, joins=joins))
 
 
 def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:

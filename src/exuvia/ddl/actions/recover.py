@@ -10,12 +10,17 @@ the id it had, and a revision that no writer of its former life can have planned
 A database comes back by itself: its tables' names and infos have been where they were.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
+from exuvia.base.mysql_errors import (
+    ErrDBCreateExists,
+    ErrSnapshotTooOld,
+    ErrTableExists,
+    ErrUnknown,
+)
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.placement import without_policies
 from exuvia.ddl.action import Action, Step, load
@@ -91,9 +96,9 @@ def flashback_database(
 def looks_at_what_was_left(job: Job) -> ReadSet:
     """The drop's ranges, and the name the table is to have."""
     names = ((job.schema_id, job.table_name),) if job.table_id else ()
-    return ReadSet(
-        names=names, left_by=recalled_job_of(job), own_name="" if job.table_id else "database"
-    )
+    recalled = recalled_job_of(job)
+    own_name: Literal["", "database"] = "" if job.table_id else "database"
+    return ReadSet(names=names, left_by=recalled, undo_of=recalled, own_name=own_name)
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -134,6 +139,15 @@ def _unless_all_are_left(
     return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
 
 
+def an_undo_takes_it_back(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1105: its rows are about to be in the table that was truncated."""
+    if not snapshot.taken_by:
+        return None
+    return ErrUnknown(
+        f"ddl job {snapshot.taken_by} takes ddl job {recalled_job_of(job)} back, or ends its UNDO"
+    )
+
+
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as it was, under the name asked for."""
     table = evolve(
@@ -172,7 +186,13 @@ RECOVER_TABLE = load(
         ActionCode.RECOVER_TABLE,
         TABLE_IN_PLACE,
         reads=looks_at_what_was_left,
-        refuses=(database_is_missing, table_is_there_already, name_is_taken, rows_are_gone),
+        refuses=(
+            database_is_missing,
+            table_is_there_already,
+            name_is_taken,
+            an_undo_takes_it_back,
+            rows_are_gone,
+        ),
         path=(
             Step(
                 ABSENT,
@@ -180,6 +200,7 @@ RECOVER_TABLE = load(
                 edit=place_table_again,
                 event=table_recovered,
                 restores_ranges_of=recalled_job_of,
+                ends_undo_of=recalled_job_of,
             ),
         ),
         names=own_name,

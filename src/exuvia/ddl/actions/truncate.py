@@ -10,7 +10,8 @@
 
 Statements that are transactions of their own go on, and are run again where they come too late: the
 store refuses them (law 1), since their rows would be lost. Rows of
-the old id can be brought back under another name while they are kept (recover.py).
+the old id can be brought back under another name while they are kept (recover.py), or into the
+table (undo_truncate.py): then ids of rows, AUTO_INCREMENT too, go on behind those of the old id.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,8 @@ from exuvia.ddl.actions.shared import (
     table_is_missing,
     truncated_table_is_referred_to,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
+from exuvia.ddl.actions.undo import WAS_NOT_KEPT, kept_until, noted
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, at_home, ranges_of_table, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
@@ -59,10 +61,12 @@ def ids_of(table: TableInfo) -> tuple[int, ...]:
 
 
 def with_rows(job: Job, ids: tuple[int, ...]) -> Job:
-    """TRUNCATE TABLE under the ids of an `unnamed` one."""
+    """TRUNCATE TABLE under the ids of an `unnamed` one. It is not kept for UNDO: ids of rows, and
+    layouts, are those of that table alone."""
     asked = arguments(job, tuple[Children, ...])
     checks = bool(asked) and asked[0].fk_check
-    return evolve(job, exuvia_ids=ids, raw_args=raw((Children(fk_check=checks, filled=True),)))
+    args = raw((Children(fk_check=checks, filled=True),))
+    return evolve(job, exuvia_ids=ids, raw_args=args, exuvia_undo=None)
 
 
 def _is_filled(job: Job) -> bool:
@@ -105,18 +109,38 @@ def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
     """The same table under the ids asked for: its own first, then one for each partition. Those of
     partitions that went meanwhile are left over."""
     old = opened(the_table(snapshot))
-    new = _successor(old, job.exuvia_ids)
+    new = _successor(old, job.exuvia_ids, keeps_layouts=job.exuvia_undo is not None)
+    snapshot = evolve(snapshot, renumbered=((old.id, new.id),))
+    if job.exuvia_undo is not None:  # rows of both may come to stand side by side
+        job = noted(job, snapshot)
+        snapshot = evolve(snapshot, carries=((old.id, new.id),))
     return evolve(job, exuvia_dropped=old), evolve(snapshot, table=new)
 
 
-def _successor(old: TableInfo, ids: Sequence[int]) -> TableInfo:
+def _successor(old: TableInfo, ids: Sequence[int], *, keeps_layouts: bool = False) -> TableInfo:
     new_id, *partition_ids = ids
-    new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
+    layouts = old.exuvia_layouts if keeps_layouts else ()
+    new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=layouts, exuvia_physical=0)
     if old.partition is not None:
         parts = partition_ids[: len(old.partition.definitions)]
         new = evolve(new, partition=old.partition.with_ids(parts))
         new = evolve(new, partition=at_home(new, new_id))
     return with_layout(new)
+
+
+def kept_rows(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
+    """The record, where UNDO is to be possible."""
+    if job.exuvia_undo is None:
+        return ()
+    kept = Kept(
+        job_id=job.id,
+        kind="table",
+        table_id=job.exuvia_ids[0],
+        until=kept_until(job, before),
+        name=the_table(before).name.O,
+        table=opened(the_table(before)),
+    )
+    return (kept,)
 
 
 def old_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -132,7 +156,14 @@ def old_table(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
 def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see an empty table, which is another one."""
     old: TableInfo = the_table(before)
-    return JobEvent(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
+    until = kept_until(job, before) if job.exuvia_undo is not None else 0
+    return JobEvent(
+        type="truncate table",
+        table=after.table,
+        dropped=old,
+        elements=(old.id,),
+        kept_until=until,
+    )
 
 
 TRUNCATE_TABLE = load(
@@ -155,11 +186,15 @@ TRUNCATE_TABLE = load(
                 leaves=old_range,
                 event=table_truncated,
                 fences_tables=old_table,
+                keeps=kept_rows,
             ),
         ),
         reads=_reads,
         dropped_table=lambda job: job.exuvia_dropped,
-        without_undo="FLASHBACK TABLE t TO another_name brings the rows of before back beside it",
+        without_undo=(
+            f"{WAS_NOT_KEPT}; FLASHBACK TABLE t TO another_name brings the rows of before back "
+            "beside it"
+        ),
     )
 )
 

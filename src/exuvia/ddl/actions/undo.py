@@ -119,21 +119,40 @@ def why_no_column(table: TableInfo, column: ColumnInfo) -> str:
     return ""
 
 
+def why_no_rows(table: TableInfo) -> str:
+    """Why a TRUNCATE of that table cannot be taken back; "" if it can."""
+    if table.foreign_keys or table.exuvia_referred:
+        return "foreign keys join it with other tables, whose rows may go meanwhile"
+    if any(index.is_partial for index in table.indexes):
+        return "it has a partial index, with which rows cannot be moved"
+    if table.global_indexes:
+        return "it has a global index, with which rows cannot be moved"
+    return ""
+
+
 # -- asking ----------------------------------------------------------------------------------------
 
 
 class UndoArgs(NamedTuple):
-    """What UNDO and the end of a window are asked: the record, and the name to be given."""
+    """What UNDO and the end of a window are asked: the record, and the name to be given; for rows
+    of partitions, who finds a row's (pipeline/kernels/move.py)."""
 
     kept: Kept
     name: str
+    router: str = ""
 
 
 def undo(
-    database: DatabaseInfo, table: TableInfo, kept: Kept, new_name: str, *, query: str = ""
+    database: DatabaseInfo,
+    table: TableInfo,
+    kept: Kept,
+    new_name: str,
+    router: str = "",
+    *,
+    query: str = "",
 ) -> Job:
-    """UNDO of a drop whose element is hidden."""
-    asked = UndoArgs(kept, new_name)
+    """UNDO of a drop whose element is hidden, or of a TRUNCATE."""
+    asked = UndoArgs(kept, new_name, router)
     job = job_for(ActionCode.EXUVIA_UNDO, database, table, asked, query)
     return evolve(job, exuvia_elements=kept.elements)
 
@@ -145,12 +164,13 @@ def end_undo(database: DatabaseInfo, table: TableInfo, kept: Kept, *, query: str
     return evolve(job, exuvia_elements=kept.elements)
 
 
-def _kept(job: Job) -> Kept:
+def kept_of(job: Job) -> Kept:
     return arguments(job, UndoArgs).kept
 
 
-def _drop_job(job: Job) -> int:
-    return _kept(job).job_id
+def drop_job(job: Job) -> int:
+    """The job that is taken back, or can be no more."""
+    return kept_of(job).job_id
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -170,9 +190,9 @@ def it_can_be_kept_no_more(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
 
 def nothing_is_hidden(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1105: the window has ended, or it was taken back before."""
-    if _hidden_states(the_table(snapshot), _kept(job)) == {WRITE_ONLY}:
+    if _hidden_states(the_table(snapshot), kept_of(job)) == {WRITE_ONLY}:
         return None
-    return ErrUnknown(f"ddl job {_drop_job(job)} cannot be undone: nothing of it is kept any more")
+    return ErrUnknown(f"ddl job {drop_job(job)} cannot be undone: nothing of it is kept any more")
 
 
 def _hidden_states(table: TableInfo, kept: Kept) -> set[SchemaState]:
@@ -185,6 +205,8 @@ def _hidden_states(table: TableInfo, kept: Kept) -> set[SchemaState]:
 
 def is_hidden(table: TableInfo, kept: Kept) -> bool:
     """Whether the record's elements are still in the table, and no client sees them."""
+    if kept.kind == "table":
+        return True  # nobody else takes what lies under the old id
     return bool(kept.elements) and not _hidden_states(table, kept) & {ABSENT, PUBLIC}
 
 
@@ -202,7 +224,7 @@ def stands_again(table: TableInfo, kept: Kept) -> bool:
 
 def its_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1060, 1061: an element of that name came meanwhile."""
-    table, (kept, wanted) = the_table(snapshot), arguments(job, UndoArgs)
+    table, (kept, wanted, _) = the_table(snapshot), arguments(job, UndoArgs)
     hint = f": ADMIN UNDO DDL JOB {kept.job_id} AS another_name"
     if kept.kind == "column":
         error = ErrDupFieldName(wanted) if table.column(wanted) is not None else None
@@ -223,13 +245,14 @@ def _private(job: Job, number: int) -> str:
     return f"_exuvia_undo_{job.id}_{number}"
 
 
-def _until(job: Job, snapshot: CatalogSnapshot) -> int:
+def kept_until(job: Job, snapshot: CatalogSnapshot) -> int:
     seconds = job.exuvia_undo.seconds if job.exuvia_undo else 0
     return snapshot.now + timestamp(seconds * 1_000_000_000)
 
 
-def _noted(job: Job, snapshot: CatalogSnapshot) -> Job:
-    until = timestamp_text(_until(job, snapshot))
+def noted(job: Job, snapshot: CatalogSnapshot) -> Job:
+    """The job says until when it can be taken back."""
+    until = timestamp_text(kept_until(job, snapshot))
     return evolve(job, exuvia_note=f"kept until {until}: ADMIN UNDO DDL JOB {job.id}")
 
 
@@ -267,7 +290,7 @@ def hide_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     """The indexes named, under names of their own."""
     job, snapshot = find_indexes(job, snapshot)
     table = _named(the_table(snapshot), _privately(job, job.exuvia_elements))
-    return _noted(job, snapshot), evolve(snapshot, table=table)
+    return noted(job, snapshot), evolve(snapshot, table=table)
 
 
 def hide_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -277,7 +300,7 @@ def hide_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
     table = the_table(snapshot)
     table = _named(table, _privately(job, indexes_on_only(table, column_id)))
     table = _with_column_name(table, column_id, _private(job, column_id))
-    return _noted(job, snapshot), evolve(snapshot, table=table)
+    return noted(job, snapshot), evolve(snapshot, table=table)
 
 
 def _names(table: TableInfo, ids: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
@@ -298,7 +321,7 @@ def hidden_indexes(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         job_id=job.id,
         kind="index",
         table_id=table.id,
-        until=_until(job, before),
+        until=kept_until(job, before),
         name=names[0][1],
         elements=job.exuvia_elements,
         index_names=names,
@@ -316,7 +339,7 @@ def hidden_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         job_id=job.id,
         kind="column",
         table_id=table.id,
-        until=_until(job, before),
+        until=kept_until(job, before),
         name=column.name.O,
         elements=job.exuvia_elements,
         index_names=_names(table, indexes_on_only(table, column_id)),
@@ -334,7 +357,7 @@ def definition_kept(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         job_id=job.id,
         kind="index",
         table_id=table.id,
-        until=_until(job, before),
+        until=kept_until(job, before),
         name=index.idx_name.O,
         definition=evolve(index, state=ABSENT),
     )
@@ -379,14 +402,14 @@ def _column_drop(job: Job) -> Action:
 
 def show_index(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """It has its name again, or the one it is given."""
-    kept, wanted = arguments(job, UndoArgs)
+    kept, wanted, _ = arguments(job, UndoArgs)
     names = {**dict(kept.index_names), kept.elements[0]: wanted}
     return job, evolve(snapshot, table=_named(the_table(snapshot), names))
 
 
 def show_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """So have the column and its indexes."""
-    kept, wanted = arguments(job, UndoArgs)
+    kept, wanted, _ = arguments(job, UndoArgs)
     table = _named(the_table(snapshot), dict(kept.index_names))
     return job, evolve(snapshot, table=_with_column_name(table, kept.elements[0], wanted))
 
@@ -395,7 +418,7 @@ def _former_place(job: Job, others: list[ColumnInfo], state: SchemaState) -> int
     """Behind the last of the columns that stood before it; hidden ones stand behind all."""
     if state != PUBLIC:
         return len(others)
-    before = _kept(job).before
+    before = kept_of(job).before
     at = (n for n, each in enumerate(others, 1) if each.id in before and each.state == PUBLIC)
     return max(at, default=0)
 
@@ -407,7 +430,7 @@ def compare_indexes(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     """They hold what writers kept in them, and the pipeline has compared them (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
-    hidden = tuple(each for each, _ in _kept(job).index_names)
+    hidden = tuple(each for each, _ in kept_of(job).index_names)
     if not hidden or snapshot.table_is_empty or snapshot.filled:
         return None
     return StepWait("", reorg.verify_indexes(hidden))
@@ -456,7 +479,7 @@ UNDO_INDEX = _undo(
         after=compare_indexes,
         leaves=index_tombstones,
         event=index_added,
-        ends_undo_of=_drop_job,
+        ends_undo_of=drop_job,
     ),
 )
 UNDO_COLUMN = _undo(
@@ -468,7 +491,7 @@ UNDO_COLUMN = _undo(
         after=compare_indexes,
         leaves=_tombstones_of_its_indexes,
         event=column_came_back,
-        ends_undo_of=_drop_job,
+        ends_undo_of=drop_job,
     ),
 )
 
@@ -486,7 +509,7 @@ def _end(element: Element, last: Step) -> Action:
             path=(
                 Step(WRITE_ONLY, DELETE_ONLY),
                 Step(DELETE_ONLY, DELETE_REORG),
-                last._replace(ends_undo_of=_drop_job),
+                last._replace(ends_undo_of=drop_job),
             ),
             hides=True,
         )
@@ -499,10 +522,6 @@ END_COLUMN = _end(_COLUMN, Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_index
 ACTIONS = (
     DROP_INDEX._replace(choose=_index_drop, without_undo=WAS_NOT_KEPT),
     DROP_COLUMN._replace(choose=_column_drop, without_undo=WAS_NOT_KEPT),
-    UNDO_INDEX._replace(
-        choose=lambda job: UNDO_INDEX if _kept(job).kind == "index" else UNDO_COLUMN
-    ),
-    END_INDEX._replace(choose=lambda job: END_INDEX if _kept(job).kind == "index" else END_COLUMN),
 )
 
 
@@ -546,11 +565,11 @@ def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
         if table.id not in involved or table.state != PUBLIC:
             continue
         for private in _in_the_way(job, table):
-            drop_job = private.split("_")[3]
+            of = private.split("_")[3]
             return ErrUnsupportedDDLOperation.with_text(
-                f"table '{table.name.O}' keeps what DDL job {drop_job} dropped, which this change "
-                f"cannot go on beside: ADMIN UNDO DDL JOB {drop_job} takes it back, "
-                f"ADMIN END UNDO DDL JOB {drop_job} gives it up"
+                f"table '{table.name.O}' keeps what DDL job {of} dropped, which this change "
+                f"cannot go on beside: ADMIN UNDO DDL JOB {of} takes it back, "
+                f"ADMIN END UNDO DDL JOB {of} gives it up"
             )
     return None
 

@@ -48,6 +48,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "checksum": scan.checksum,
     "check rows": rules.check_rows,
     "check moved": move.check_moved,
+    "check apart": move.check_apart,
     "check fits": move.check_fits,
     "check column": rewrite.check_column,
     "verify column": rewrite.verify_column,

@@ -18,8 +18,10 @@ has a version that the store compares, an index entry has none (decision 015).
 Rows come first: a writer who changes a row whose twin stands writes the entries whose keys change
 and leaves the others to the run; one who finds no twin puts it whole.
 
-`check moved` and `check fits` read only: rows of either set of partitions, each looked up in the
-other, and rows that are to become a partition, each of which must belong to it (1737).
+`check moved`, `check apart` and `check fits` read only: rows of either set of partitions, each
+looked up in the other, where its twin must be, or where nothing may be that it could not stand
+beside (1062: UNDO of a TRUNCATE); and rows that are to become a partition, each of which must
+belong to it (1737).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,15 +32,20 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused
-from exuvia.base.mysql_errors import ErrDataInconsistent, ErrRowDoesNotMatchPartition
+from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Duplicate, Refused
+from exuvia.base.mysql_errors import (
+    ErrDataInconsistent,
+    ErrDupEntry,
+    ErrRowDoesNotMatchPartition,
+)
+from exuvia.catalog import writer
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Array, Columns, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import Padded, Snapshot, Span, Standing
+from exuvia.kv.packet import TOMBSTONE, Padded, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -350,6 +357,37 @@ def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Ref
     """8223, where tasks of `check moved` found rows without a twin."""
     handles = [handle for outcome in outcomes for handle in outcome.result[1]]
     return unlike(order.logical, handles[0]) if handles else None
+
+
+def check_apart(store: Store, task: Task) -> Steps:
+    """The kernel of what two sets must fulfil before one joins the other: no row of the span has
+    the handle, or a unique key, of a row there. Raises 1062."""
+    order = task.order
+    way = router_named(order.router)(order.logical).other
+    unique = [index for index in indexes_of(order.table) if index.is_unique]
+    wanted = sorted({*way.positions, *positions_of(order.table, unique)})
+    seen = 0
+    with closing(fresh_snapshot(store, order.table)) as snapshot:
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            columns = row_batch.decode(order.table, keys, raws, snapshot.skip, wanted)
+            places = way.places(columns)
+            _refuse_met(order, snapshot, as_bytes(under(places, keys)))
+            for index in unique:
+                made = of_columns(order.table, index, columns)
+                _refuse_met(order, snapshot, as_bytes(under(places, made.keys)))
+            seen += len(keys)
+            yield Batch(len(keys), 0.0)
+    return Outcome(ordinal=task.ordinal, rows=seen)
+
+
+def _refuse_met(order: TaskOrder, snapshot: Snapshot, keys: list[bytes]) -> None:
+    """1062 where one of these keys, of rows or of entries, stands."""
+    found = snapshot.get_many(keys)
+    for key in keys:
+        if key in found and found[key][snapshot.skip :] != TOMBSTONE:
+            there = order.logical.part(int.from_bytes(key[_ID], "big"))
+            met = writer.explain_duplicate(there, Duplicate(key, b""))
+            raise ErrDupEntry.with_text(f"{met.message}, by a row of both before and since")
 
 
 def check_fits(store: Store, task: Task) -> Steps:

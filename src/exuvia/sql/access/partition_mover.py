@@ -129,4 +129,5 @@ def mover(table: Table) -> Ways:
     found = table.info.partition
     assert found is not None
     read = way(route_of(table))
-    return Ways(way(other_route(table, found)) if found.moving else read, read)
+    changes = found.moving or found.guarded
+    return Ways(way(other_route(table, found)) if changes else read, read)

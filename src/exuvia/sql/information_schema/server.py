@@ -665,6 +665,7 @@ _UNDO_COLUMNS = "JOB_ID# TABLE_SCHEMA TABLE_NAME KIND NAME KEPT_UNTIL@ STATE COS
 _HIDDEN_COST = {
     "index": "writes keep the index; UNDO reads all rows to compare",
     "column": "rows written hold the column; UNDO compares indexes on it, if any",
+    "table": "the rows stay; UNDO copies those written since beside them, and compares indexes",
 }
 
 
@@ -685,6 +686,8 @@ def undo(context: Context) -> Iterable[Row]:
             state, cost = "definition", "none; UNDO fills the index anew"
         elif each.ended_by or not is_hidden(table, each):
             state = "ending"
+        elif each.kind == "table":
+            state = "rows"
         until = packed_time(each.until)
         shown = None if until is None else shift_zone(until, None, context.zone) & _WHOLE_SECONDS
         yield [*line, shown, state, cost]

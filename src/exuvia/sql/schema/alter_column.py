@@ -39,7 +39,8 @@ from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
 from exuvia.ddl import requests
-from exuvia.ddl.actions.modify_column import Modification, indexes_with
+from exuvia.ddl.actions.modify_column import NOT_KEPT, Modification, indexes_with
+from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
@@ -165,7 +166,8 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
             text = f"can't drop column {name} with composite index covered or Primary Key covered"
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
     job = requests.drop_column(at.database, table, spec.name, query=at.text)
-    return undo.kept_column(at, job, column)
+    what, why_not = f"column '{column.name.O}'", why_no_column(table, column)
+    return undo.kept_for_undo(at, job, what, why_not)
 
 
 # -- RENAME, DEFAULT and MODIFY --------------------------------------------------------------------
@@ -269,7 +271,10 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     if found.kind == ChangeKind.ROWS:
         new = evolve(found.column, origin_default=None, origin_default_bit=None)
         found = evolve(found, column=new)
-    return requests.modify_column(at.database, at.table, found, query=at.text)
+    job = requests.modify_column(at.database, at.table, found, query=at.text)
+    if found.kind == ChangeKind.METADATA:
+        return job
+    return undo.kept_for_undo(at, job, f"what column '{old.name.O}' was", NOT_KEPT)
 
 
 def _check_neighbour(at: AlterContext, old: ColumnInfo, spec: ModifyColumn) -> None:

@@ -12,6 +12,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl import requests
+from exuvia.ddl.actions.undo import why_no_index
 from exuvia.ddl.job import Job
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
@@ -87,7 +88,8 @@ def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
     check_visible(_without(at.table, index))
     check_drop_index(at, index)
     job = requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
-    return undo.kept_index(at, job, index)
+    what, why_not = f"index '{index.idx_name.O}'", why_no_index(at.table, index)
+    return undo.kept_for_undo(at, job, what, why_not, hides=not index.is_unique)
 
 
 def _without(table: TableInfo, index: IndexInfo) -> TableInfo:

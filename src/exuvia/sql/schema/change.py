@@ -42,6 +42,7 @@ from exuvia.base.mysql_errors import (
     ErrNoDB,
     ErrNoSuchTable,
     ErrOptOnCacheTable,
+    ErrUnknown,
     ErrUnsupportedDDLOperation,
     MySQLError,
 )
@@ -339,6 +340,10 @@ class AlterContext:
         """IF [NOT] EXISTS: the error is a note and there is nothing to do."""
         self.notes.append(Note("Note", error.code, error.message))
         return None
+
+    def note(self, said: str) -> None:
+        """A note of the statement."""
+        self.notes.append(Note("Note", ErrUnknown.code, said))
 
     def warn(self, code: int, said: str) -> None:
         """A warning of the statement."""

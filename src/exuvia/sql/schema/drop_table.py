@@ -31,6 +31,7 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import queue, requests
 from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions.undo import why_no_rows
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import (
@@ -42,9 +43,11 @@ from exuvia.sql.nodes import (
     TableName,
     TruncateTable,
 )
+from exuvia.sql.schema import undo
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Absent,
+    AlterContext,
     Change,
     DropTemporary,
     Existence,
@@ -126,7 +129,12 @@ def truncate_table(reader: SchemaReader, node: TruncateTable, text: str) -> Chan
     refuse_cached(table, "Truncate Table")
     check_truncate(reader, table)
     checks = keys_are_checked(reader)
-    return of_job(requests.truncate_table(database, table, checks=checks, query=text))
+    job = requests.truncate_table(database, table, checks=checks, query=text)
+    at = AlterContext(reader, database, table, text)
+    job = undo.kept_for_undo(at, job, f"what table '{table.name.O}' held", why_no_rows(table))
+    if job.exuvia_undo is not None and any(each.auto_increment for each in table.cols):
+        at.note("AUTO_INCREMENT goes on, so that rows of before and since can be united by UNDO")
+    return of_job(job, at.notes)
 
 
 def drop_index(reader: SchemaReader, node: DropIndexStatement, text: str) -> Change:

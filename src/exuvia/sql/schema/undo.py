@@ -1,10 +1,12 @@
 """Drops that are kept, and ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n.
 
-    exuvia_undo_s > 0     a DROP INDEX or DROP COLUMN that is a statement of its own is kept for so
-                          long (ddl/actions/undo.py); where it cannot be, a warning says why
+    exuvia_undo_s > 0     a DROP INDEX or DROP COLUMN that is a statement of its own, and a TRUNCATE
+                          TABLE, are kept for so long (ddl/actions/undo.py, undo_truncate.py); where
+                          it cannot be, a warning says why
 
-UNDO shows what is hidden, or asks for an index anew of which only the definition was kept; END UNDO
-gives it up before its time. Raises 8224 (no such job), 1105 (nothing of it is kept, and why), 1146.
+UNDO shows what is hidden, brings rows back, or asks for an index anew of which only the definition
+was kept; END UNDO gives it up before its time. Raises 8224 (no such job), 1105 (nothing of it is
+kept, and why), 1146.
 """
 
 from exuvia.base.errors import Refused
@@ -17,7 +19,6 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
-    ColumnInfo,
     DatabaseInfo,
     IndexInfo,
     SchemaState,
@@ -28,10 +29,12 @@ from exuvia.catalog.model import (
 from exuvia.cluster.member import before_0_4
 from exuvia.ddl import kept, queue, requests
 from exuvia.ddl.actions import kind_of
-from exuvia.ddl.actions.undo import is_hidden, stands_again, why_no_column, why_no_index
+from exuvia.ddl.actions.undo import is_hidden, stands_again
+from exuvia.ddl.actions.undo_truncate import changed_since, why_not_again
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import Job, JobState, UndoAsked
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.access.partitions import MOVER
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
@@ -49,28 +52,19 @@ def _older(at: AlterContext) -> str:
     return f"{', '.join(older)} of an older release serves" if older else ""
 
 
-def kept_index(at: AlterContext, job: Job, index: IndexInfo) -> Job:
-    """DROP INDEX as the session wants it kept."""
+def kept_for_undo(
+    at: AlterContext, job: Job, what: str, why_not: str, *, hides: bool = True
+) -> Job:
+    """The job as the session wants it kept. `what` it drops, in words; `why_not`: what is against
+    it, "" if nothing."""
     seconds = _seconds(at)
     if not seconds:
         return job
-    reason = _older(at) or why_no_index(at.table, index)
+    reason = _older(at) or why_not
     if reason:
-        _warn(at, f"index '{index.idx_name.O}' is not kept for UNDO: {reason}")
+        _warn(at, f"{what} is not kept for UNDO: {reason}")
         return job
-    return evolve(job, exuvia_undo=UndoAsked(seconds, hides=not index.is_unique))
-
-
-def kept_column(at: AlterContext, job: Job, column: ColumnInfo) -> Job:
-    """DROP COLUMN likewise."""
-    seconds = _seconds(at)
-    if not seconds:
-        return job
-    reason = _older(at) or why_no_column(at.table, column)
-    if reason:
-        _warn(at, f"column '{column.name.O}' is not kept for UNDO: {reason}")
-        return job
-    return evolve(job, exuvia_undo=UndoAsked(seconds, hides=True))
+    return evolve(job, exuvia_undo=UndoAsked(seconds, hides))
 
 
 def warn_of_several(at: AlterContext, jobs: list[Job]) -> None:
@@ -89,6 +83,8 @@ def _warn(at: AlterContext, said: str) -> None:
 def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     """ADMIN UNDO DDL JOB."""
     found, database, table = _found(reader.txn, node.job)
+    if found.kind == "table":
+        return of_job(_undo_truncate(database, table, found, node, text))
     error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
     wanted = check_name(node.new_name or found.name, error)
     if found.definition is None:
@@ -97,6 +93,17 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
         raise _gone(node.job, "an index like it stands again")
     index = evolve(_as_named_now(node.job, table, found.definition), idx_name=name(wanted))
     return of_job(requests.add_index(database, table, index, query=text))
+
+
+def _undo_truncate(
+    database: DatabaseInfo, table: TableInfo, found: Kept, node: AdminUndo, text: str
+) -> Job:
+    if node.new_name is not None:
+        raise changed_since(found, "rows come back into the table that they were in, AS no other")
+    why = why_not_again(table, found)
+    if why:
+        raise changed_since(found, why)
+    return requests.undo(database, table, found, found.name, MOVER, query=text)
 
 
 def _as_named_now(job_id: int, table: TableInfo, index: IndexInfo) -> IndexInfo:

@@ -31,6 +31,10 @@ The double write of partitions that change:
     delete only             its twin goes        the twin of what it was goes
     write only and on       its twin goes        the twin is put, or becomes what the row is
 
+UNDO of a TRUNCATE: the other set has rows of its own, which are to come back. From its first step
+until readers have switched, a row that would meet one of them is refused (1062), as by a unique
+index that is being filled.
+
 A twin has its row's handle. It may not be there yet: the move has not come to it. Then the commit
 requires that it is still not, else the move's copy of a row that is gone would stay. See
 ddl/actions/partition_move.py for why neighbours of these states may meet.
@@ -70,6 +74,9 @@ from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
 # -- the double write of partitions that change ----------------------------------------------------
 
 
+COMES_BACK = ", of a row that an UNDO of TRUNCATE TABLE brings back"
+
+
 class Twins:
     """One statement's writes to the other set of one table."""
 
@@ -79,12 +86,19 @@ class Twins:
         self._route = other_route(table, found)
         self._ids = [each.id for each in found.others]
         self._moving = found.moving
+        self._guarded = found.guarded
         switched = found.ddl_state == SchemaState.DELETE_REORG
         self._adds = switched or DUTIES[found.ddl_state].adds
 
-    def check(self, part: Table, row: Row) -> None:
-        """A row that is written must have a place there too. Raises 1526."""
-        if self._adds and part.physical_id in self._moving:
+    def check(self, part: Table, row: Row, handle: bytes | None, own: bytes | None = None) -> None:
+        """A row that is written must have a place there too. `handle` where rows have hidden ids,
+        `own`: of a row that is changed. Raises 1526, 1062."""
+        if part.physical_id in self._guarded:
+            try:
+                writer.refuse_met(self._txn, self._twin_part(row), row, handle, own)
+            except Duplicate as met:
+                raise ErrDupEntry.with_text(met.message + COMES_BACK) from None
+        elif self._adds and part.physical_id in self._moving:
             self._twin_part(row)
 
     def put(self, part: Table, handle: bytes, row: Row) -> None:
@@ -136,7 +150,8 @@ class Twins:
 def twins_of(table: Table, txn: Transaction) -> Twins | None:
     """None where no partitions change."""
     found = table.info.partition
-    return Twins(table, found, txn) if found is not None and found.moving else None
+    changes = found is not None and (found.moving or found.guarded)
+    return Twins(table, found, txn) if found is not None and changes else None
 
 
 # -- partitions ------------------------------------------------------------------------------------
@@ -165,7 +180,7 @@ class PartitionWrites:
 
     def _insert(self, part: Table, row: Row, handle: bytes | None) -> None:
         if self._twins is not None:
-            self._twins.check(part, row)
+            self._twins.check(part, row, handle)
         try:
             handle = writer.insert(self._context.txn, part, row, handle)
         except Duplicate as taken:
@@ -182,7 +197,8 @@ class PartitionWrites:
             self._move(source, target, inner, old, new)
             return
         if self._twins is not None:
-            self._twins.check(source, new)
+            hidden = None if self._table.handle_positions else inner
+            self._twins.check(source, new, hidden, inner)
         try:
             after = writer.update(txn, source, inner, old, new)
         except Duplicate as taken:
@@ -232,6 +248,9 @@ class PartitionWrites:
         counts, self._counts = self._counts, {}
         for physical_id, (rows, modified) in counts.items():
             self._context.counted(physical_id, rows, modified)
+        found = self._table.info.partition
+        if found is not None and found.is_whole_in_undo:
+            return  # statistics of a table without partitions stand where its rows lie
         if counts:
             rows = sum(rows for rows, _ in counts.values())
             modified = sum(modified for _, modified in counts.values())

@@ -1,0 +1,70 @@
+"""Statistics of a table that is truncated, and has its rows again: by where rows lie.
+
+before    t (310), 2000 rows      since    t (320): 30      back    t (id 320) at 310: 2030
+"""
+
+import pytest
+
+from exuvia.events import schema_change
+from exuvia.events.schema_change import Kind, Partition
+from exuvia.stats import meta, records
+from exuvia.stats.ddl_handler import RETAINED_S, Following
+from exuvia.stats.meta import Delta
+from exuvia.stats.records import Statistics
+from support.stats_owners import Place
+
+BEFORE, SINCE, WINDOW_S = 310, 320, 7200
+
+
+class Truncated(Place):
+    """The table after its truncation, `kept` for UNDO or not."""
+
+    def __init__(self, kept: bool) -> None:
+        super().__init__()
+        self.following = Following(self.clock)
+        self.before = self.table(BEFORE)
+        self.analyzed(BEFORE, 2000)
+        txn = self.store.begin()
+        records.write(txn, [Statistics(BEFORE, False, 1, 5)], meta.draw_version(txn))
+        txn.commit()
+        self.drop(self.before)
+        until_s = self.clock.wall_ns() // 10**9 + WINDOW_S if kept else 0
+        self.told(schema_change.truncate_table(self.table(SINCE), self.before, until_s))
+        txn = self.store.begin()
+        meta.add(txn, {SINCE: Delta(30, 40)})
+        txn.commit()
+
+    def told(self, change: schema_change.SchemaChange) -> None:
+        txn = self.store.begin()
+        self.following(txn, change)
+        txn.commit()
+
+    def later(self, seconds: int) -> set[int]:
+        """Whose rows are known by then."""
+        self.clock.advance(seconds)
+        self.told(schema_change.drop_table(self.table(999)))
+        txn = self.store.begin()
+        try:
+            return {each for each in (BEFORE, SINCE) if meta.get(txn, each) is not None}
+        finally:
+            txn.rollback()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_statistics_stay_as_long_as_rows_may_come_back(kept: bool) -> None:
+    place = Truncated(kept)
+    assert place.later(RETAINED_S + 1) == ({BEFORE, SINCE} if kept else {SINCE})
+    assert place.later(WINDOW_S) == {SINCE}
+
+
+def test_rows_of_before_and_since_are_added_up() -> None:
+    place = Truncated(kept=True)
+    back = place.table(SINCE, exuvia_physical=BEFORE)
+    came, went = [Partition(BEFORE, "whole")], [Partition(SINCE, "whole")]
+    place.told(schema_change.partitions(Kind.UNDO_TRUNCATE_TABLE, back, came, went))
+    txn = place.store.begin()
+    found = meta.get(txn, BEFORE)
+    assert found is not None and found.rows == 2030 and found.modified >= 30
+    assert records.read(txn, BEFORE)
+    txn.rollback()
+    assert place.later(2 * WINDOW_S) == {BEFORE}
