@@ -208,9 +208,9 @@ class PartitionWrites:
             self._twins.change(source, inner, after, old, new)
 
     def _move(self, source: Table, target: Table, handle: bytes, old: Row, new: Row) -> None:
-        if self._twins is not None:
-            self._twins.check(target, new)
         moved = None if self._table.handle_positions else self._new_handle()
+        if self._twins is not None:
+            self._twins.check(target, new, moved)
         try:
             moved = writer.move(self._context.txn, source, target, handle, moved, old, new)
         except Duplicate as taken:
