@@ -59,7 +59,7 @@ ALTERABLE = (
     "add index",
     "add primary key",
     "alter table re",
-    "alter table partition",
+    "alter table partition by",
     "modify column",
 )
 NOT_ALTERABLE = "Supported DDL operations are: ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE"
