@@ -7,7 +7,7 @@ shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
 first="tests/node tests/kv tests/sim tests/scripts tests/cluster tests/ddl tests/catalog
  tests/expressions tests/laws tests/bootstrap tests/pipeline tests/events tests/differential
- tests/stats tests/test_tidy.py"
+ tests/stats tests/release tests/test_tidy.py"
 second=""
 for each in tests/test_*.py tests/*/; do
   each=${each%/}

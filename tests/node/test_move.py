@@ -296,6 +296,7 @@ def test_a_move_that_dies_before_its_switch_harms_nothing(
         check(node, clients)
 
 
+@pytest.mark.long
 def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres: str) -> None:
     with running_nodes(tmp_path, lease_s=3.0) as (node,):
         filled(node)

@@ -315,13 +315,13 @@ def test_sqlalchemys_own_suite_for_dialects(node: NodeProcess, chosen: str) -> N
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("chosen", [FEW, pytest.param("Test", marks=pytest.mark.long)], ids=len)
-def test_sqlalchemys_own_suite_embedded(tmp_path: Path, chosen: str) -> None:
+@pytest.mark.long
+def test_sqlalchemys_own_suite_embedded(tmp_path: Path) -> None:
     """All of it, by the dialect of its own."""
     with exuvia.connect(f"lmdb://{tmp_path}/store") as connection:
         for name in ("suite", "test_schema"):
             connection.cursor().execute(f"CREATE DATABASE {name}")
-    done = run_suite(f"exuvia+embedded://{tmp_path}/store?database=suite", chosen)
+    done = run_suite(f"exuvia+embedded://{tmp_path}/store?database=suite", "Test")
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
 
