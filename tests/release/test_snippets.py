@@ -110,7 +110,9 @@ PREPARED = {
         (*ORDERS, "CREATE TABLE shop.t (id INT PRIMARY KEY)",
          "CREATE TABLE shop.a (id INT PRIMARY KEY)", "CREATE TABLE shop.b (id INT PRIMARY KEY)",
          LOGGED, *(f"ALTER TABLE shop.{each} EXUVIA_CHANGE_LOG = ON" for each in "ab"),
-         "INSERT INTO shop.a VALUES (1)", "INSERT INTO shop.b VALUES (1)"),
+         "INSERT INTO shop.a VALUES (1)", "INSERT INTO shop.b VALUES (1)",
+         *(f"SELECT 1 FROM shop.{each} AS OF TIMESTAMP NOW() - INTERVAL 1 SECOND"
+           for each in ("orders", "a", "b"))),
         ("app",), SPARK,
     ),
     "docs/clients.md": Prepared(
@@ -233,6 +235,16 @@ ENDLESS = re.compile(r" changes | ddl feed --follow")
 JOB = re.compile(r"(?<=\bJOB )(?:57|71)\b|(?<=\bJOBS )(?:57|71)\b")
 
 
+def has_row(cursor: Any, query: str) -> bool:
+    """Whether it has one by now. A look back may be refused until there is a moment to look at."""
+    try:
+        return bool(cursor.execute(query))
+    except pymysql.MySQLError as error:
+        if error.args[0] != 8055:
+            raise
+        return False
+
+
 class Page:
     """Runs a page's snippets in a folder; `end` has to be called at last."""
 
@@ -302,7 +314,7 @@ class Page:
             for each in statements:
                 if each.startswith("SELECT "):
                     cursor.execute("USE information_schema")
-                    until(lambda each=each: cursor.execute(each))
+                    until(lambda each=each: has_row(cursor, each))
                 else:
                     cursor.execute(each)
 
