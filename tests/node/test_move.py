@@ -214,9 +214,9 @@ def check_the_rest(node: NodeProcess) -> None:
     assert rows(node, "SELECT @@GLOBAL.tidb_ddl_reorg_batch_size") == [(77,)]
     assert rows(node, "SELECT NEXTVAL(d.numbers)") == [(7,)]
     assert rows(node, "RECOVER TABLE d.gone", "SELECT * FROM d.gone ORDER BY id") == [(1,), (2,)]
-    (most,) = rows(node, "SELECT MAX(id) FROM d.done")[0]
+    # a new id: 1062 if blocks were given out twice. Those of two nodes are in no order
     rows(node, "INSERT INTO d.done (client, n) VALUES (9, 9)")
-    assert rows(node, f"SELECT id > {most} FROM d.done WHERE client = 9") == [(1,)]
+    assert rows(node, "SELECT COUNT(*) FROM d.done WHERE client = 9") == [(1,)]
     rows(node, "DELETE FROM d.done WHERE client = 9")
     history = rows(node, "ADMIN SHOW DDL JOBS 30")
     assert {"create view", "exuvia change log"} <= {row[3] for row in history}
