@@ -145,11 +145,11 @@ class Executor:
         here = 1 if self._inline or self._spark is None else self._spark.at_once
         return here * (self._crew.own + len(self._crew.others))
 
-    def start(self, tag: str, tasks: Sequence[Task], alone: bool = False) -> None:
-        """Begin a wave; `alone`: on this node. Raises Unavailable, in words, when Spark cannot
-        start."""
+    def start(self, tag: str, tasks: Sequence[Task]) -> None:
+        """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
         self._muster()
         crew = self._crew
+        alone = any(one.order.source is not None for one in tasks)  # others may not have the files
         if self._others is None or not crew.others or alone:
             self._wave = self._start_here(tag, tasks)
             return

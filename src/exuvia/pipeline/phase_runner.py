@@ -566,8 +566,7 @@ class PhaseRunner:
         self, tasks: list[Task], phase: Phase, base: int
     ) -> Generator[Progress, None, list[Outcome]]:
         """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
-        alone = self.order.source is not None  # others may not have the files
-        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks, alone)
+        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
             wake_s = self._executor.step()
             if phase.writes:
