@@ -18,8 +18,8 @@ def world(spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """A node whose reorgs all run on Spark."""
 
     def on_spark(*given: object) -> object:
-        *order, _, judge, keep = given
-        return PhaseRunner(*order, spark_store.spark, judge, keep)  # type: ignore[arg-type]
+        *order, _, judge, keep, came = given
+        return PhaseRunner(*order, spark_store.spark, judge, keep, came)  # type: ignore[arg-type]
 
     monkeypatch.setattr(worlds, "PhaseRunner", on_spark)
     with World(spark_store.store) as found:
