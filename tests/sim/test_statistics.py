@@ -22,7 +22,8 @@ def test_seeds_keep_the_laws_through_every_kind_of_change(seeds: int) -> None:
     for verdict in verdicts:
         assert verdict.broken is None, verdict.told()
     kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
-    assert kinds == {kind.value for kind in Kind}
+    # the worlds here take no TRUNCATE back; tests/stats/test_undo_truncate.py does
+    assert kinds == {kind.value for kind in Kind} - {Kind.UNDO_TRUNCATE_TABLE.value}
     assert sum(verdict.crashes for verdict in verdicts) > 1.5 * seeds
     assert sum(verdict.steps for verdict in verdicts) > 10 * seeds  # events
 
