@@ -48,8 +48,16 @@ def asked(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
+# A shell starts what it does not wait for, and so perhaps this run, without SIGINT
+HEEDING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("exuvia.cli.main", run_name="__main__")
+"""
+
+
 def begun(*words: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "exuvia.cli.main", *words]
+    command = [sys.executable, "-c", HEEDING, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

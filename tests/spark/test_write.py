@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from exuvia.kv import keys
 from exuvia.sql.session.session import Session
 from support.spark import SparkStore
 from support.world import World, rows, run
+from support.writers import left
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +33,6 @@ def session(world: World) -> Session:
 def save(store: SparkStore, frame: DataFrame, table: str, mode: str = "append", **options) -> None:
     writer = frame.write.format("exuvia").option("url", store.url).mode(mode)
     writer.option("dbtable", f"goal.{table}").options(**options).save()
-
-
-def left(store: SparkStore) -> list[bytes]:
-    """What writers have left in the store."""
-    with store.store.read() as txn:
-        spans = [keys.span_of(keys.meta(kind)) for kind in ("load", "staged")]
-        return [key for span in spans for key, _ in txn.scan(span)]
 
 
 def test_rows_are_appended_by_name_and_the_rest_has_its_default(spark_store, session):

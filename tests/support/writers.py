@@ -12,6 +12,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.sql.session.session import Session
 from pyspark_exuvia import DefaultSource, staging, write
+from support.spark import SparkStore
 from support.world import World, run
 
 
@@ -43,7 +44,7 @@ def here(world: World, monkeypatch: pytest.MonkeyPatch) -> Here:
     return Here(world.store)
 
 
-def left(store: Here) -> list[bytes]:
+def left(store: Here | SparkStore) -> list[bytes]:
     """What writers have left in the store."""
     with store.store.read() as txn:
         spans = [keys.span_of(keys.meta(kind)) for kind in ("load", "staged", "unnamed")]

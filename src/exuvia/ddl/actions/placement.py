@@ -15,6 +15,7 @@ first step if it is gone: every step that publishes conflicts with every other, 
 the other.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
@@ -267,34 +268,30 @@ def _reads_group(job: Job) -> ReadSet:
     return ReadSet(group=job.schema_name)
 
 
-def _about_policy(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
-    made = GetsId.DATABASE if code == ActionCode.CREATE_POLICY else GetsId.NOTHING
+class _Kind(NamedTuple):
+    """What has a name of its own, beside databases."""
+
+    noun: str
+    element: Element
+    reads: Callable[[Job], ReadSet]
+
+
+_POLICIES = _Kind("policy", POLICY, _reads_policy)
+_GROUPS = _Kind("resource group", GROUP, _reads_group)
+
+
+def _about(kind: _Kind, label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+    makes = code in (ActionCode.CREATE_POLICY, ActionCode.CREATE_RESOURCE_GROUP)
     return load(
         Action(
             label,
             code,
-            POLICY,
+            kind.element,
             path=(Step(ABSENT, PUBLIC, edit=edit),),
             refuses=refuses,
-            reads=_reads_policy,
-            gets_id=made,
-            names=lambda job: [(0, f"policy {job.schema_name.lower()}")],
-        )
-    )
-
-
-def _about_group(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
-    made = GetsId.DATABASE if code == ActionCode.CREATE_RESOURCE_GROUP else GetsId.NOTHING
-    return load(
-        Action(
-            label,
-            code,
-            GROUP,
-            path=(Step(ABSENT, PUBLIC, edit=edit),),
-            refuses=refuses,
-            reads=_reads_group,
-            gets_id=made,
-            names=lambda job: [(0, f"resource group {job.schema_name.lower()}")],
+            reads=kind.reads,
+            gets_id=GetsId.DATABASE if makes else GetsId.NOTHING,
+            names=lambda job: [(0, f"{kind.noun} {job.schema_name.lower()}")],
         )
     )
 
@@ -304,26 +301,28 @@ def _of_table(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Act
     return load(Action(label, code, TABLE_IN_PLACE, steps, refuses=(table_is_missing, *refuses)))
 
 
-CREATE_POLICY = _about_policy(
-    "create placement policy", ActionCode.CREATE_POLICY, put_policy, policy_is_there
+CREATE_POLICY = _about(
+    _POLICIES, "create placement policy", ActionCode.CREATE_POLICY, put_policy, policy_is_there
 )
-ALTER_POLICY = _about_policy(
-    "alter placement policy", ActionCode.ALTER_POLICY, put_policy, policy_is_another
+ALTER_POLICY = _about(
+    _POLICIES, "alter placement policy", ActionCode.ALTER_POLICY, put_policy, policy_is_another
 )
-DROP_POLICY = _about_policy(
+DROP_POLICY = _about(
+    _POLICIES,
     "drop placement policy",
     ActionCode.DROP_POLICY,
     remove_policy,
     policy_is_another,
     policy_is_in_use,
 )
-CREATE_GROUP = _about_group(
-    "create resource group", ActionCode.CREATE_RESOURCE_GROUP, put_group, group_is_there
+CREATE_GROUP = _about(
+    _GROUPS, "create resource group", ActionCode.CREATE_RESOURCE_GROUP, put_group, group_is_there
 )
-ALTER_GROUP = _about_group(
-    "alter resource group", ActionCode.ALTER_RESOURCE_GROUP, put_group, group_is_another
+ALTER_GROUP = _about(
+    _GROUPS, "alter resource group", ActionCode.ALTER_RESOURCE_GROUP, put_group, group_is_another
 )
-DROP_GROUP = _about_group(
+DROP_GROUP = _about(
+    _GROUPS,
     "drop resource group",
     ActionCode.DROP_RESOURCE_GROUP,
     remove_group,
