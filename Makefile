@@ -12,6 +12,7 @@ help: ## list the commands
 setup: $(VENV)/.runtime ## install what running needs: a virtual environment, and Java 17 when none is found
 	@sh tools/java.sh
 	@$(MAKE) --no-print-directory $(VENV)/.classes
+	@$(BIN)/python -m compileall -q src # where Python may not write these, each process that starts compiles all anew
 
 setup-test: setup $(VENV)/.test ## install what the tests need besides: test libraries, sysbench, a mysql client
 	@sh tools/clients.sh
