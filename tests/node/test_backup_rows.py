@@ -295,8 +295,11 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
 
 
-def test_policies_and_groups_come_back(tmp_path: Path) -> None:
-    shown = ("SHOW CREATE TABLE d.t", "SHOW CREATE DATABASE d", "SHOW CREATE RESOURCE GROUP g")
+def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> None:
+    shown = (
+        *("SHOW CREATE TABLE d.t", "SHOW CREATE DATABASE d", "SHOW CREATE RESOURCE GROUP g"),
+        *("SHOW CREATE USER u", "SELECT * FROM mysql.password_history"),
+    )
     made, back = tmp_path / "made", tmp_path / "back"
     back.mkdir()
     with running_nodes(tmp_path) as (node,):
@@ -307,7 +310,8 @@ def test_policies_and_groups_come_back(tmp_path: Path) -> None:
             "CREATE DATABASE d PLACEMENT POLICY = p",
             "CREATE TABLE d.t (a INT) PARTITION BY HASH (a) PARTITIONS 2",
             "ALTER TABLE d.t PARTITION p1 PLACEMENT POLICY = p",
-            "CREATE USER u RESOURCE GROUP g",
+            "CREATE USER u IDENTIFIED BY 'a' RESOURCE GROUP g PASSWORD HISTORY 2 REQUIRE SSL"
+            " FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 1",
         )
         before = [rows(node, each) for each in shown]
         code, said = command("backup", "--store", node.store, "--to", str(made))

@@ -96,6 +96,19 @@ def test_caching_sha2_says_the_password_once_and_encrypted(nodes: list[NodeProce
         root.query("DROP USER sha")
 
 
+def test_an_account_may_have_to_encrypt(nodes: list[NodeProcess]) -> None:
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    with nodes[0].connect() as root:
+        root.query("CREATE USER veiled IDENTIFIED BY 'sesame' REQUIRE SSL")
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            connected(nodes[0], "veiled", "sesame", ssl_disabled=True)
+        assert caught.value.args[0] == 1045
+        with connected(nodes[0], "veiled", "sesame", ssl=unverified) as veiled:
+            assert rows(veiled, "SELECT CURRENT_USER()") == [["veiled@%"]]
+        root.query("DROP USER veiled")
+
+
 def test_the_mysql_client_over_tls(nodes: list[NodeProcess]) -> None:
     command = ["mysql", "-h", "127.0.0.1", "-P", str(nodes[0].port), "-u", "root", "--compress"]
     command += ["--ssl", "--ssl-verify-server-cert=0", "-N", "-e", "SELECT 1 + 1"]

@@ -645,6 +645,14 @@ ErrCantExecuteInReadOnlyTransaction = MySQLError(
 ErrUnknownAlterAlgorithm = MySQLError(1800, "HY000", "Unknown ALGORITHM '%s'")
 ErrUnknownAlterLock = MySQLError(1801, "HY000", "Unknown LOCK type '%s'")
 ErrInvalidYearColumnLength = MySQLError(1818, "HY000", "Supports only YEAR or YEAR(4) column.")
+ErrNotValidPassword = MySQLError(
+    1819, "HY000", "Your password does not satisfy the current policy requirements (%s)"
+)
+ErrMustChangePassword = MySQLError(
+    1820,
+    "HY000",
+    "You must reset your password using ALTER USER statement before executing this statement.",
+)
 ErrForeignKeyNoIndexInParent = MySQLError(
     1822,
     "HY000",
@@ -692,6 +700,12 @@ ErrMalformedPacket = MySQLError(1835, "HY000", "Malformed communication packet."
 ErrAlterOperationNotSupportedReason = MySQLError(
     1846, "0A000", "%s is not supported. Reason: %s. Try %s."
 )
+ErrMustChangePasswordLogin = MySQLError(
+    1862,
+    "HY000",
+    "Your password has expired. To log in you must change it using a client that supports "
+    "expired passwords.",
+)
 ErrAesInvalidIv = MySQLError(
     1882,
     "HY000",
@@ -707,6 +721,9 @@ ErrForeignKeyCascadeDepthExceeded = MySQLError(
     "Foreign key cascade delete/update exceeds max depth of %s.",
 )
 ErrInvalidFieldSize = MySQLError(3013, "HY000", "Invalid size for column '%s'.")
+ErrPasswordExpireAnonymousUser = MySQLError(
+    3016, "HY000", "The password for anonymous user cannot be expired."
+)
 ErrMaxExecTimeExceeded = MySQLError(
     3024,
     "HY000",
@@ -842,6 +859,11 @@ ErrCTEMaxRecursionDepth = MySQLError(
     "HY000",
     "Recursive query aborted after %s iterations. Try increasing @@cte_max_recursion_depth to a "
     "larger value",
+)
+ErrExistsInHistoryPassword = MySQLError(
+    3638,
+    "HY000",
+    "Cannot use these credentials for '%s@%s' because they contradict the password history policy.",
 )
 ErrRegexpTimeOut = MySQLError(3699, "HY000", "Timeout exceeded in regular expression match.")
 ErrForeignKeyCannotDropParent = MySQLError(
@@ -980,6 +1002,12 @@ ErrClientLocalFilesDisabled = MySQLError(
     3948,
     "42000",
     "Loading local data is disabled; this must be enabled on both the client and server sides",
+)
+ErrUserAccessDeniedForUserAccountBlockedByPasswordLock = MySQLError(
+    3955,
+    "HY000",
+    "Access denied for user '%s'@'%s'. Account is blocked for %s day(s) (%s day(s) remaining) "
+    "due to %s consecutive failed logins.",
 )
 ErrDependentByCheckConstraint = MySQLError(
     3959,

@@ -9,6 +9,7 @@
     mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
     mysql.role_edges, default_roles, columns_priv, global_grants   roles and privileges
     mysql.exuvia_user_attributes                            what else accounts have
+    mysql.password_history, exuvia_login_failures           passwords that were, logins that failed
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -436,6 +437,14 @@ _PRIVILEGES = (
     *("Show_view", "Create_routine", "Alter_routine", "Index", "Create_user", "Event", "Trigger"),
     *("Repl_slave", "Repl_client", "Create_role", "Drop_role", "Reload", "Shutdown", "File"),
 )
+_USER = (
+    "Host char(255) not null",
+    "User char(32) not null",
+    "authentication_string text",
+    "plugin char(64)",
+    *(f"{privilege}_priv enum('N','Y') not null default 'N'" for privilege in _PRIVILEGES),
+    "Account_locked enum('N','Y') not null default 'N'",
+)
 _SETTINGS = (
     table(
         23,
@@ -452,18 +461,21 @@ _SETTINGS = (
         "COMMENT varchar(1024)",
         primary="VARIABLE_NAME",
     ),
-    table(
-        25,
-        "user",
-        "Host char(255) not null",
-        "User char(32) not null",
-        "authentication_string text",
-        "plugin char(64)",
-        *(f"{privilege}_priv enum('N','Y') not null default 'N'" for privilege in _PRIVILEGES),
-        "Account_locked enum('N','Y') not null default 'N'",
-        primary="Host, User",
-    ),
+    table(25, "user", *_USER, primary="Host, User"),
 )
+SHOWN_USER = table(
+    25,
+    "user",
+    *_USER,
+    "Password_reuse_history int",
+    "Password_reuse_time int",
+    "User_attributes json",
+    "Password_expired enum('N','Y') not null default 'N'",
+    "Password_last_changed timestamp",
+    "Password_lifetime int",
+    primary="Host, User",
+)
+"""mysql.user as clients read it: with TiDB's columns that account_attributes.py keeps elsewhere."""
 
 _ON_DATABASE = (
     *("Select", "Insert", "Update", "Delete", "Create", "Drop", "Grant", "References", "Index"),
@@ -506,6 +518,24 @@ _ATTRIBUTES = (
         "Host char(255) not null",
         "User char(32) not null",
         "attributes text not null -- JSON: what is not in mysql.user",
+        primary="Host, User",
+    ),
+    table(
+        45,
+        "password_history",
+        "Host char(255) not null",
+        "User char(32) not null",
+        "Password_timestamp timestamp(6) not null default current_timestamp(6)",
+        "Password text not null",
+        primary="Host, User, Password_timestamp",
+    ),
+    table(
+        46,
+        "exuvia_login_failures",
+        "Host char(255) not null",
+        "User char(32) not null",
+        "failures bigint not null -- logins in a row that failed",
+        "locked_at bigint not null -- when that locked the account, in seconds since 1970; 0: not",
         primary="Host, User",
     ),
 )

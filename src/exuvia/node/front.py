@@ -290,6 +290,11 @@ class Front:
             raise ErrSecureTransportRequired()
         if login.database:
             session.execute(f"USE {quoted(login.database)}")
+        if login.must_change_password and login.account is not None:
+            # COM_RESET_CONNECTION brings the login of before: it may have been changed since
+            book, now_s = self._accounts.book, self._clock.wall_ns() // 10**9
+            found = book.account(login.account.user, login.account.host)
+            session.must_change_password = found is None or book.is_expired(found, now_s)
         return session  # type: ignore[no-any-return]
 
     def _broken(self, name: str) -> None:

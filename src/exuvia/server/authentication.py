@@ -8,25 +8,51 @@
 
 Who is not known goes the whole way too and is refused in the end with the same words. root without
 a password is let in on this machine only.
+
+Then the account's rules, in TiDB's order:
+
+    FAILED_LOGIN_ATTEMPTS   counted in the store, which may take a while: the conversation yields an
+                            errand instead of a packet, for its driver to run where it may wait.
+                            3955, also for who knows the password; else a wrong one is 1045
+    ACCOUNT LOCK            3118
+    REQUIRE SSL             1045
+    an expired password     a client that can handle it may change it and nothing else, others 1862
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import NamedTuple
 
+from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrAccessDenied, ErrAccountHasBeenLocked
-from exuvia.server.packets import Login
+from exuvia.base.mysql_errors import (
+    ErrAccessDenied,
+    ErrAccountHasBeenLocked,
+    ErrMustChangePasswordLogin,
+)
+from exuvia.server.packets import HANDLES_EXPIRED, Login
 from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import Account, Accounts, is_loopback
 
-Conversation = Generator[bytes, bytes, Login]
+
+class Errand(NamedTuple):
+    """What may wait for the store, and raises what refuses the login."""
+
+    run: Callable[[], None]
+
+
+Conversation = Generator[bytes | Errand, bytes, Login]
 _SWITCH, _MORE = b"\xfe", b"\x01"
 _SAY_IT, _PUBLIC_KEY = b"\x04", b"\x02"
 PROVED = _MORE + b"\x03"
 _ROOT = "root"
 
 
-def conversation(accounts: Accounts, login: Login, host: str, nonce: bytes) -> Conversation:
-    """See the module. Returns the login with its account. Raises 1045, 3118."""
+def conversation(
+    accounts: Accounts, login: Login, host: str, nonce: bytes, clock: Clock
+) -> Conversation:
+    """See the module. Returns the login with its account. Raises 1045, 3118, 1862; its errands
+    3955."""
     account = accounts.book.find(login.user, host)
     plugin = passwords.NATIVE if account is None else account.plugin
     proof = login.proof
@@ -41,12 +67,20 @@ def conversation(accounts: Accounts, login: Login, host: str, nonce: bytes) -> C
         is_proved = yield from _cached(accounts, account, login, proof, nonce)
     else:
         is_proved = passwords.proves_native(proof, nonce, account.stored)
+    now_s = clock.wall_ns() // 10**9
+    if account.attributes.counts_failures:
+        yield Errand(partial(accounts.record_login, account, is_proved, now_s))
     only_here = account.user == _ROOT and not account.stored
     if not is_proved or (only_here and not is_loopback(host)):
         raise _denied(login, host, given)
     if account.is_locked:
         raise ErrAccountHasBeenLocked(login.user, host)
-    return login._replace(account=account)
+    if account.attributes.require and not login.secure:
+        raise _denied(login, host, given)
+    is_expired = accounts.book.is_expired(account, now_s)
+    if is_expired and not login.capabilities & HANDLES_EXPIRED:
+        raise ErrMustChangePasswordLogin()
+    return login._replace(account=account, must_change_password=is_expired)
 
 
 def _denied(login: Login, host: str, given: bool) -> Refused:

@@ -46,7 +46,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownCom,
 )
 from exuvia.server import packets
-from exuvia.server.authentication import PROVED, Conversation, conversation
+from exuvia.server.authentication import PROVED, Conversation, Errand, conversation
 from exuvia.server.fronts import LEAVE_S
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Incoming, Login, Outgoing, explain
@@ -267,7 +267,8 @@ class Connection(asyncio.Protocol):
         if accounts is None:
             self._welcome(login, outgoing)
             return
-        self._authentication = conversation(accounts, login, self.host, self._nonce)
+        clock = self.parts.clock
+        self._authentication = conversation(accounts, login, self.host, self._nonce, clock)
         self._authenticate(None, outgoing)
 
     def _authenticate(self, payload: bytes | None, outgoing: Outgoing) -> None:
@@ -275,16 +276,54 @@ class Connection(asyncio.Protocol):
         assert self._authentication is not None
         try:
             question = self._authentication.send(payload)  # type: ignore[arg-type]
-            outgoing.add(question)
             while question == PROVED:  # the client says nothing to that
+                outgoing.add(PROVED)
                 question = self._authentication.send(b"")
-                outgoing.add(question)
+            if isinstance(question, Errand):
+                self._run_errand(question, outgoing)
+                return
+            outgoing.add(question)
         except StopIteration as done:
             self._authentication = None
             self._welcome(done.value, outgoing)
             return
         self._incoming.expect(outgoing.sequence)
         self._transport.write(outgoing.take())
+
+    def _run_errand(self, errand: Errand, outgoing: Outgoing) -> None:
+        """In the pool: it may wait for the store. What the client sends meanwhile stays in the
+        inbox."""
+        self._busy = True
+
+        def work() -> None:
+            error: Exception | None = None
+            try:
+                errand.run()
+            except Exception as caught:  # whatever it was, the client gets an answer
+                error = caught
+            self._loop.call_soon_threadsafe(self._go_on, error, outgoing)
+
+        self.parts.pool.run(work)
+
+    def _go_on(self, error: Exception | None, outgoing: Outgoing) -> None:
+        """The conversation after an errand."""
+        self._busy = False
+        if self._gone:
+            self._close_session()
+            return
+        if self._transport.is_closing():
+            return
+        try:
+            if error is not None:
+                raise error
+            self._authenticate(b"", outgoing)
+        except Exception as refused:  # whatever it was, the client gets an answer
+            self._refuse_and_close(explain(refused), outgoing.sequence)
+            return
+        self._transport.resume_reading()
+        self._work()
+        if self.parts.connections.draining:
+            self.leave()
 
     def _welcome(self, login: Login, outgoing: Outgoing) -> None:
         is_first = self.statements is None

@@ -7,7 +7,7 @@
               account may do is decided by SQL alone
     it ends   IDLE_S after its last request (a page that is open asks all the time), LONGEST_S after
               it began, by logging out, with this process; and at once where its account is
-              dropped, locked, or has another password
+              dropped, locked, or has another password or an expired one
 
 Guessing costs: an address (a /64 of IPv6) has GUESSES failures, then one every GUESS_S; all have
 ALL_GUESSES, then as many every GUESS_S, since looking at a password takes milliseconds of the
@@ -30,7 +30,7 @@ import msgspec
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrAccessDenied
-from exuvia.server.authentication import PROVED, conversation
+from exuvia.server.authentication import PROVED, Errand, conversation
 from exuvia.server.packets import Login, new_nonce
 from exuvia.server.statements import quoted
 from exuvia.sql.privileges import passwords
@@ -132,12 +132,15 @@ class Logins:
     def log_in(
         self, user: str, password: str, host: str, is_encrypted: bool
     ) -> tuple[str, BrowserLogin]:
-        """(cookie, login). Raises 1045, 3118, 3159, TooManyGuesses."""
+        """(cookie, login). Raises 1045, 1862, 3118, 3159, 3955, TooManyGuesses."""
         now = self._clock.monotonic()
         with self._guessing:
             self._guesses.take(host, now)
-            found = _authenticated(self._accounts, user, password, host)
+            found = _authenticated(self._accounts, user, password, host, self._clock)
             self._guesses.give_back(host)
+        assert found.account is not None
+        if found.account.attributes.require and not is_encrypted:
+            raise ErrAccessDenied(user, host, "YES" if password else "NO")
         found = found._replace(secure=is_encrypted)
         self._open_session(0, host, found).close()
         cookie = secrets.token_urlsafe(32)
@@ -176,10 +179,11 @@ class Logins:
         """As it is now, if it may still be let in by what was proved."""
         before = of.login.account
         assert before is not None
-        account = self._accounts.book.account(before.user, before.host)
+        book, now_s = self._accounts.book, self._clock.wall_ns() // 10**9
+        account = book.account(before.user, before.host)
         if account is None or account.is_locked or account[2:4] != before[2:4]:
             return None
-        return account
+        return None if book.is_expired(account, now_s) else account
 
     def may_look(self, of: BrowserLogin) -> bool:
         """Whether its account may see what the page shows. Raises Unavailable."""
@@ -257,17 +261,21 @@ def _hashed(cookie: str) -> bytes:
 # -- the client's side -----------------------------------------------------------------------------
 
 
-def _authenticated(accounts: Accounts, user: str, password: str, host: str) -> Login:
-    """The login with its account. Raises 1045, 3118."""
+def _authenticated(accounts: Accounts, user: str, password: str, host: str, clock: Clock) -> Login:
+    """The login with its account. Raises 1045, 1862, 3118, 3955."""
     nonce, secret = new_nonce(), password.encode()
     proof = _proof(passwords.NATIVE, secret, nonce)
     # Whoever gets here has said the password over TLS, or on this machine (http.py)
     login = Login(user, "", "utf-8", 0, proof, passwords.NATIVE, secure=True)
-    talk = conversation(accounts, login, host, nonce)
+    talk = conversation(accounts, login, host, nonce, clock)
     try:
         question = next(talk)
         while True:
-            question = talk.send(_answer(question, secret, nonce))
+            if isinstance(question, Errand):
+                question.run()
+                question = talk.send(b"")
+            else:
+                question = talk.send(_answer(question, secret, nonce))
     except StopIteration as done:
         found: Login = done.value
     if found.account is None:

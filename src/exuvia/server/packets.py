@@ -86,6 +86,7 @@ class Capability(IntFlag):
     PLUGIN_AUTH = 1 << 19
     CONNECT_ATTRS = 1 << 20
     PLUGIN_AUTH_LENENC_CLIENT_DATA = 1 << 21
+    HANDLES_EXPIRED_PASSWORDS = 1 << 22
     DEPRECATE_EOF = 1 << 24
 
 
@@ -95,6 +96,7 @@ COMPRESSES = int(Capability.COMPRESS)
 SENDS_FILES = int(Capability.LOCAL_FILES)
 FOUND_ROWS = int(Capability.FOUND_ROWS)
 INTERACTIVE = int(Capability.INTERACTIVE)
+HANDLES_EXPIRED = int(Capability.HANDLES_EXPIRED_PASSWORDS)
 SEVERAL_STATEMENTS = int(Capability.MULTI_STATEMENTS)
 ENDS_WITH_OK = int(Capability.DEPRECATE_EOF)
 
@@ -169,6 +171,7 @@ class Login(NamedTuple):
     account: Account | None = None
     secure: bool = False  # the connection is encrypted
     attributes: tuple[tuple[str, str], ...] = ()  # what the client's program says of itself
+    must_change_password: bool = False  # before anything else
 
 
 def length(size: int) -> bytes:

@@ -657,13 +657,34 @@ class Identified(Node, frozen=True):
     stored: str | None = None
 
 
+AT_ONCE, BY_VARIABLE = -2, -1
+
+
+class AccountOptions(Node, frozen=True, kw_only=True):
+    """What stands behind the accounts of CREATE and ALTER USER; None: not said.
+
+    `require`: NONE, SSL. `expire`: days, 0 for never, AT_ONCE, BY_VARIABLE; `history` (passwords)
+    and `reuse_days`: or BY_VARIABLE. `lock_days`: or -1 for UNBOUNDED."""
+
+    locked: bool | None = None
+    group: str | None = None
+    require: str | None = None
+    expire: int | None = None
+    history: int | None = None
+    reuse_days: int | None = None
+    failed_attempts: int | None = None
+    lock_days: int | None = None
+
+
+NO_OPTIONS = AccountOptions()
+
+
 class CreateUser(Node, frozen=True):
-    """CREATE USER. `locked`, `group` (RESOURCE GROUP) None: not said."""
+    """CREATE USER."""
 
     users: tuple[Identified, ...]
     if_not_exists: bool = False
-    locked: bool | None = None
-    group: str | None = None
+    options: AccountOptions = NO_OPTIONS
 
 
 class AlterUser(Node, frozen=True):
@@ -671,8 +692,7 @@ class AlterUser(Node, frozen=True):
 
     users: tuple[Identified, ...]
     if_exists: bool = False
-    locked: bool | None = None
-    group: str | None = None
+    options: AccountOptions = NO_OPTIONS
 
 
 class DropUser(Node, frozen=True):

@@ -237,8 +237,21 @@ _FEATURES = (
     flag("windowing_use_high_precision", "ON"),
     choice("block_encryption_mode", "aes-128-ecb", *_CIPHERS),
     choice("use_secondary_engine", "ON", "OFF", "ON", "FORCED", scope="S"),
-    count("password_history", 0, 0, _U32, "G"),
+)
+
+_PASSWORDS = (
     count("default_password_lifetime", 0, 0, 65535, "G"),
+    flag("disconnect_on_expired_password", "ON", "G", read_only=True),
+    count("password_history", 0, 0, _U32, "G"),
+    count("password_reuse_interval", 0, 0, _U32, "G"),
+    flag("validate_password.check_user_name", "ON", "G"),
+    SysVar("validate_password.dictionary", "", "G"),
+    flag("validate_password.enable", "OFF", "G"),
+    count("validate_password.length", 8, 0, 2147483647, "G"),
+    count("validate_password.mixed_case_count", 1, 0, 2147483647, "G"),
+    count("validate_password.number_count", 1, 0, 2147483647, "G"),
+    choice("validate_password.policy", "MEDIUM", "LOW", "MEDIUM", "STRONG", scope="G"),
+    count("validate_password.special_char_count", 1, 0, 2147483647, "G"),
 )
 
 _COMPUTED = (
@@ -261,6 +274,7 @@ MYSQL: tuple[SysVar, ...] = (
     *_TRANSACTIONS,
     *_SIZES,
     *_FEATURES,
+    *_PASSWORDS,
     *_COMPUTED,
 )
 
@@ -580,7 +594,7 @@ _TUNING_FLAGS = """
     tidb_opt_partial_ordered_index_for_topn=OFF tidb_opt_use_invisible_indexes=OFF/S
     tidb_accelerate_user_creation_update=OFF/G tidb_prefer_broadcast_join_by_exchange_data_size=OFF
     tidb_resource_control_strict_mode=ON/G tidb_stmt_summary_internal_query=OFF/G
-    validate_password.check_user_name=ON/G tidb_restricted_read_only=OFF/G
+    tidb_restricted_read_only=OFF/G
     tidb_super_read_only=OFF/G
     last_sql_use_alloc=OFF/S
     tidb_batch_commit=OFF/S tidb_batch_delete=OFF/S tidb_capture_plan_baselines=OFF/G
@@ -630,7 +644,7 @@ _TUNING_FLAGS = """
     tidb_remove_orderby_in_subquery=ON tidb_skip_ascii_check=OFF
     tidb_skip_missing_partition_stats=ON tidb_slow_log_masking=OFF tidb_sysdate_is_now=OFF
     tidb_track_aggregate_memory_usage=ON tidb_ttl_job_enable=ON/G tidb_use_plan_baselines=ON
-    tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF validate_password.enable=OFF/G
+    tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF
 """
 
 _TUNING_NUMBERS = f"""
@@ -662,9 +676,6 @@ _TUNING_NUMBERS = f"""
     tidb_top_sql_max_time_series_count=100:1:5000/G tidb_txn_entry_size_limit=0:0:125829120
     tidb_workload_repository_active_sampling_interval=5:0:600/G
     tiflash_mem_quota_query_per_node=0:-1:{_LARGE} tikv_client_read_timeout=0:0:2147483647
-    validate_password.mixed_case_count=1:0:2147483647/G
-    validate_password.number_count=1:0:2147483647/G
-    validate_password.special_char_count=1:0:2147483647/G
     authentication_ldap_sasl_server_port=389:1:65535/G
     authentication_ldap_simple_server_port=389:1:65535/G tidb_backoff_lock_fast=10:1:{_LARGE}
     tidb_backoff_weight=2:0:2147483647 tidb_broadcast_join_threshold_count=10240:0:{_LARGE}
@@ -695,7 +706,7 @@ _TUNING_NUMBERS = f"""
      tidb_txn_commit_batch_size=16384:1:1073741824/G
     tidb_wait_split_region_timeout=300:1:2147483647/S tidb_window_concurrency=-1:-1:256
     tiflash_fine_grained_shuffle_batch_size=8192:1:18446744073709551615
-    tiflash_fine_grained_shuffle_stream_count=0:-1:1024 validate_password.length=8:0:2147483647/G
+    tiflash_fine_grained_shuffle_stream_count=0:-1:1024
 """
 
 _TUNING_REALS = f"""
@@ -740,7 +751,7 @@ _TUNING_TEXTS = """
     tidb_mpp_store_fail_ttl=0s tidb_pipelined_dml_resource_policy=standard
     tidb_request_source_type=/S tidb_runtime_filter_type=IN
     tidb_server_memory_limit_sess_min_size=134217728/G tidb_slow_log_rules=
-    tidb_workload_repository_dest=/G validate_password.dictionary=/G tidb_opt_fix_control=
+    tidb_workload_repository_dest=/G tidb_opt_fix_control=
     tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
     tidb_schema_cache_size=512MB/G
     tidb_server_memory_limit=80%/G
@@ -759,7 +770,6 @@ _TUNING_CHOICES = """
     tidb_opt_objective=moderate:moderate:determinate tidb_placement_mode=STRICT:STRICT:IGNORE
     tidb_replica_read=leader:leader:follower:prefer-leader:leader-and-follower:closest-replicas
     tidb_stats_load_pseudo_timeout=ON:OFF:ON/G tidb_txn_assertion_level=FAST:OFF:FAST:STRICT
-    validate_password.policy=MEDIUM:LOW:MEDIUM:STRONG/G
 """
 
 
@@ -834,7 +844,19 @@ def set_global(txn: Transaction, name: str, value: Setting) -> Checked:
     checked = check(found, value)
     txn.put(keys.meta("var", found.name), checked.text.encode())
     _show(txn, found.name, checked.text)
+    if found.name.startswith("validate_password."):
+        _lengthen(txn)
     return checked
+
+
+def _lengthen(txn: Transaction) -> None:
+    """A password is at least as long as the characters that it must have."""
+    of = "validate_password."
+    digits, special = read_int(txn, of + "number_count"), read_int(txn, of + "special_char_count")
+    least = digits + special + 2 * read_int(txn, of + "mixed_case_count")
+    if read_int(txn, of + "length") < least:
+        txn.put(keys.meta("var", of + "length"), str(least).encode())
+        _show(txn, of + "length", str(least))
 
 
 def reset_global(txn: Transaction, name: str) -> str:

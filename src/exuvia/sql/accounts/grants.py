@@ -38,6 +38,8 @@ from exuvia.base.mysql_errors import (
     ErrUserAlreadyExists,
     ErrWrongUsage,
 )
+from exuvia.catalog.account_attributes import PLAIN, AccountAttributes
+from exuvia.cluster.member import before_0_4
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.users import (
     change,
@@ -325,7 +327,10 @@ def create_role(session: SessionApi, node: CreateRole, text: str) -> Result:
         notes.clear()
         for name in names:
             if book.account(*name) is None:
-                put_account(txn, Account(*name, passwords.NATIVE, "", frozenset(), True))
+                # older members would leave the row of attributes behind when they drop the role
+                attributes = PLAIN if before_0_4(txn) else AccountAttributes(expired=True)
+                made = Account(*name, passwords.NATIVE, "", frozenset(), True)
+                put_account(txn, made._replace(attributes=attributes))
             elif node.if_not_exists:
                 notes.append(
                     Note("Note", ErrUserAlreadyExists.code, f"User {quoted(name)} already exists.")

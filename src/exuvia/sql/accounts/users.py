@@ -5,13 +5,16 @@ change does, and is no job. Every node has read the new rows within milliseconds
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from exuvia.base.errors import Conflict
 from exuvia.base.limits import HOST_CHARS, USER_CHARS
 from exuvia.base.mysql_errors import (
     ErrBadUser,
     ErrCannotUser,
+    ErrExistsInHistoryPassword,
     ErrLockDeadlock,
+    ErrPasswordExpireAnonymousUser,
     ErrPasswordFormat,
     ErrPasswordNoMatch,
     ErrPluginIsNotLoaded,
@@ -20,24 +23,36 @@ from exuvia.base.mysql_errors import (
     ErrUserAlreadyExists,
     ErrWrongStringLength,
 )
-from exuvia.catalog import account_attributes, placement, reader, writer
-from exuvia.catalog.account_attributes import AccountAttributes
+from exuvia.catalog import (
+    account_attributes,
+    login_failures,
+    password_history,
+    placement,
+    reader,
+    writer,
+)
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import planned
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import before_0_4
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import (
+    AT_ONCE,
+    BY_VARIABLE,
+    AccountOptions,
     AlterUser,
     CreateUser,
     DropUser,
     Identified,
     RenameUser,
     SetPassword,
+    SetStatement,
+    Statement,
     Who,
 )
-from exuvia.sql.privileges import passwords
+from exuvia.sql.privileges import password_policy, passwords
 from exuvia.sql.privileges.accounts import (
     CHANNEL,
     Account,
@@ -192,6 +207,10 @@ def move(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
     role."""
     nothing: frozenset[str] = frozenset()
     account_attributes.put(txn, *name, account_attributes.PLAIN)
+    password_history.move(txn, *name, wanted)
+    if wanted is not None:
+        login_failures.put(txn, *wanted, login_failures.get(txn, *name))
+    login_failures.put(txn, *name, login_failures.NONE)
     for on in book.databases:
         if on[:2] == name:
             put_database(txn, on._replace(privileges=nothing))
@@ -286,25 +305,81 @@ def _secret(session: SessionApi, said: Identified, before: Account | None) -> tu
     return plugin, ""
 
 
-def _attributes(txn: Transaction, group: str | None, account: Account) -> AccountAttributes:
-    """The account's, with the resource group if one is said. Raises 8249, 8200."""
-    if group is None:
-        return account.attributes
-    found = placement.find_group(txn, group)
-    if found is None:
-        raise ErrResourceGroupNotExists(group)
-    older = [each.title for each in before_0_4(txn)]
+def _put_with_password(
+    session: SessionApi,
+    txn: Transaction,
+    account: Account,
+    password: str | None,
+    expired: bool = False,
+) -> None:
+    """Write an account that has been given a password now; None: only what is stored of it is
+    known. Raises 1819, 3638."""
+    if password is not None:
+        names = (session.user, session.account_name[0])
+        password_policy.demand(partial(variables.get_global, txn), names, password)
+    if before_0_4(txn):  # one of them may set the next password, and would note nothing
+        put_account(txn, account)
+        return
+    name, wall_ns = account[:2], session.services.clock.wall_ns()
+    rule = password_history.rule_of(txn, account.attributes)
+    if account.stored:
+        for stored in password_history.barred(txn, *name, rule, wall_ns):
+            if stored == account.stored or (
+                password is not None and passwords.is_of(stored, password)
+            ):
+                raise ErrExistsInHistoryPassword(*name)
+        password_history.add(txn, *name, account.stored, rule, wall_ns)
+    noted = evolve(account.attributes, expired=expired, changed_s=wall_ns // 10**9)
+    put_account(txn, account._replace(attributes=noted))
+
+
+def _with_options(txn: Transaction, account: Account, options: AccountOptions) -> Account:
+    """The account as the options want it. Raises 8249, 3016, 8200."""
+    before = account.attributes
+    said: dict[str, str | int | bool | None] = {
+        "lifetime_days": _chosen(options.expire, before.lifetime_days),
+        "history": _chosen(options.history, before.history),
+        "reuse_days": _chosen(options.reuse_days, before.reuse_days),
+    }
+    if options.expire is not None and not account.user:
+        raise ErrPasswordExpireAnonymousUser()
+    if options.expire == AT_ONCE:
+        said |= {"expired": True, "lifetime_days": before.lifetime_days}
+    for each in ("failed_attempts", "lock_days"):
+        wanted = getattr(options, each)
+        said[each] = getattr(before, each) if wanted is None else wanted
+    if options.require is not None:
+        said["require"] = "" if options.require == "NONE" else options.require
+    group = None
+    if options.group is not None:
+        group = placement.find_group(txn, options.group)
+        if group is None:
+            raise ErrResourceGroupNotExists(options.group)
+        is_default = group.name.L == placement.DEFAULT_GROUP
+        said["resource_group"] = "" if is_default else group.name.O
+    after = evolve(before, **said)
+    older = [each.title for each in before_0_4(txn)] if after != before or group else []
     if older:
-        said = f"RESOURCE GROUP of an account while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
-    if group.lower() == placement.DEFAULT_GROUP:
-        return evolve(account.attributes, resource_group="")
-    placement.put_group(txn, found)  # who drops it now conflicts with this
-    return evolve(account.attributes, resource_group=found.name.O)
+        what = "RESOURCE GROUP" if group else "this option"
+        serve = f"{what} of an account while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(serve)
+    if group is not None and after.resource_group:
+        placement.put_group(txn, group)  # who drops it now conflicts with this
+    locked = account.is_locked if options.locked is None else options.locked
+    unlocks = options.locked is False
+    if unlocks or options.failed_attempts is not None or options.lock_days is not None:
+        login_failures.put(txn, account.user, account.host, login_failures.NONE)
+    return account._replace(attributes=after, is_locked=locked)
+
+
+def _chosen(wanted: int | None, before: int | None) -> int | None:
+    if wanted is None:
+        return before
+    return None if wanted == BY_VARIABLE else wanted
 
 
 def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
-    """CREATE USER [IF NOT EXISTS]. Raises 1396 naming all that exist, 1470, 1524, 1827."""
+    """CREATE USER [IF NOT EXISTS]. Raises 1396 naming all that exist, 1470, 1524, 1827, 1819."""
     notes: list[Note] = []
 
     def work(txn: Transaction, book: Book) -> None:
@@ -316,9 +391,10 @@ def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
                 taken.append((user, host))
                 continue
             plugin, stored = _secret(session, said, None)
-            locked = bool(node.locked)
-            made = Account(user, host, plugin, stored, frozenset(), locked)
-            put_account(txn, made._replace(attributes=_attributes(txn, node.group, made)))
+            made = Account(user, host, plugin, stored, frozenset())
+            made = _with_options(txn, made, node.options)
+            password = said.password or "" if said.stored is None else None
+            _put_with_password(session, txn, made, password, node.options.expire == AT_ONCE)
         if taken and not node.if_not_exists:
             raise ErrCannotUser("CREATE USER", ",".join(map(shown, taken)))
         notes.extend(
@@ -331,7 +407,7 @@ def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
 
 
 def alter_user(session: SessionApi, node: AlterUser, text: str) -> Result:
-    """ALTER USER [IF EXISTS]. Raises 1396 naming all that are missing, 1524, 1827."""
+    """ALTER USER [IF EXISTS]. Raises 1396 naming all that are missing, 1524, 1827, 1819, 3638."""
     notes: list[Note] = []
 
     def work(txn: Transaction, book: Book) -> None:
@@ -344,13 +420,38 @@ def alter_user(session: SessionApi, node: AlterUser, text: str) -> Result:
                 missing.append(name)
                 continue
             plugin, stored = _secret(session, said, found)
-            locked = found.is_locked if node.locked is None else node.locked
-            found = found._replace(plugin=plugin, stored=stored, is_locked=locked)
-            put_account(txn, found._replace(attributes=_attributes(txn, node.group, found)))
+            found = _with_options(txn, found, node.options)
+            found = found._replace(plugin=plugin, stored=stored)
+            if _has_password(said):
+                expired = node.options.expire == AT_ONCE
+                _put_with_password(session, txn, found, said.password, expired)
+            else:
+                put_account(txn, found)
         _missing(notes, "ALTER USER", missing, node.if_exists)
 
     change(session, work)
+    for said in node.users:
+        is_own = named(session, said.who) == session.account_name
+        if is_own and _has_password(said) and node.options.expire != AT_ONCE:
+            session.must_change_password = False
     return Result(warnings=notes)
+
+
+def _has_password(said: Identified) -> bool:
+    return said.password is not None or said.stored is not None
+
+
+def ends_expiry(session: SessionApi, node: Statement) -> bool:
+    """Whether who has to change the password may run it: what changes that, and SET of what is the
+    session's own, which clients send when they connect."""
+    if isinstance(node, AlterUser):
+        own = [named(session, each.who) == session.account_name for each in node.users]
+        return own == [True] and _has_password(node.users[0])
+    if isinstance(node, SetPassword):
+        return named(session, node.who) == session.account_name
+    if not isinstance(node, SetStatement):
+        return False
+    return all(each.scope != "global" for each in node.assignments)
 
 
 def drop_user(session: SessionApi, node: DropUser, text: str) -> Result:
@@ -395,7 +496,7 @@ def _missing(notes: list[Note], what: str, names: Sequence[Name], forgiven: bool
 
 
 def set_password(session: SessionApi, node: SetPassword, text: str) -> Result:
-    """SET PASSWORD [FOR account] = 'text'. Raises 1133."""
+    """SET PASSWORD [FOR account] = 'text'. Raises 1133, 1819, 3638."""
     name = named(session, node.who)
 
     def work(txn: Transaction, book: Book) -> None:
@@ -403,9 +504,11 @@ def set_password(session: SessionApi, node: SetPassword, text: str) -> Result:
         if found is None:
             raise ErrPasswordNoMatch()
         stored = passwords.stored(found.plugin, node.password)
-        put_account(txn, found._replace(stored=stored))
+        _put_with_password(session, txn, found._replace(stored=stored), node.password)
 
     change(session, work)
+    if name == session.account_name:
+        session.must_change_password = False
     return Result()
 
 

@@ -24,6 +24,7 @@ from exuvia.base.types import Value
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.functions.table import Function, always
+from exuvia.sql.privileges import password_policy
 
 _TEXT = always(types.text(255))
 SERVER_VERSION = "version"
@@ -88,6 +89,13 @@ def _last_insert_id(env: Env, value: int | None = None) -> int:
 _BIG = always(types.UNSIGNED)
 
 
+def _password_strength(env: Env, password: str) -> int:
+    session = session_of(env)
+    user, _ = getattr(session, "account_name", (session.user, ""))
+    settings = getattr(env, "global_variable", session.settings.get)
+    return password_policy.strength(settings, (session.user, user), password)
+
+
 FUNCTIONS = {
     "connection_id": Function(0, 0, "", _BIG, lambda env: session_of(env).connection_id, env=True),
     "current_role": Function(0, 0, "", _TEXT, _role, env=True),
@@ -105,6 +113,9 @@ FUNCTIONS = {
     "system_user": Function(0, 0, "", _TEXT, _user, env=True),
     "user": Function(0, 0, "", _TEXT, _user, env=True),
     "uuid": Function(0, 0, "", always(types.text(36)), _unique, env=True, volatile=True),
+    "validate_password_strength": Function(
+        1, 1, "s", always(types.BIGINT), _password_strength, env=True, volatile=True
+    ),
     "version": Function(0, 0, "", _TEXT, _version, env=True),
 }
 

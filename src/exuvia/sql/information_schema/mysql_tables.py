@@ -22,10 +22,15 @@ Of MySQL's hundreds of counters those are shown that this node has; nothing is m
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from sqlglot import exp
 
-from exuvia.catalog import meta
+from exuvia.base.types import packed_moment
+from exuvia.catalog import account_attributes, jsontext, login_failures, meta, reader
+from exuvia.catalog.account_attributes import AccountAttributes
+from exuvia.catalog.login_failures import LoginFailures
+from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import versions
 from exuvia.ddl import queue
@@ -215,6 +220,44 @@ def mdl_view_rows(context: Context) -> Iterable[Row]:
             digests = json.dumps([each.query])
             place = [job.schema_name, job.table_name]
             yield [job.id, *place, job.query, each.session, began, digests]
+
+
+def user_rows(context: Context) -> Iterable[Row]:
+    """mysql.user with the columns of SHOWN_USER."""
+    txn = context.txn
+    table = planned(txn, "user")
+    for _, row in reader.scan(txn, table):
+        host, user = str(row[0]), str(row[1])
+        attributes = account_attributes.get(txn, user, host.lower())
+        changed = None
+        if attributes.changed_s:
+            changed = packed_moment(attributes.changed_s * 10**9)
+        yield [
+            *row,
+            attributes.history,
+            attributes.reuse_days,
+            _locking_of(attributes, login_failures.get(txn, user, host.lower())),
+            2 if attributes.expired else 1,
+            changed,
+            attributes.lifetime_days,
+        ]
+
+
+def _locking_of(attributes: AccountAttributes, failures: LoginFailures) -> str | None:
+    """Of User_attributes, in TiDB's words."""
+    if not attributes.failed_attempts and not attributes.lock_days:
+        return None
+    words: dict[str, object] = {
+        "failed_login_attempts": attributes.failed_attempts,
+        "password_lock_time_days": attributes.lock_days,
+    }
+    if failures.failures:
+        words["failed_login_count"] = failures.failures
+        words["auto_account_locked"] = "Y" if failures.locked_at_s else "N"
+    if failures.locked_at_s:
+        moment = datetime.fromtimestamp(failures.locked_at_s, UTC)
+        words["auto_locked_last_changed"] = moment.strftime("%a %b %e %H:%M:%S UTC %Y")
+    return jsontext.normalise(json.dumps({"Password_locking": words}))
 
 
 WITHOUT_ROWS = {

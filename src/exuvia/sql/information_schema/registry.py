@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, evolve, name
+from exuvia.catalog.system_tables import SHOWN_USER
 from exuvia.sql.information_schema import mysql_tables, placement, server, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, VirtualTable
@@ -99,6 +100,11 @@ def performance_table(context: Context, wanted: str) -> VirtualTable | None:
 def system_view(context: Context, wanted: str) -> VirtualTable | None:
     """A computed table of the database `mysql`, or None."""
     name = wanted.lower()
+    if name == "user":
+        columns = SHOWN_USER.cols
+        return VirtualTable(
+            "mysql", name, columns, lambda: mysql_tables.user_rows(context), SHOWN_USER
+        )
     if name == mysql_tables.MDL_VIEW:
         columns = _columns(mysql_tables.MDL_VIEW_COLUMNS)
         return VirtualTable("mysql", name, columns, lambda: mysql_tables.mdl_view_rows(context))

@@ -24,6 +24,7 @@ from exuvia.catalog.model import (
     TableInfo,
 )
 from exuvia.catalog.placement import find_policy
+from exuvia.catalog.system_tables import SHOWN_USER
 from exuvia.kv import keys
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in
@@ -53,7 +54,7 @@ def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
     for database in schemas.databases(context.txn):
         for table in schemas.tables(context.txn, database.db_name.O):
             if rights.everything or rights.sees_table(database.db_name.O, table.name.O):
-                yield database, table
+                yield database, SHOWN_USER if table.id == SHOWN_USER.id else table
 
 
 def _schemata(context: Context) -> Iterable[Row]:

@@ -1,7 +1,11 @@
 """CREATE USER, GRANT and their like (manual, "Account Management Statements")."""
 
-from exuvia.base.mysql_errors import ErrNotSupportedYet
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongValue
+from exuvia.catalog.account_attributes import UNBOUNDED
 from exuvia.sql.nodes import (
+    AT_ONCE,
+    BY_VARIABLE,
+    AccountOptions,
     AlterUser,
     CreateRole,
     CreateUser,
@@ -26,14 +30,8 @@ from exuvia.sql.parse.columns import as_written, word_or_string
 from exuvia.sql.parse.cursor import TokenCursor
 
 _OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
-_AS_BY_DEFAULT = (
-    ("REQUIRE", "NONE"),
-    ("PASSWORD", "EXPIRE", "DEFAULT"),
-    ("PASSWORD", "EXPIRE", "NEVER"),
-    ("PASSWORD", "HISTORY", "DEFAULT"),
-    ("PASSWORD", "REUSE", "INTERVAL", "DEFAULT"),
-    ("PASSWORD", "REQUIRE", "CURRENT", "DEFAULT"),
-)
+_MOST = 65535  # days and passwords that a rule counts
+_MOST_FAILURES = 32767  # and days of a lock; more means this, as in TiDB
 
 
 def account(cursor: TokenCursor) -> Who:
@@ -71,39 +69,81 @@ def _identified(cursor: TokenCursor) -> Identified:
     return Identified(who, plugin)
 
 
-def _rest_of_user(cursor: TokenCursor) -> tuple[bool | None, str | None]:
-    """What follows the accounts: whether they are locked, their resource group. What is not kept is
-    1235."""
-    locked = group = None
+def _options(cursor: TokenCursor) -> AccountOptions:
+    """What follows the accounts; of two that say the same the last holds. Raises 1525; what is not
+    kept is 1235."""
+    said: dict[str, bool | int | str] = {}
     while not cursor.done:
         if cursor.accept("ACCOUNT"):
             word = cursor.accept_any("LOCK", "UNLOCK")
             if not word:
                 raise cursor.error()
-            locked = word == "LOCK"
+            said["locked"] = word == "LOCK"
         elif cursor.accept("RESOURCE", "GROUP"):
-            group = "default" if cursor.accept("DEFAULT") else cursor.name()
-        elif any(cursor.accept(*words) for words in _AS_BY_DEFAULT):
-            pass
-        elif cursor.at_any(("REQUIRE", "WITH", "PASSWORD", "COMMENT", "ATTRIBUTE", "DEFAULT")):
+            said["group"] = "default" if cursor.accept("DEFAULT") else cursor.name()
+        elif cursor.accept("REQUIRE"):
+            said["require"] = cursor.accept_any("NONE", "SSL")
+            if not said["require"]:
+                raise ErrNotSupportedYet(f"REQUIRE {cursor.peek()} of an account")
+        elif cursor.accept("PASSWORD"):
+            _password_option(cursor, said)
+        elif cursor.accept("FAILED_LOGIN_ATTEMPTS"):
+            said["failed_attempts"] = min(cursor.integer(), _MOST_FAILURES)
+        elif cursor.accept("PASSWORD_LOCK_TIME"):
+            unbounded = cursor.accept("UNBOUNDED")
+            said["lock_days"] = UNBOUNDED if unbounded else min(cursor.integer(), _MOST_FAILURES)
+        elif cursor.at_any(("WITH", "COMMENT", "ATTRIBUTE", "DEFAULT")):
             raise ErrNotSupportedYet(f"{cursor.peek()} of an account")
         else:
             raise cursor.error()
-    return locked, group
+    return AccountOptions(**said)  # type: ignore[arg-type]
+
+
+def _password_option(cursor: TokenCursor, said: dict[str, bool | int | str]) -> None:
+    if cursor.accept("EXPIRE"):
+        if cursor.accept("DEFAULT"):
+            said["expire"] = BY_VARIABLE
+        elif cursor.accept("NEVER"):
+            said["expire"] = 0
+        else:
+            said["expire"] = _days(cursor, 1) if cursor.accept("INTERVAL") else AT_ONCE
+    elif cursor.accept("HISTORY"):
+        is_usual = cursor.accept("DEFAULT")
+        said["history"] = BY_VARIABLE if is_usual else _counted(cursor, "PASSWORD HISTORY", 0)
+    elif cursor.accept("REUSE", "INTERVAL"):
+        said["reuse_days"] = BY_VARIABLE if cursor.accept("DEFAULT") else _days(cursor, 0)
+    elif cursor.accept("REQUIRE", "CURRENT"):
+        if not cursor.accept("DEFAULT"):
+            raise ErrNotSupportedYet("PASSWORD REQUIRE CURRENT of an account")
+    else:
+        raise cursor.error()
+
+
+def _days(cursor: TokenCursor, least: int) -> int:
+    found = _counted(cursor, "DAY", least)
+    cursor.expect("DAY")
+    return found
+
+
+def _counted(cursor: TokenCursor, what: str, least: int) -> int:
+    found = cursor.integer()
+    if not least <= found <= _MOST:
+        raise ErrWrongValue(what, found)
+    return found
 
 
 def create_user(cursor: TokenCursor) -> Node:
     """What follows CREATE USER."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
-    return CreateUser(users, absent, *_rest_of_user(cursor))
+    return CreateUser(users, absent, _options(cursor))
 
 
 def alter_user(cursor: TokenCursor) -> Node:
     """What follows ALTER USER."""
     present = cursor.accept("IF", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
-    return AlterUser(users, present, *_rest_of_user(cursor))
+    return AlterUser(users, present, _options(cursor))
 
 
 def drop_user(cursor: TokenCursor) -> Node:

@@ -29,6 +29,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     NEXT VALUE FOR s      NEXTVAL(s)
     DATE 'x', {d 'x'}     DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
     SIGNED INT            SIGNED, in casts
+    @@validate_password.x the dot is of the variable's name
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
@@ -87,7 +88,18 @@ _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
 _BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
 _MENDED_WORDS = frozenset(
-    ("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", "JOIN", "BINARY", *LITERALS)
+    (
+        "DEFAULT",
+        "NEXT",
+        "{",
+        "INT",
+        "INTEGER",
+        "INTERVAL",
+        "JOIN",
+        "BINARY",
+        "VALIDATE_PASSWORD",
+        *LITERALS,
+    )
 )
 _JOIN_WORDS = {
     *(TokenType.INNER, TokenType.CROSS, TokenType.OUTER, TokenType.LEFT, TokenType.RIGHT),
@@ -320,6 +332,13 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         name = _BRACED.get(word_of(tokens[place + 1])) if len(kinds) == 3 else None
         if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
             return _called(token, name, [tokens[place + 2]]), 4
+    if word == "VALIDATE_PASSWORD" and kinds[:2] == [TokenType.DOT, TokenType.VAR]:
+        scope = place - 2 if place > 2 and _is(tokens, place - 1, TokenType.DOT) else place
+        if not scope or tokens[scope - 1].token_type is not TokenType.SESSION_PARAMETER:
+            return None
+        last = tokens[place + 2]
+        name = f"{token.text}.{last.text}"
+        return [Token(token.token_type, name, token.line, token.col, token.start, last.end)], 3
     if word in ("INT", "INTEGER") and place:
         before = word_of(tokens[place - 1])
         return ([], 1) if before in ("SIGNED", "UNSIGNED") else None

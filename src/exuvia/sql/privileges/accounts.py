@@ -20,10 +20,11 @@ A role's own roles are active with it. A cycle does no harm.
 import ipaddress
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from exuvia.catalog import account_attributes, meta, reader
+from exuvia.catalog import account_attributes, login_failures, meta, reader
 from exuvia.catalog.account_attributes import PLAIN, AccountAttributes
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.values import to_text
@@ -155,6 +156,7 @@ class Book(NamedTuple):
     tables: tuple[OnTable, ...]
     columns: tuple[OnColumn, ...] = ()
     roles: Roles = NOBODY
+    lifetime_days: int = 0  # default_password_lifetime
 
     def find(self, user: str, host: str) -> Account | None:
         """The account a client is let in as; `host` is its address."""
@@ -166,6 +168,10 @@ class Book(NamedTuple):
     def account(self, user: str, host: str) -> Account | None:
         """The account of exactly that name."""
         return next((a for a in self.accounts if (a.user, a.host) == (user, host.lower())), None)
+
+    def is_expired(self, account: Account, now_s: int) -> bool:
+        """Whether its password has to be changed before it may do anything else."""
+        return account.attributes.is_expired(self.lifetime_days, now_s)
 
     def rights(self, account: Account, active: Iterable[Name] = ()) -> Rights:
         """What it may do by itself and by those of these roles that it was granted."""
@@ -195,6 +201,7 @@ class Accounts:
         self.version = 0
         self.book = Book((), (), ())
         self._hashes: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._turns: defaultdict[Name, threading.Lock] = defaultdict(threading.Lock)
         self.load()
 
     def step(self, now: float) -> float:
@@ -210,6 +217,12 @@ class Accounts:
             if found != self.book:
                 self.book = found
                 self.version += 1
+
+    def record_login(self, account: Account, is_proved: bool, now_s: int) -> None:
+        """Count a login of an account whose failures lock it; asks the store, and waits for other
+        logins of that account here, which would only conflict. Raises 3955, Conflict."""
+        with self._turns[account[:2]]:
+            login_failures.record(self._store, account.user, account.host, is_proved, now_s)
 
     def remembered(self, account: Account) -> bytes:
         """The double hash that was noted for what is stored now, or b""."""
@@ -249,7 +262,8 @@ def read(txn: Transaction) -> Book:
         )
         for row in rows(txn, "columns_priv")
     ]
-    return Book(tuple(accounts), tuple(databases), tuple(tables), tuple(columns), _roles(txn))
+    days = variables.read_int(txn, "default_password_lifetime")
+    return Book(tuple(accounts), tuple(databases), tuple(tables), tuple(columns), _roles(txn), days)
 
 
 def _roles(txn: Transaction) -> Roles:

@@ -75,6 +75,13 @@ def is_password(password: bytes, text: str) -> bool:
     return hmac.compare_digest(crypted(password, salt.encode()), digest)
 
 
+def is_of(text: str, password: str) -> bool:
+    """Whether `text` is stored of this password, by whichever plugin."""
+    if text.startswith(_HEAD):
+        return is_password(password.encode(), text)
+    return text == stored(NATIVE, password)
+
+
 def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 

@@ -24,6 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrClientLocalFilesDisabled,
     ErrInfoSchemaExpired,
     ErrMaxExecTimeExceeded,
+    ErrMustChangePassword,
     ErrQueryInterrupted,
     ErrSnapshotTooOld,
 )
@@ -32,6 +33,7 @@ from exuvia.catalog.placement import DEFAULT_GROUP
 from exuvia.cluster.row_locks import SHORT
 from exuvia.events.change_log import ReadTime
 from exuvia.sql import planner
+from exuvia.sql.accounts.users import ends_expiry
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
 from exuvia.sql.parse.literals import (
@@ -117,6 +119,7 @@ class Session:
         self.account: Account | None = None
         self.active_roles: tuple[Name, ...] = ()
         self.resource_group = DEFAULT_GROUP
+        self.must_change_password = False  # and may do nothing else
         self._rights = ALL
         self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
         # what runs now
@@ -191,6 +194,8 @@ class Session:
             ended, self._ended = self._ended, None
             if text.rstrip("; ").upper() not in _UNDOES:  # that is what has been done
                 raise ended
+        if self.must_change_password and not all(ends_expiry(self, node) for node in parse(text)):
+            raise ErrMustChangePassword()
 
     def _limited(self, text: str) -> AbstractContextManager[None]:
         """Ends a query after max_execution_time (3024)."""
@@ -561,7 +566,8 @@ class Session:
     # -- who it is ---------------------------------------------------------------------------------
 
     def enter_as(self, account: Account | None) -> None:
-        """Whom it was let in as; the roles that are active from now on."""
+        """Whom it was let in as; the roles that are active from now on. What it must do about its
+        password is for its caller to say (`must_change_password`)."""
         self.account, accounts = account, self.services.accounts
         if account is None or accounts is None:
             return

@@ -178,7 +178,7 @@ def _set_password(session: SessionApi, node: nodes.SetPassword) -> None:
 
 def _alter_user(session: SessionApi, node: nodes.AlterUser) -> None:
     own = [each.who is None or each.who == session.account_name for each in node.users]
-    if not all(own) or node.locked is not None or node.group is not None:
+    if not all(own) or node.options != nodes.NO_OPTIONS:
         session.rights.demand_everywhere("CREATE USER")
 
 

@@ -9,6 +9,7 @@ from exuvia.base.mysql_errors import (
     ErrRoleNotGranted,
     ErrTableaccessDenied,
 )
+from exuvia.catalog.account_attributes import UNBOUNDED
 from exuvia.sql.nodes import ShowGrants
 from exuvia.sql.privileges.accounts import Account, Book, Name, OnDatabase, OnTable, read, shown
 from exuvia.sql.privileges.rights import (
@@ -64,14 +65,26 @@ def _titled(title: str, rows: list[Row]) -> Result:
 
 
 def _create_text(account: Account) -> str:
-    lock = "LOCK" if account.is_locked else "UNLOCK"
-    group = account.attributes.resource_group
-    return (
-        f"CREATE USER {account.shown} IDENTIFIED WITH {quoted(account.plugin)} "
-        f"AS {quoted(account.stored)} REQUIRE NONE PASSWORD EXPIRE DEFAULT ACCOUNT {lock} "
-        "PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT"
-        + (f" RESOURCE GROUP {identifier(group)}" if group else "")
-    )
+    more = account.attributes
+    days = more.lifetime_days
+    expire = "DEFAULT" if days is None else f"INTERVAL {days} DAY" if days else "NEVER"
+    words = [
+        f"CREATE USER {account.shown} IDENTIFIED WITH {quoted(account.plugin)}",
+        f"AS {quoted(account.stored)} REQUIRE {more.require or 'NONE'}",
+        "PASSWORD EXPIRE" if more.expired else f"PASSWORD EXPIRE {expire}",
+        f"ACCOUNT {'LOCK' if account.is_locked else 'UNLOCK'}",
+        f"PASSWORD HISTORY {'DEFAULT' if more.history is None else more.history}",
+        "PASSWORD REUSE INTERVAL",
+        "DEFAULT" if more.reuse_days is None else f"{more.reuse_days} DAY",
+    ]
+    if more.failed_attempts:
+        words.append(f"FAILED_LOGIN_ATTEMPTS {more.failed_attempts}")
+    if more.lock_days:
+        lock = "UNBOUNDED" if more.lock_days == UNBOUNDED else more.lock_days
+        words.append(f"PASSWORD_LOCK_TIME {lock}")
+    if more.resource_group:
+        words.append(f"RESOURCE GROUP {identifier(more.resource_group)}")
+    return " ".join(words)
 
 
 def _lines(book: Book, account: Account, roles: set[Name]) -> Iterator[str]:

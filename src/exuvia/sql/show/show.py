@@ -342,7 +342,9 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
         raise ErrNoDB()
     database = context.database_of(name.db or "")
     virtual = context.virtual(database, name.name)
-    return virtual if virtual is not None else context.table(database, name.name).info
+    if virtual is None:
+        return context.table(database, name.name).info
+    return virtual.info or virtual
 
 
 def columns(context: Context, node: Show) -> Result:

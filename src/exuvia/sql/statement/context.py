@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import ColumnInfo, SchemaState
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
@@ -50,12 +50,14 @@ Seen = TypeVar("Seen")
 
 
 class VirtualTable(NamedTuple):
-    """A computed table: public columns, and rows in their order; `rows()` once per reference."""
+    """A computed table: public columns, and rows in their order; `rows()` once per reference.
+    `info`: as what it is shown, where that is not a computed table."""
 
     database: str
     name: str
     columns: tuple[ColumnInfo, ...]
     rows: Callable[[], Iterable[Row]]
+    info: TableInfo | None = None
 
 
 class Ready(Protocol):
@@ -96,6 +98,7 @@ class SessionApi(Protocol):
     changed_schema: bool
     active_roles: tuple[tuple[str, str], ...]
     resource_group: str  # kept and shown
+    must_change_password: bool
     named_locks: NamedLocks
     temporary: TemporaryTables | None
     user_variables: dict[str, tuple[Value, FieldType]]
