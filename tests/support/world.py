@@ -34,6 +34,7 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.bindings import BindingsFollower
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.ddl_handler import NewIndexes, rows_came
@@ -82,7 +83,8 @@ class World:
         acknowledger = Acknowledger(store, member, locks)
         fresh = FreshStatistics(store, services.plans.forget)
         answering = Answering(store, member, [writers(locks)])
-        self.loops.start(loader, acknowledger, self.deltas, fresh, answering)
+        bindings = BindingsFollower(store, services.bindings)
+        self.loops.start(loader, acknowledger, self.deltas, fresh, bindings, answering)
         return services
 
     def _back(self) -> None:

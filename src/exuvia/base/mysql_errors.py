@@ -1057,6 +1057,9 @@ ErrUnsupportedIsolationLevel = MySQLError(
     "this error",
 )
 ErrSnapshotTooOld = MySQLError(8055, "HY000", "snapshot is too old: %s")
+ErrWarnOptimizerHintUnsupportedHint = MySQLError(
+    8061, "HY000", "Optimizer hint %s is not supported by TiDB and is ignored"
+)
 ErrAnalyzeMissIndex = MySQLError(
     8109,
     "HY000",

@@ -10,6 +10,7 @@
     mysql.role_edges, default_roles, columns_priv, global_grants   roles and privileges
     mysql.exuvia_user_attributes                            what else accounts have
     mysql.password_history, exuvia_login_failures           passwords that were, logins that failed
+    mysql.bind_info                                         plans that statements are bound to
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -66,6 +67,7 @@ _TEXTS = {
     "char": (TypeCode.STRING, 1),
     "varchar": (TypeCode.VARCHAR, 255),
     "text": (TypeCode.BLOB, 65535),
+    "longtext": (TypeCode.LONG_BLOB, 4294967295),
 }
 _BLOBS = {
     "blob": (TypeCode.BLOB, 65535),
@@ -145,7 +147,7 @@ def _type(word: str, size: str, flag: Flag) -> FieldType:
         return FieldType(Tp=code, Flag=flag, Flen=int(size or width), Decimal=0)
     if word in _TEXTS:
         code, width = _TEXTS[word]
-        flag |= Flag.BLOB if word == "text" else Flag(0)
+        flag |= Flag.BLOB if word.endswith("text") else Flag(0)
         return _utf8(code, flag, int(size or width))
     if word in _BLOBS:
         code, width = _BLOBS[word]
@@ -154,6 +156,8 @@ def _type(word: str, size: str, flag: Flag) -> FieldType:
         digits = int(size or 0)
         width = 19 + (digits + 1 if digits else 0)
         return FieldType(Tp=_TIMES[word], Flag=flag, Flen=width, Decimal=digits)
+    if word == "date":
+        return FieldType(Tp=TypeCode.DATE, Flag=flag, Flen=10)
     if word == "double":
         return FieldType(Tp=TypeCode.DOUBLE, Flag=flag, Flen=22)
     elements = tuple(part.strip("'") for part in size.split(","))
@@ -540,6 +544,26 @@ _ATTRIBUTES = (
     ),
 )
 
+_BINDINGS = (
+    table(
+        50,
+        "bind_info",
+        "original_sql longtext not null",
+        "bind_sql longtext not null",
+        "default_db text not null",
+        "status text not null",
+        "create_time timestamp(6) not null",
+        "update_time timestamp(6) not null",
+        "charset text not null",
+        "collation text not null",
+        "source varchar(10) not null default 'unknown'",
+        "sql_digest varchar(64) not null",
+        "plan_digest varchar(64)",
+        "last_used_date date",
+        primary="sql_digest",
+    ),
+)
+
 _FEED = (
     table(
         26,
@@ -564,6 +588,7 @@ SYSTEM: dict[str, TableInfo] = {
         *_GRANTS,
         *ROLES,
         *_ATTRIBUTES,
+        *_BINDINGS,
         *_FEED,
     )
 }

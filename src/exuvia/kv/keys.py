@@ -11,6 +11,7 @@
     m/rev/{id}              revision of a table (law 1)
     m/auto/{id}             last AUTO_INCREMENT   m/rowid/{id}           last hidden row id
     m/var/{name}            global variable
+    m/bindings              how often mysql.bind_info was written; sql/statement/bindings.py
     m/member/{id}           Member                m/beat/{id}            heartbeat counter
     m/epoch                 last epoch given to a member; none is ever given twice
     m/fence/{id}            a member's epoch: every commit of that member requires it (law 2)
@@ -81,6 +82,7 @@ MOVED = b"m/moved"
 FILLING = b"m/filling"
 LAST_ID = b"m/id"
 VERSION = b"m/version"
+BINDINGS = b"m/bindings"
 LAST_EPOCH = b"m/epoch"
 
 

@@ -55,6 +55,7 @@ from exuvia.node.supervise import Supervisor
 from exuvia.server.processes import ClusterProcesses, answers, id_of_connection
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.bindings import BindingsFollower
 from exuvia.sql.statement.services import Killed, ProcessInfo, Services
 from exuvia.stats.analyze_jobs import ANALYZE
 from exuvia.stats.cache import FreshStatistics
@@ -266,6 +267,7 @@ class Embedded:
             VersionFollower(store, Acknowledger(store, member, locks, owner), self._loader),
             Answering(store, member, handlers),
             FreshStatistics(store, services.plans.forget),
+            BindingsFollower(store, services.bindings),
             self._deltas,
             accounts,
             _Attendance(self),
@@ -293,6 +295,7 @@ class Embedded:
             if not self._awake.is_set():
                 self._member.come_back()
                 self._loader.step(self._clock.monotonic())
+                self.services.bindings.load(self.store)
                 self._awake.set()
             self._running += 1
         of.running, of.since = True, self._clock.monotonic()

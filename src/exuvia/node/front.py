@@ -58,6 +58,7 @@ from exuvia.server.transport import context_of
 from exuvia.server.watchers import Watchers
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.bindings import BindingsFollower
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.meta import Deltas
@@ -226,6 +227,7 @@ class Front:
             Reaper(base.store, self.connections, self._slow),
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
+            BindingsFollower(base.store, self._services.bindings),
             self._accounts,
             Answering(base.store, base.member, handlers),
             latencies,

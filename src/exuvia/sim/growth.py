@@ -77,6 +77,7 @@ from exuvia.sim.change import INT, table_of_the_world
 from exuvia.sim.process import NodeStore
 from exuvia.sim.session import FrontSeat
 from exuvia.sql.privileges.accounts import Accounts
+from exuvia.sql.statement.bindings import BindingBook, BindingsFollower
 from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.meta import Deltas
 from exuvia.stats.owner import Stats
@@ -117,6 +118,7 @@ PURPOSES = {
     "OwnerAnswering": QUESTIONS,
     "StatsCache": STATISTICS,
     "FreshStatistics": STATISTICS,
+    "BindingsFollower": STATISTICS,
     "Queue": STATISTICS,
     "Runner": STATISTICS,
     "Notifier": STATISTICS,
@@ -491,6 +493,7 @@ class GrowingCluster:
             Reaper(store, Connections(clock), SlowLog(clock)),
             Deltas(store, member),
             FreshStatistics(store, lambda: None),
+            BindingsFollower(store, BindingBook()),
             Accounts(store),
             Answering(store, member, handlers),
             LatencyReports(store, member, Durations()),

@@ -272,7 +272,8 @@ class Insert(Node, frozen=True, kw_only=True):
 
 
 class Update(Node, frozen=True, kw_only=True):
-    """UPDATE. `source` is the table, with its joins for the multi-table form."""
+    """UPDATE. `source` is the table, with its joins for the multi-table form; `hints` is the inside
+    of its comment."""
 
     source: exp.Select
     assignments: tuple[tuple[exp.Column, Tree], ...]
@@ -280,6 +281,7 @@ class Update(Node, frozen=True, kw_only=True):
     order: exp.Order | None = None
     limit: Tree | None = None
     ignore: bool = False
+    hints: str = ""
 
 
 class Delete(Node, frozen=True, kw_only=True):
@@ -294,6 +296,33 @@ class Delete(Node, frozen=True, kw_only=True):
     order: exp.Order | None = None
     limit: Tree | None = None
     ignore: bool = False
+    hints: str = ""
+
+
+class CreateBinding(Node, frozen=True, kw_only=True):
+    """CREATE [GLOBAL | SESSION] BINDING FOR original USING hinted, or FROM HISTORY USING PLAN
+    DIGEST, then `plan_digest` is its text. Statements are texts, they may have `?`."""
+
+    is_global: bool = False
+    original: str = ""
+    hinted: str = ""
+    plan_digest: str | None = None
+
+
+class DropBinding(Node, frozen=True, kw_only=True):
+    """DROP [GLOBAL | SESSION] BINDING FOR original, or FOR SQL DIGEST."""
+
+    is_global: bool = False
+    original: str = ""
+    sql_digest: str | None = None
+
+
+class SetBinding(Node, frozen=True, kw_only=True):
+    """SET BINDING ENABLED | DISABLED FOR original, or FOR SQL DIGEST."""
+
+    enabled: bool
+    original: str = ""
+    sql_digest: str | None = None
 
 
 class NonTransactionalDml(Node, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.select import read, relational
 from exuvia.sql.select.into import IntoFilePlan, IntoVariables
 from exuvia.sql.select.relational import LockedQuery
+from exuvia.sql.statement.bindings import bound
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, Refusal
@@ -46,14 +47,35 @@ _LACKING = {each.code for each in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKey
 
 
 def plan(node: Statement | exp.Query, context: Context) -> Plan:
-    """The plan of a statement that reads or writes rows.
+    """The plan of a statement that reads or writes rows, by its binding if it has one.
 
     Raises Refused, 1235 for what is not done."""
-    found = _plan(node, context)
+    found = _bound(node, context) or _plan(node, context)
     into = node.meta.get("into") if isinstance(node, exp.Query) else None
     if isinstance(into, IntoFile):
         return IntoFilePlan(found, into)
     return IntoVariables(found, into) if into else found
+
+
+def _bound(node: Statement | exp.Query, context: Context) -> Plan | None:
+    """The plan with a binding's hints, noted; None without one."""
+    tree = _with_hints(node, context)
+    if tree is None:
+        return None
+    made = _plan(tree, context)
+    made.is_bound = True
+    context.session.settings.bindings.note()
+    return made
+
+
+def _with_hints(node: Statement | exp.Query, context: Context) -> Statement | None:
+    """The statement with the hints of its binding; None without one."""
+    session = context.session
+    bindings = session.settings.bindings
+    if not bindings.token:
+        return None
+    found = bindings.find(node, session.database, len(session.statement))
+    return None if found is None else bound(node, found)
 
 
 def _plan(node: Statement | exp.Query, context: Context) -> Plan:
@@ -73,7 +95,7 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     if isinstance(node, Insert):
         node, more = insert.with_selected(node, context)
         assert node.query is not None
-        return insert.InsertQuery(node, plan(node.query, context), context, more)
+        return insert.InsertQuery(node, _plan(node.query, context), context, more)
     if isinstance(node, Update):
         return UpdateFound(node, context)
     if isinstance(node, Delete):
@@ -103,15 +125,17 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
     try:
         statement = parse_shape(key[1]) if node is None else node
         numbers = frozenset() if statement is None else deciding(statement)
-        found = (
-            None
-            if statement is None or (isinstance(statement, exp.Select) and _is_alone(statement))
-            else _kept(statement, context)
-        )
+        found, is_bound = None, False
+        if statement is not None and not (
+            isinstance(statement, exp.Select) and _is_alone(statement)
+        ):
+            tree = _with_hints(statement, context)
+            is_bound = tree is not None
+            found = _kept(statement if tree is None else tree, context)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:
-            found.tree = statement
+            found.tree, found.is_bound = statement, is_bound
             kept = AsWritten(numbers) if numbers else found
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:

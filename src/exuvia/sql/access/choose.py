@@ -16,7 +16,9 @@ EXPLAIN estimates the ranges themselves (stats/estimate.py).
 A partial index is taken where the WHERE implies its predicate (access/implied.py); what is taken
 where a run's constants do not is chosen beside it. As in TiDB it is never read by points.
 
-USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name).
+USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name); USE INDEX () leaves
+the clustered key. So do the hints of comments and bindings, for which an index that is not there
+is no error (parse/hints.py).
 
 How many rows a path reads, and whether it is worth its detour:
 
@@ -53,6 +55,8 @@ from exuvia.sql.access.paths import (
     has_equality,
 )
 from exuvia.sql.access.ranger import Match, Terms, match, spans
+from exuvia.sql.parse import hints
+from exuvia.sql.result import Note
 from exuvia.sql.statement.context import Context
 from exuvia.stats import estimate, meta, records
 
@@ -169,6 +173,29 @@ def _known(path: Matched, parts: Sequence[Table], context: Context) -> float | N
 # -- the choice ------------------------------------------------------------------------------------
 
 
+def index_hints(tree: exp.Table, table: Table, context: Context) -> tuple[exp.IndexTableHint, ...]:
+    """The hints of a table in FROM. Of one from a comment only the indexes that are there: others
+    are a warning, and nothing is left of one that names no other."""
+    found = []
+    for hint in tree.args.get("hints") or ():
+        if not isinstance(hint, exp.IndexTableHint):
+            continue
+        told = hint.meta.get(hints.LENIENT)
+        if told is None or not hint.expressions:
+            found.append(hint)
+            continue
+        names = {index.idx_name.L for index in shown_indexes(table.info)}
+        there = [each for each in hint.expressions if each.name.lower() in names]
+        for each in hint.expressions if told == hints.WARNED else ():
+            if each not in there:
+                error = ErrKeyDoesNotExist(each.name, table.info.name.O)
+                context.warnings.append(Note("Warning", error.code, error.message))
+        if there:
+            copies = [each.copy() for each in there]
+            found.append(exp.IndexTableHint(this=hint.name, expressions=copies))
+    return tuple(found)
+
+
 class WantedOrder(NamedTuple):
     """An order asked for: positions, all ascending or all descending.
 
@@ -182,7 +209,7 @@ class WantedOrder(NamedTuple):
 def choose(
     table: Table,
     terms: Terms,
-    hints: Sequence[exp.IndexTableHint],
+    hinted: Sequence[exp.IndexTableHint],
     wanted: WantedOrder,
     shares: Shares | None = None,
 ) -> Path:
@@ -190,23 +217,25 @@ def choose(
     indexes = list(shown_indexes(table.info))
     only: set[str] = set()
     never: set[str] = set()
-    for hint in hints:
+    restricted = False
+    for hint in hinted:
         names = {each.name.lower() for each in hint.expressions}
         for unknown in names - {index.idx_name.L for index in indexes}:
             raise ErrKeyDoesNotExist(unknown, table.info.name.O)
         if hint.name.upper() == "IGNORE":
             never |= names
         else:
-            only |= names
-    if only:
+            only |= names or {index.idx_name.L for index in indexes if index.exuvia_clustered}
+            restricted = True
+    if restricted:
         indexes = [index for index in indexes if index.idx_name.L in only]
     indexes = [index for index in indexes if index.idx_name.L not in never]
     wide = [index for index in indexes if not index.is_partial]
-    best = _chosen(table, terms, wide, wanted, bool(hints), shares)
+    best = _chosen(table, terms, wide, wanted, bool(hinted), shares)
     if len(wide) == len(indexes):
         return best
     able = [index for index in indexes if may_imply(table, index, terms)]
-    taken = _chosen(table, terms, able, wanted, bool(hints), shares)
+    taken = _chosen(table, terms, able, wanted, bool(hinted), shares)
     if not isinstance(taken, IndexRange) or not taken.match.key.is_partial:
         return best
     return PartialRange(taken, (*terms.usable, *terms.others), best)

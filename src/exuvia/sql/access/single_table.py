@@ -17,6 +17,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
+from exuvia.sql.access.choose import index_hints
 from exuvia.sql.expressions import Visible
 from exuvia.sql.statement.context import Context
 
@@ -89,9 +90,7 @@ def is_dual(tree: exp.Table) -> bool:
 def source_of(tree: exp.Table, context: Context) -> TableSource:
     """The table named. Raises 1046, 1049, 1146."""
     table = context.table(tree.db, tree.name)
-    hints = tuple(
-        hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
-    )
+    hints = index_hints(tree, table, context)
     alias = tree.alias or tree.name
     return TableSource(table, tree.db, tree.name, alias, hints, partitions_of(tree))
 

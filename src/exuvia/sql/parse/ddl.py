@@ -164,7 +164,7 @@ def _signed(cursor: TokenCursor) -> int:
 
 _DATABASE = ("DATABASE", "SCHEMA")
 _KNOWN_ELSEWHERE = frozenset(
-    ("USER", "ROLE", "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE", "BINDING")
+    ("USER", "ROLE", "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE")
 ) | {"AGGREGATE", "LOGFILE", "STATISTICS"}
 
 

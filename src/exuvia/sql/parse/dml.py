@@ -28,6 +28,7 @@ from exuvia.sql.nodes import (
     Tree,
     Update,
 )
+from exuvia.sql.parse import hints
 from exuvia.sql.parse.columns import charset_name
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import TokenCursor
@@ -176,28 +177,37 @@ def column_of(parts: list[str]) -> exp.Column:
 def update(cursor: TokenCursor) -> Node:
     """UPDATE tables SET .. [WHERE ..] [ORDER BY ..] [LIMIT n]."""
     cursor.expect("UPDATE")
-    ignore = _modifiers(cursor)
+    said, ignore = _modifiers(cursor)
     source = _source(cursor, cursor.until("SET"))
+    hints.place_text(source, said)
     cursor.expect("SET")
     pairs = assignments(cursor, "WHERE", "ORDER BY", "LIMIT")
     where, order, limit = _tail(cursor)
     return Update(
-        source=source, assignments=pairs, where=where, order=order, limit=limit, ignore=ignore
+        source=source,
+        assignments=pairs,
+        where=where,
+        order=order,
+        limit=limit,
+        ignore=ignore,
+        hints=said,
     )
 
 
-def _hints(cursor: TokenCursor) -> None:
-    """/*+ .. */ behind the verb: this planner needs none."""
+def _hints(cursor: TokenCursor) -> str:
+    """What /*+ .. */ behind the verb says."""
+    found = []
     while cursor.peek().startswith("/*+"):
-        cursor.take()
+        found.append(hints.inside(cursor.take().text))
+    return " ".join(found)
 
 
-def _modifiers(cursor: TokenCursor) -> bool:
-    _hints(cursor)
-    ignore = False
+def _modifiers(cursor: TokenCursor) -> tuple[str, bool]:
+    """The hints, and whether IGNORE is said."""
+    said, ignore = _hints(cursor), False
     while cursor.at_any(("LOW_PRIORITY", "QUICK", "IGNORE")):
         ignore = cursor.take().text.upper() == "IGNORE" or ignore
-    return ignore
+    return said, ignore
 
 
 def _source(cursor: TokenCursor, tokens: list[Token]) -> exp.Select:
@@ -238,7 +248,7 @@ def _tail(cursor: TokenCursor) -> tuple[Tree | None, exp.Order | None, Tree | No
 def delete(cursor: TokenCursor) -> Node:
     """DELETE FROM t ..; DELETE t, u FROM ..; DELETE FROM t, u USING ..."""
     cursor.expect("DELETE")
-    ignore = _modifiers(cursor)
+    said, ignore = _modifiers(cursor)
     targets: tuple[TableName, ...] = ()
     if not cursor.at("FROM"):
         targets = cursor.listed(lambda: _target(cursor))
@@ -250,9 +260,16 @@ def delete(cursor: TokenCursor) -> Node:
         targets = names.listed(lambda: _target(names))
         tokens = cursor.until("WHERE", "ORDER BY", "LIMIT")
     source = _source(cursor, tokens)
+    hints.place_text(source, said)
     where, order, limit = _tail(cursor)
     return Delete(
-        source=source, targets=targets, where=where, order=order, limit=limit, ignore=ignore
+        source=source,
+        targets=targets,
+        where=where,
+        order=order,
+        limit=limit,
+        ignore=ignore,
+        hints=said,
     )
 
 

@@ -230,6 +230,72 @@ def _explain_apply(cursor: TokenCursor, form: str) -> Statement:
     return nodes.ExplainApply(tuple(wanted), form)
 
 
+# -- bindings --------------------------------------------------------------------------------------
+
+_BINDABLE = ("SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE", "TABLE", "VALUES")
+
+
+def _with_binding(others: Callable[[TokenCursor], Statement]) -> Callable[[TokenCursor], Statement]:
+    """A reader that knows CREATE, DROP and SET BINDING beside the other statements of its word."""
+
+    def reader(cursor: TokenCursor) -> Statement:
+        scoped = cursor.peek(1) in ("GLOBAL", "SESSION")
+        if cursor.peek(2 if scoped else 1) != "BINDING":
+            return others(cursor)
+        verb = cursor.take().text.upper()
+        is_global = scoped and cursor.take().text.upper() == "GLOBAL"
+        cursor.take()
+        if verb == "CREATE":
+            return _create_binding(cursor, is_global)
+        if verb == "SET" and scoped:
+            raise cursor.error()
+        word = cursor.accept_any("ENABLED", "DISABLED") if verb == "SET" else verb
+        if not word:
+            raise cursor.error()
+        cursor.expect("FOR")
+        named: dict[str, str] = {}
+        if cursor.accept("SQL", "DIGEST"):
+            named["sql_digest"] = cursor.string()
+        else:
+            named["original"] = _bindable(cursor)
+            if cursor.accept("USING"):
+                _bindable(cursor)  # there is one binding of a statement
+        if verb == "SET":
+            return nodes.SetBinding(enabled=word == "ENABLED", **named)
+        return nodes.DropBinding(is_global=is_global, **named)
+
+    return reader
+
+
+def _create_binding(cursor: TokenCursor, is_global: bool) -> Statement:
+    if cursor.accept("FROM", "HISTORY"):
+        cursor.expect("USING", "PLAN", "DIGEST")
+        return nodes.CreateBinding(is_global=is_global, plan_digest=cursor.string())
+    original = _bindable(cursor) if cursor.accept("FOR") else ""
+    cursor.expect("USING")
+    hinted = _bindable(cursor)
+    return nodes.CreateBinding(is_global=is_global, original=original or hinted, hinted=hinted)
+
+
+def _bindable(cursor: TokenCursor) -> str:
+    """The statement at the cursor, as its text: up to a USING with a statement behind it."""
+    start = cursor.position
+    if not (cursor.at_any(_BINDABLE) or cursor.at("(")):
+        raise cursor.error()
+    while not cursor.done and not (cursor.at("USING") and _begins_statement(cursor)):
+        cursor.take()
+    tokens = cursor.tokens[start : cursor.position]
+    _statement(cursor.text, tokens)
+    return cursor.text[tokens[0].start : tokens[-1].end + 1]
+
+
+def _begins_statement(cursor: TokenCursor) -> bool:
+    ahead = 1
+    while cursor.peek(ahead) == "(":
+        ahead += 1
+    return cursor.peek(ahead) in _BINDABLE
+
+
 def first_words(text: str) -> str:
     """The beginning of a statement, for people."""
     return " ".join(text.split())[:40]
@@ -308,13 +374,13 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "CHECK": session.maintenance,
     "CHECKSUM": session.maintenance,
     "COMMIT": session.commit,
-    "CREATE": create,
+    "CREATE": _with_binding(create),
     "DEALLOCATE": session.deallocate,
     "DELETE": delete,
     "DESC": _describe,
     "DESCRIBE": _describe,
     "DO": session.do,
-    "DROP": drop,
+    "DROP": _with_binding(drop),
     "EXECUTE": session.execute,
     "EXPLAIN": _describe,
     "FLASHBACK": flashback,
@@ -332,7 +398,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "REPLACE": insert,
     "ROLLBACK": session.rollback,
     "SAVEPOINT": session.savepoint,
-    "SET": session.set_statement,
+    "SET": _with_binding(session.set_statement),
     "SHOW": show,
     "START": session.start,
     "TRUNCATE": truncate,

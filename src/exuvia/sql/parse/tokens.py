@@ -60,6 +60,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql_errors import ErrCapacityExceeded
+from exuvia.sql.parse import hints
 from exuvia.sql.parse.syntax_error import syntax_error
 
 _WORDS = (
@@ -721,6 +722,9 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     check_commas(text, tokens)
     if TokenType.LIMIT in kinds:
         check_limits(text, tokens)
+    texts: list[str] = []
+    if TokenType.HINT in kinds:
+        tokens, texts = hints.numbered(tokens)
     try:
         trees = DIALECT.parser().parse(tokens, text)
     except ParseError as error:
@@ -733,7 +737,10 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or isinstance(tree, exp.Command):
         raise syntax_error(text, tokens[0].start)
-    return _with_precedence(cast(exp.Expression, tree), tokens, kinds)
+    found = _with_precedence(cast(exp.Expression, tree), tokens, kinds)
+    if texts:
+        hints.place(found, texts)
+    return found
 
 
 def read_expression(text: str, tokens: list[Token]) -> exp.Expression:

@@ -43,7 +43,7 @@ from exuvia.base.types import Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql import types
-from exuvia.sql.access.choose import Shares, WantedOrder, choose, is_worth
+from exuvia.sql.access.choose import Shares, WantedOrder, choose, index_hints, is_worth
 from exuvia.sql.access.paths import over_partitions
 from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import expressions_of, terms_of
@@ -389,9 +389,7 @@ class _From:
                 return positions.get(name) if column.table.lower() == alias.lower() else None
             return positions.get(name) if self._alone() and name not in taken else None
 
-        hints = tuple(
-            hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
-        )
+        hints = index_hints(tree, table, context)
         terms = terms_of(self.where, resolve, expressions_of(table))
         # IS NULL is true of what an outer join fills up
         terms = terms._replace(others=tuple(t for t in terms.others if t.operator != "is null"))

@@ -181,6 +181,8 @@ class Session:
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
+        if self.settings.bindings.used:
+            self.settings.bindings.begin()
         if not self._commanded:
             self._interruption.clear()
         now = self.services.clock.monotonic()
@@ -263,6 +265,9 @@ class Session:
             return None
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
+        bindings = self.settings.bindings
+        if isinstance(kept, KeptPlan) and kept.is_bound:
+            bindings.note()
         if isinstance(kept, KeptPlan) and kept.reads_few:
             answer = self.transactions.read_few(kept, values, key[2])
             if answer is not None:
@@ -280,6 +285,8 @@ class Session:
             plan = planner.plan_shape(key, node, context)
             if plan is None:
                 return NOT_KEPT
+            if plan.is_bound:
+                bindings.note()
             plan.check(context)
             return plan.run(context)
 
@@ -633,6 +640,8 @@ class Session:
             return str(sum(n.level == "Error" or name[0] == "w" for n in self.warnings))
         if name in ("identity", "last_insert_id"):
             return str(self.last_insert_id)
+        if name == "last_plan_from_binding":
+            return "ON" if self.settings.bindings.used & 1 else "OFF"
         return self.settings.get(name)
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:

@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrLockDeadlock,
     ErrUnresolvedHintName,
     ErrWarnConflictingHint,
+    ErrWarnOptimizerHintUnsupportedHint,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
@@ -38,6 +39,7 @@ from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import Assignment, SetStatement, Tree
+from exuvia.sql.parse import hints
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.select import relational
@@ -221,6 +223,8 @@ _LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 
 
 class SetVarHint(NamedTuple):
+    """`name` = "": `value` is a hint that TiDB does not know."""
+
     name: str
     value: str
 
@@ -235,6 +239,7 @@ def wanted_by(text: str) -> tuple[SetVarHint, ...]:
     wanted = [
         SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1])
     ]
+    wanted += [SetVarHint("", each) for each in hints.unsupported(found[1])]
     limit = _LIMIT.search(found[1])
     return tuple(wanted if limit is None else [*wanted, SetVarHint("max_execution_time", limit[1])])
 
@@ -259,6 +264,8 @@ def hinted(
 
 
 def _give(settings: SessionSettings, each: SetVarHint, before: dict[str, str]) -> Refused | None:
+    if not each.name:
+        return ErrWarnOptimizerHintUnsupportedHint(each.value)
     if variables.canonical(each.name) not in variables.VARIABLES:
         return ErrUnresolvedHintName(each.name, "SET_VAR")
     if each.name in before:

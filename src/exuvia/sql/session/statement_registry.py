@@ -41,7 +41,7 @@ from exuvia.sql.schema import (
     view,
 )
 from exuvia.sql.schema.change import Build
-from exuvia.sql.session import batch, control, set_variables
+from exuvia.sql.session import batch, bindings, control, set_variables
 from exuvia.sql.session.import_files import import_into
 from exuvia.sql.show import explain, explain_apply, grants, history, show
 from exuvia.sql.statement.context import Context, SessionApi
@@ -143,7 +143,10 @@ def _import(session: SessionApi, node: nodes.ImportInto) -> None:
 
 
 def _show(session: SessionApi, node: nodes.Show) -> None:
-    """Lists show what the account may know of; 1044 for a database that is named."""
+    """Lists show what the account may know of; 1044 for a database that is named. Global bindings
+    are statements of others."""
+    if node.kind == "bindings" and node.scope == "global":
+        session.rights.demand_everywhere("SUPER")
     if node.kind == "create database":
         refusal = session.rights.hidden(node.database or session.database)
         if refusal is not None:
@@ -291,6 +294,9 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.DropResourceGroup: StatementKind(
         "DROP", _server("SUPER", "RESOURCE_GROUP_ADMIN"), change=placement.drop_group
     ),
+    nodes.CreateBinding: StatementKind("CREATE", _SUPER, own_txn=bindings.create_binding),
+    nodes.DropBinding: StatementKind("DROP", _SUPER, own_txn=bindings.drop_binding),
+    nodes.SetBinding: StatementKind("SET", _SUPER, own_txn=bindings.set_binding),
     nodes.SetResourceGroup: StatementKind(
         "SET", _set_resource_group, own_txn=control.set_resource_group
     ),

@@ -47,6 +47,7 @@ from exuvia.sql.information_schema.tables import (
 )
 from exuvia.sql.nodes import Describe, Show, TableName
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
+from exuvia.sql.show import bindings as show_bindings
 from exuvia.sql.show import create as show_objects
 from exuvia.sql.show import placement as show_placement
 from exuvia.sql.show.create import (
@@ -585,10 +586,7 @@ KINDS: dict[str, Shower] = {
         " ~Database_Collation"
     ),
     "profiles": _empty("Query_ID# Duration Query:1024"),
-    "bindings": _empty(
-        "Original_sql:65535 Bind_sql:65535 Default_db Status Create_time@ Update_time@ Charset"
-        " Collation Source Sql_digest Plan_digest"
-    ),
+    "bindings": show_bindings.bindings,
     "master status": _empty("File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"),
     "binary log": _empty("File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"),
     "binary logs": _empty("Log_name File_size# Encrypted"),

@@ -25,6 +25,7 @@ class Plan:
     Python."""
 
     columns: Sequence[OutputColumn] = ()
+    is_bound = False  # planned with a binding's hints
 
     @abstractmethod
     def run(self, context: Context) -> Result: ...

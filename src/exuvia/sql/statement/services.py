@@ -13,6 +13,7 @@ from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.sql.privileges.accounts import Accounts
+from exuvia.sql.statement.bindings import BindingBook
 from exuvia.sql.statement.plan_cache import PlanCache
 from exuvia.stats.meta import Deltas
 
@@ -123,6 +124,7 @@ class Services:
     processes: Processes = field(default_factory=NoProcesses)
     slow: SlowStatements = field(default_factory=NoSlowStatements)
     plans: PlanCache = field(default_factory=PlanCache)
+    bindings: BindingBook = field(default_factory=BindingBook)
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
     secure_file_priv: str = ""  # folder whose files statements may read and make; none without

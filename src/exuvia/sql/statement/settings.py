@@ -18,6 +18,7 @@ from exuvia.catalog.temporal import zone_of
 from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.statement.bindings import SessionBindings
 from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
@@ -33,6 +34,9 @@ class SessionSettings:
         with services.store.read() as txn:
             self._texts = variables.all_globals(txn)
         self._flavours: dict[str, str] = {}
+        self.bindings = SessionBindings(
+            services.bindings, lambda: self.get("tidb_use_plan_baselines") == "ON"
+        )
         self.autocommit = True
         self.metadata_lock = self.at_start("tidb_enable_metadata_lock") == "ON"
         self.pessimistic = True
@@ -58,6 +62,11 @@ class SessionSettings:
         )
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
         self.id_spacing = EVERY if increment == 1 else Spacing(increment, offset)
+        self.rebind()
+
+    def rebind(self) -> None:
+        """Other bindings, or the variable that says whether they are used."""
+        self.bindings.refresh()
         self._flavours = {}
 
     def get(self, name: str) -> str:
@@ -75,9 +84,12 @@ class SessionSettings:
 
     def flavour(self, database: str) -> str:
         """What plans depend on besides their shape, as one text."""
+        if self.bindings.version != self.bindings.book.version:
+            self.rebind()
         found = self._flavours.get(database)
         if found is None:
-            parts = (database.lower(), *(self._texts.get(each, "") for each in _FLAVOURS))
+            texts = (self._texts.get(each, "") for each in _FLAVOURS)
+            parts = (database.lower(), self.bindings.token, *texts)
             found = self._flavours[database] = "\0".join(parts)
         return found
 

@@ -1,0 +1,211 @@
+"""A statement as its bindings are found by, and as they are shown (TiDB's manual, "SQL Plan
+Management").
+
+    SELECT * FROM t USE INDEX (a) WHERE a IN (1, 2) AND b = 'x'
+        normalized   select * from `test` . `t` where `a` in ( ... ) and `b` = ?
+        restored     SELECT * FROM `test`.`t` USE INDEX (`a`) WHERE `a` IN (1, 2) AND `b` = 'x'
+
+Normalized: lower case, every name quoted and every table with its database, literals as `?`, lists
+of them as `...`, one blank between two tokens, no hints. Two statements are one to a binding when
+these texts are equal. A shape (parse/literals.py) and its statements have one text, and so have a
+prepared statement and what it is executed with.
+"""
+
+import re
+from hashlib import sha256
+
+from sqlglot import ErrorLevel, exp
+
+from exuvia.sql.nodes import Delete, Insert, Statement, TableName, Update
+from exuvia.sql.parse import hints
+
+_TOKEN = re.compile(
+    r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|@{1,2}[\w.$`]+|[\w$]+"
+    r"|<=>|<>|!=|>=|<=|:=|->>|->|\|\||&&|<<|>>|\.\.\.|\S"
+)
+_IGNORE = ErrorLevel.IGNORE  # a text that is only compared need not be one that another reads
+_LITERALS = (
+    *(exp.Literal, exp.Placeholder, exp.HexString, exp.BitString, exp.National, exp.RawString),
+)
+
+
+def digest(normalized_text: str) -> str:
+    """What a normalized text is named by: SHA-256, in hex."""
+    return sha256(normalized_text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def normalized(node: Statement, database: str) -> str | None:
+    """See the module; None for what no binding is about."""
+    text = _written(node, database, keep=False)
+    if text is None:
+        return None
+    tokens = (each if each[0] != "'" else "?" for each in _TOKEN.findall(text))
+    return " ".join(tokens).lower()
+
+
+def restored(node: Statement, database: str) -> str | None:
+    """The statement with its hints, names quoted; None for what no binding is about."""
+    return _written(node, database, keep=True)
+
+
+def kind(node: Statement) -> str:
+    """`select`, `update`, `delete`, `insert`, `replace`; "" for what no binding is about."""
+    if isinstance(node, exp.Query):
+        return "select"
+    if isinstance(node, Insert):
+        return "replace" if node.replace else "insert"
+    if isinstance(node, Update):
+        return "update"
+    return "delete" if isinstance(node, Delete) else ""
+
+
+def tables_of(node: Statement) -> list[exp.Table]:
+    """The tables of its queries and of what it changes, in an order that hints do not change."""
+    return [table for tree in _trees(node) for table in tree.find_all(exp.Table)]
+
+
+def named_tables(node: Statement) -> list[exp.Table]:
+    """Its tables without those that a WITH makes, and FROM DUAL; the one that rows are put into
+    is among them."""
+    made = {each.alias.lower() for tree in _trees(node) for each in tree.find_all(exp.CTE)}
+    found = [
+        each
+        for each in tables_of(node)
+        if isinstance(each.this, exp.Identifier)
+        if each.db or each.name.lower() not in made | {"dual"}
+    ]
+    if isinstance(node, Insert):
+        found.append(exp.table_(node.table.name, db=node.table.db))
+    return found
+
+
+def copied(node: Statement) -> Statement:
+    """A copy whose tables may be given other hints."""
+    if isinstance(node, Insert):
+        return _with(node, query=None if node.query is None else node.query.copy())
+    if isinstance(node, Update | Delete):
+        where = None if node.where is None else node.where.copy()
+        more = {}
+        if isinstance(node, Update):
+            more["assignments"] = tuple((c.copy(), v.copy()) for c, v in node.assignments)
+        return _with(node, source=node.source.copy(), where=where, **more)
+    assert isinstance(node, exp.Expression)
+    return node.copy()
+
+
+def _with(node: Insert | Update | Delete, **changed: object) -> Statement:
+    fields = {name: getattr(node, name) for name in node.__struct_fields__}
+    return type(node)(**{**fields, **changed})
+
+
+def _trees(node: Statement) -> list[exp.Expression]:
+    if isinstance(node, Insert):
+        return [node.query] if isinstance(node.query, exp.Expression) else []
+    if isinstance(node, Update | Delete):
+        values = [v for _, v in node.assignments] if isinstance(node, Update) else []
+        found = [node.source, *values, node.where]
+        return [tree for tree in found if isinstance(tree, exp.Expression)]
+    return [node] if isinstance(node, exp.Expression) else []
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes trees; `keep`: literals and hints too."""
+
+    def __init__(self, database: str, keep: bool) -> None:
+        self._database = database
+        self._keep = keep
+
+    def sql(self, tree: exp.Expression) -> str:
+        copy = tree.copy()
+        named = {each.alias.lower() for each in copy.find_all(exp.CTE)}
+        for node in list(copy.walk()):
+            if isinstance(node, exp.Table):
+                self._table(node, named)
+            elif isinstance(node, exp.Select):
+                self._hints(node)
+            elif isinstance(node, exp.Placeholder):
+                node.set("this", None)
+            elif isinstance(node, exp.Column) and node.args.get("db") is not None:
+                node.set("db", None)
+        if not self._keep:
+            copy = _without_literals(copy)
+        text = copy.sql("mysql", identify=True, comments=False, unsupported_level=_IGNORE)
+        for hint in copy.find_all(exp.Hint):
+            said = hint.expressions[0].name
+            text = text.replace(f"/*+ {said} */", f"/*+ {said}*/")
+        return text
+
+    def _table(self, node: exp.Table, named: set[str]) -> None:
+        is_stored = isinstance(node.this, exp.Identifier) and node.name.lower() not in named
+        if is_stored and not node.db and self._database and node.name.lower() != "dual":
+            node.set("db", exp.to_identifier(self._database, quoted=True))
+        written = [each for each in node.args.get("hints") or () if hints.LENIENT not in each.meta]
+        node.set("hints", written if self._keep and written else None)
+
+    def _hints(self, node: exp.Select) -> None:
+        said = hints.restored(hints.text_of(node)) if self._keep else ""
+        if said:
+            node.set("hint", exp.Hint(expressions=[exp.Var(this=said)]))
+
+    def named(self, table: TableName) -> str:
+        parts = (table.db or self._database, table.name)
+        return ".".join(f"`{part.replace('`', '``')}`" for part in parts if part)
+
+
+def _without_literals(tree: exp.Expression) -> exp.Expression:
+    """From the leaves up, so that a list is seen when its items are."""
+    sign = exp.Var(this="?")
+    for node in reversed(list(tree.walk())):
+        is_negative = isinstance(node, exp.Neg) and node.this == sign
+        if isinstance(node, _LITERALS) or is_negative:
+            if node is tree:
+                return sign
+            node.replace(sign.copy())
+        elif isinstance(node, exp.In) and {*node.expressions} == {sign}:
+            node.set("expressions", [exp.Var(this="...")])
+    return tree
+
+
+def _written(node: Statement, database: str, keep: bool) -> str | None:
+    writer = _Writer(database, keep)
+    try:
+        return _statement(node, writer, keep)
+    except (RecursionError, ValueError, TypeError, AttributeError, LookupError):
+        return None  # the generator stumbled: no binding is about this
+
+
+def _statement(node: Statement, writer: _Writer, keep: bool) -> str | None:
+    if isinstance(node, exp.Query) and isinstance(node, exp.Expression):
+        return writer.sql(node)
+    if isinstance(node, Insert) and node.query is not None:
+        verb = "REPLACE" if node.replace else "INSERT IGNORE" if node.ignore else "INSERT"
+        columns = ", ".join(f"`{each}`" for each in node.columns or ())
+        parts = [f"{verb} INTO {writer.named(node.table)}", f"({columns})" if columns else ""]
+        assert isinstance(node.query, exp.Expression)
+        parts.append(writer.sql(node.query))
+        if node.on_duplicate:
+            parts.append("ON DUPLICATE KEY UPDATE " + _pairs(node.on_duplicate, writer))
+        return " ".join(each for each in parts if each)
+    if isinstance(node, Update | Delete):
+        hint = f"/*+ {hints.restored(node.hints)}*/ " if keep and node.hints else ""
+        ignore = "IGNORE " if node.ignore else ""
+        tables = writer.sql(node.source).removeprefix("SELECT * FROM ")
+        if isinstance(node, Update):
+            text = f"UPDATE {hint}{ignore}{tables} SET {_pairs(node.assignments, writer)}"
+        else:
+            targets = ", ".join(writer.named(each) for each in node.targets)
+            text = f"DELETE {hint}{ignore}{targets + ' ' if targets else ''}FROM {tables}"
+        tail = [
+            *([f"WHERE {writer.sql(node.where)}"] if node.where is not None else ()),
+            *([writer.sql(node.order).strip()] if node.order is not None else ()),
+            *([f"LIMIT {writer.sql(node.limit)}"] if node.limit is not None else ()),
+        ]
+        return " ".join([text, *tail])
+    return None
+
+
+def _pairs(pairs: tuple[tuple[exp.Column, exp.Expression], ...], writer: _Writer) -> str:
+    return ", ".join(f"{writer.sql(c)} = {writer.sql(v)}" for c, v in pairs)

@@ -1,0 +1,35 @@
+"""SHOW [GLOBAL | SESSION] BINDINGS: the last changed first, in the columns of mysql.bind_info."""
+
+from exuvia.catalog.temporal import shift_zone
+from exuvia.sql.nodes import Show
+from exuvia.sql.result import Result, Row
+from exuvia.sql.show.listing import columns_of, listing
+from exuvia.sql.statement.bindings import Binding, every
+from exuvia.sql.statement.context import Context
+
+_COLUMNS = (
+    "Original_sql:65535 Bind_sql:65535 Default_db Status Create_time@ Update_time@ Charset"
+    " Collation Source Sql_digest Plan_digest"
+)
+
+
+def bindings(context: Context, node: Show) -> Result:
+    """See the module; without a scope the session's own."""
+    if node.scope == "global":
+        found = every(context.txn)
+    else:
+        own = context.session.settings.bindings.own
+        found = sorted(own.values(), key=lambda each: -each.update_time)
+    rows = [_row(context, each) for each in found]
+    return listing(context, columns_of(_COLUMNS), rows, node.like, node.where)
+
+
+def _row(context: Context, each: Binding) -> Row:
+    created, updated = (
+        shift_zone(moment, None, context.zone) for moment in (each.create_time, each.update_time)
+    )
+    names = Binding.__struct_fields__
+    return [
+        {"create_time": created, "update_time": updated}.get(name, getattr(each, name))
+        for name in names
+    ]
