@@ -21,7 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from exuvia.base.clock import SystemClock
-from exuvia.base.mysql_errors import ErrBadField
+from exuvia.base.mysql_errors import ErrBadField, ErrOptOnTemporaryTable
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
@@ -75,9 +75,11 @@ def now() -> int:
 
 def require_fitting(store: Store, options: Mapping[str, str], planned: StructType) -> None:
     """The table has the columns, and Spark's types can be written. Raises Refused 1049, 1054, 1146,
-    ValueError."""
+    8006, ValueError."""
     with store.read() as txn:
         table = Schemas(store, evaluator=EVALUATOR).table(txn, *named_table(options))
+    if table.info.is_temporary:
+        raise ErrOptOnTemporaryTable("writing by Spark")
     public = {column.name.L for column in table.columns}
     for each in planned.fields:
         if each.name.lower() not in public:

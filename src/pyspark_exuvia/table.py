@@ -33,7 +33,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from exuvia.base.mysql_errors import ErrTableDefChanged
+from exuvia.base.mysql_errors import ErrOptOnTemporaryTable, ErrTableDefChanged
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
@@ -272,6 +272,8 @@ def choose(
     """As `chosen`, as the transaction sees it. Without `names`: all columns."""
     database, name = named_table(options)
     table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
+    if table.info.is_temporary:
+        raise ErrOptOnTemporaryTable("reading by Spark")
     names = names or [column.name.O for column in table.columns]
     public = {column.name.L for column in table.columns}
     for each in names:

@@ -15,7 +15,7 @@ from exuvia.backup.folder import RowsFile
 from exuvia.backup.make import moment_of, physical_parts
 from exuvia.backup.rows import FILE_ROWS, RowsCrew, RowsTask, Say
 from exuvia.base.errors import Unavailable
-from exuvia.base.mysql_errors import ErrNoSuchTable
+from exuvia.base.mysql_errors import ErrNoSuchTable, ErrOptOnTemporaryTable
 from exuvia.catalog.infoschema import Schemas
 from exuvia.kv import keys
 from exuvia.kv.transaction import ManagedTransaction
@@ -43,6 +43,8 @@ def export(
             source = Schemas(store, evaluator=EVALUATOR).table(txn, database, table)
         if not source.info.is_stored:
             raise ErrNoSuchTable(database, table)
+        if source.info.is_temporary:
+            raise ErrOptOnTemporaryTable("export")
         info = definitions.public(source.info)
         tasks: list[RowsTask] = []
         rows = 0

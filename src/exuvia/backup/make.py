@@ -99,7 +99,7 @@ def _planned(
     """Tasks, the largest tables' first, and about how many rows they have."""
     tasks: list[tuple[int, RowsTask]] = []
     for each in catalog.tables:
-        if each.info.is_stored and each.is_carried:
+        if each.info.is_in_store and each.is_carried:
             tasks += _tasks_of(store, each, place, options)
     tasks.sort(key=lambda pair: -pair[0])
     return [task for _, task in tasks], sum(rows for rows, _ in tasks)

@@ -102,7 +102,7 @@ def _tables(record: RowsRecord) -> Iterator[tuple[BackedTable, Table]]:
     """Those that have rows, as the new store has them."""
     homes = {each.id: each for each in record.databases}
     for each in record.tables:
-        if each.info.is_stored:
+        if each.info.is_in_store:
             home, version = homes[each.info.exuvia_db], record.schema_version
             yield each, definitions.table_of(each.info, home, version, EVALUATOR)
 

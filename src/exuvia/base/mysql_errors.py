@@ -614,6 +614,9 @@ ErrPartitionExchangePartTable = MySQLError(
     "HY000",
     "Table to exchange with partition is partitioned: '%s'",
 )
+ErrPartitionExchangeTempTable = MySQLError(
+    1733, "HY000", "Table to exchange with partition is temporary: '%s'"
+)
 ErrUnknownPartition = MySQLError(1735, "HY000", "Unknown partition '%s' in table '%s'")
 ErrTablesDifferentMetadata = MySQLError(1736, "HY000", "Tables have different definitions")
 ErrRowDoesNotMatchPartition = MySQLError(
@@ -1031,6 +1034,9 @@ ErrUnknownSequence = MySQLError(4139, "HY000", "Unknown SEQUENCE: '%s'")
 
 ErrTxnTooLarge = MySQLError(8004, "HY000", "Transaction is too large, size: %s")
 ErrOptOnTemporaryTable = MySQLError(8006, "HY000", "`%s` is unsupported on temporary tables.")
+ErrDropTableOnTemporaryTable = MySQLError(
+    8007, "HY000", "`drop global temporary table` can only drop global temporary table"
+)
 ErrTxnRetryable = MySQLError(8022, "HY000", "Error: KV error safe to retry %s  [try again later]")
 ErrEntryTooLarge = MySQLError(
     8025,

@@ -84,7 +84,8 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
     former = before.foreign_keys if before is not None else ()
     if former or info.foreign_keys:
         _put_child(txn, former, info)
-    if before is None or (before.name.L, before.exuvia_db) != (info.name.L, info.exuvia_db):
+    named = before is None or (before.name.L, before.exuvia_db) != (info.name.L, info.exuvia_db)
+    if named and not info.is_temporary:  # which is nobody's parent: they go on waiting
         info = _adopting(txn, info, _home(txn, info))
     for each in info.exuvia_referred:
         _point(txn, keys.meta("fkparent", each.link), info.id)

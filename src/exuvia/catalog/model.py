@@ -498,8 +498,9 @@ class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
     view_cols: tuple[Name, ...] | None = None
 
 
-LOCAL_TEMPORARY = 2
-"""`temp_table_type` of one session's table, as in TiDB."""
+GLOBAL_TEMPORARY, LOCAL_TEMPORARY = 1, 2
+"""`temp_table_type` as in TiDB: of a table whose rows are a transaction's, and of one that is a
+session's."""
 
 
 class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -612,9 +613,24 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.view is None and self.sequence is None
 
     @property
+    def is_in_store(self) -> bool:
+        """Whether the store may have rows of it."""
+        return self.is_stored and not self.is_temporary
+
+    @property
     def is_temporary(self) -> bool:
-        """Whether it is one session's (sql/statement/temporary.py)."""
+        """Whether no row of it is ever in the store (sql/statement/temporary.py)."""
+        return self.temp_table_type != 0
+
+    @property
+    def is_local_temporary(self) -> bool:
+        """Whether it is one session's, in no catalog."""
         return self.temp_table_type == LOCAL_TEMPORARY
+
+    @property
+    def is_global_temporary(self) -> bool:
+        """Whether all sessions have it, and each transaction its own rows."""
+        return self.temp_table_type == GLOBAL_TEMPORARY
 
     @property
     def public_columns(self) -> tuple[ColumnInfo, ...]:

@@ -457,7 +457,7 @@ class Inspector:
             later = replace(at, is_done=True) if table_id is None else replace(at, after=table_id)
             txn.put(_ROUND_KEY, msgspec.json.encode(later))
             table = None if table_id is None else self._schemas.table_by_id(txn, table_id)
-            if table is None or not table.info.is_stored:
+            if table is None or not table.info.is_in_store:
                 return None
             return ask(txn, table, wall_ns, automatic=True)
 

@@ -32,6 +32,10 @@ keys one by one: an own row may have an entry that nobody wrote here (its value 
 transaction left it), and the old snapshot an entry of what that row was. Keys of rows stay true;
 whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py).
 
+What is written below a prefix that is `private` is read through and undone as all else, and is in
+no packet: nobody else can meet it, so it is neither required nor locked, and it is gone when the
+transaction ends, however that is.
+
 Three ways to have one of a store, which every engine inherits (`TransactionalStore`):
 
     with store.read() as txn:   a look at one snapshot; it ends with the block, whatever happens
@@ -60,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exuvia.base.errors import Broken, Conflict, Refused, StoreMoved, Unavailable
-from exuvia.base.mysql_errors import ErrEntryTooLarge
+from exuvia.base.mysql_errors import ErrEntryTooLarge, ErrRecordFileFull
 from exuvia.kv.change_log import record
 from exuvia.kv.keys import MOVED, SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.lock_server import LockServer
@@ -135,6 +139,18 @@ class Lock(NamedTuple):
 
 Expected = tuple[int, int]
 """A point in what a transaction requires, and in its locks that became stronger."""
+
+
+class Private:
+    """Of a prefix that is this transaction's alone: a table's name, how many bytes of keys and
+    payloads were written there, and how many may be."""
+
+    __slots__ = ("bytes", "name", "room")
+
+    def __init__(self, name: str, room: int) -> None:
+        self.name = name
+        self.room = room
+        self.bytes = 0
 
 
 class Unread:
@@ -280,6 +296,7 @@ class Transaction:
         self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
         self._logged: dict[bytes, tuple[bytes, bytes | None]] = {}  # prefix, what stood there
+        self._private: dict[bytes, Private] = {}  # by the first KIND_AT bytes of a key
         self._spans: list[tuple[int, Snapshot]] = [(0, snapshot)]  # position in _writes
         self.free: Sequence[bytes] = ()
         """Keys that nobody else may have locked when it commits; see Packet."""
@@ -436,11 +453,24 @@ class Transaction:
         """Remove; refused at commit if the key changed since the snapshot."""
         self.write(WriteKind.DELETE, key, b"")
 
+    def private(self, table_prefix: bytes, name: str, room: int) -> None:
+        """From now on what is below a table's prefix is this transaction's alone: see the module.
+        `room`: how many bytes may be written there; then 1114, with the name."""
+        known = self._private.get(table_prefix)
+        if known is None:
+            self._private[table_prefix] = Private(name, room)
+        else:
+            known.room = room
+
+    def is_private(self, key: bytes) -> bool:
+        """Whether the key is this transaction's alone."""
+        return bool(self._private) and key[:KIND_AT] in self._private
+
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
         """Any write of kv/packet.py's table.
 
         Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
-        key too long, and what `limit` says."""
+        key too long, 1114 (see `private`), and what `limit` says."""
         if len(key) > LONGEST_KEY:
             require_short(key)
         size = len(key) + len(payload)
@@ -448,8 +478,13 @@ class Transaction:
             raise ErrEntryTooLarge(self._most_entry, size)
         if self.size + size > self._known_room:
             self._known_room = self._grown(self.size + size, len(self._writes))
-        if kind in VALIDATED:
-            self._expect(key, "lost update")
+        if self._private and (private := self._private.get(key[:KIND_AT])) is not None:
+            if payload and private.bytes + size > private.room:
+                raise ErrRecordFileFull(private.name)
+        else:
+            private = None
+            if kind in VALIDATED:
+                self._expect(key, "lost update")
         if kind <= WriteKind.PLACE:
             after: bytes | None = payload
         else:
@@ -463,6 +498,8 @@ class Transaction:
         overlay[key] = after
         self._writes.append(_new_write((kind, key, payload)))
         self.size += size
+        if private is not None:
+            private.bytes += size
 
     def log(self, prefix: bytes, key: bytes) -> None:
         """The row is written next: if the commit changes it, it leaves a record of what stood there
@@ -491,6 +528,8 @@ class Transaction:
         and nothing is written, where that is not so or a limit might say something: then they are
         to be written one by one. All keys are distinct. `log`: as the prefix of `log`."""
         if self._overlay and not self._overlay.keys().isdisjoint(chain(rows, places)):
+            return False
+        if self.is_private(rows[0]):
             return False
         required = list(zip(repeat(Unchanged), rows))
         if not self._requirements.keys().isdisjoint(required):
@@ -526,6 +565,10 @@ class Transaction:
     def remove_all(self, keys: list[bytes]) -> None:
         """REMOVE of each, all at once; they are distinct, and as long as keys of the store are.
         Raises what `limit` says."""
+        if self._private:
+            for key in keys:
+                self.write(WriteKind.REMOVE, key, b"")
+            return
         size = sum(map(len, keys))
         if self.size + size > self._known_room:
             self._known_room = self._grown(self.size + size, len(self._writes) + len(keys))
@@ -563,6 +606,8 @@ class Transaction:
     def lock(self, key: bytes, exclusive: bool = True) -> None:
         """Nobody else may hold the key from this snapshot to the commit: a row, there or not, or
         the entry of a unique index. One that is not `exclusive` lets others share it."""
+        if self.is_private(key):
+            return
         self._raise(key, exclusive)
         self._expect(key, "write skew")
         known = self._locked.get(key)
@@ -669,7 +714,7 @@ class Transaction:
             keys += [key for kind, key in newest if kind is Unchanged and key not in weak]
         if len(self._raised) > expecting[1]:
             keys += [key for key, _ in self._raised[expecting[1] :] if key not in sharing]
-        return keys
+        return [key for key in keys if not self.is_private(key)] if self._private else keys
 
     @property
     def shares(self) -> bool:
@@ -736,6 +781,8 @@ class Transaction:
         while len(self._writes) > mark:
             _, key, written = self._writes.pop()
             self.size -= len(key) + len(written)
+            if self._private and (private := self._private.get(key[:KIND_AT])) is not None:
+                private.bytes -= len(key) + len(written)
             known, payload = self._before.pop()
             if known:
                 self._overlay[key] = payload
@@ -750,17 +797,25 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         """Whether a commit would change the store."""
-        return bool(self._writes or self._locked)
+        return bool(self._locked or self._committed_writes())
 
     @property
     def write_count(self) -> int:
         """How many keys a commit would write or validate as locked."""
         return len(self._writes) + len(self._locked)
 
+    def _committed_writes(self) -> list[Write]:
+        """Without those that are private."""
+        private = self._private
+        if not private:
+            return self._writes
+        return [write for write in self._writes if write.key[:KIND_AT] not in private]
+
     def packet(self) -> Packet:
         """The transaction as data."""
         requirements = [*self._requirements.values(), *self._unlocked()]
-        writes = [*self._writes, *self._traces()] if self._locked else self._writes
+        writes = self._committed_writes()
+        writes = [*writes, *self._traces()] if self._locked else writes
         log = list(self._records()) if self._logged else ()
         return Packet(writes, requirements, self._channels, self.free, log)
 
@@ -779,6 +834,7 @@ class Transaction:
                     write.kind in HOLDING
                     and write.key[:1] == b"t"
                     and write.key[KIND_AT : KIND_AT + 1] in LOCKABLE
+                    and not self.is_private(write.key)
                 ):
                     yield since.view, write
 
@@ -795,7 +851,9 @@ class Transaction:
                         since = snapshot.view
                     held.setdefault((key[:KIND_AT], since), []).append(key)
             end = begin
-        for (_, since), keys in held.items():
+        for (table, since), keys in held.items():
+            if table in self._private:
+                continue
             tables.setdefault(lock_header(keys[0]), {})[since, BOTH] = keys
         for key, lock in self._locked.items():
             groups = tables.setdefault(lock_header(key), {})
@@ -829,7 +887,7 @@ class Transaction:
     def commit(self) -> int:
         """Validate and apply everything; its sequence (the snapshot's when nothing was written)."""
         try:
-            if not self._writes and not self._channels and not self._locked:
+            if not self._channels and not self.has_writes:
                 return self.sequence
             return self.store.commit(self.packet())
         finally:

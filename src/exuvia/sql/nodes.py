@@ -601,13 +601,15 @@ class DropDatabase(Node, frozen=True):
 
 
 class CreateTable(Node, frozen=True, kw_only=True):
-    """CREATE TABLE.
+    """CREATE TABLE. `temporary`: of the session; `preserves_rows`: ON COMMIT PRESERVE ROWS.
 
     `options` has lower-case keys: engine, charset, collate, comment, auto_increment, ..."""
 
     table: TableName
     if_not_exists: bool = False
     temporary: bool = False
+    global_temporary: bool = False
+    preserves_rows: bool = False
     columns: tuple[ColumnDefinition, ...] = ()
     indexes: tuple[IndexDefinition, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
@@ -627,6 +629,7 @@ class DropTable(Node, frozen=True):
     if_exists: bool = False
     kind: str = "table"
     temporary: bool = False
+    global_temporary: bool = False
 
 
 class TruncateTable(Node, frozen=True):

@@ -180,7 +180,7 @@ def _stay(txn: Transaction, ids: Iterable[int]) -> None:
 def _ids(table: TableInfo) -> list[int]:
     """What statistics of a table stand under: its partitions' ids, and its own."""
     if table.partition is None:
-        return [*table.physical_ids] if table.is_stored else []
+        return [*table.physical_ids] if table.is_in_store else []
     return [table.id, *table.physical_ids]
 
 

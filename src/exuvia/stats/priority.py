@@ -101,6 +101,7 @@ class _Table(msgspec.Struct, gc=False):
     sequence: _Something | None = None
     exuvia_db: int = 0
     exuvia_physical: int = 0
+    temp_table_type: int = 0
 
 
 _decoder = msgspec.json.Decoder(_Table)
@@ -151,7 +152,7 @@ def _facts(table: _Table, databases: Container[int]) -> Facts | None:
     """Definitions of a dropped database's tables stay for a while: `databases` are those there."""
     if table.state != _PUBLIC or table.exuvia_db == MYSQL_ID or table.exuvia_db not in databases:
         return None
-    if table.view is not None or table.sequence is not None:
+    if table.view is not None or table.sequence is not None or table.temp_table_type:
         return None
     columns = 0
     for column in table.cols:

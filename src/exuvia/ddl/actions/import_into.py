@@ -48,6 +48,8 @@ def why_no_import(table: TableInfo) -> str:
     """What of the table stands in the way of any import."""
     if not table.is_stored:
         return "the target is no base table"
+    if table.is_temporary:
+        return "the target is a temporary table"
     if table.partition is not None:
         return "the target is partitioned"
     if table.foreign_keys or table.exuvia_referred:

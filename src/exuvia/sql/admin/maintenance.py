@@ -24,6 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrKeyDoesNotExist,
     ErrNoDB,
     ErrNotSupportedYet,
+    ErrOptOnTemporaryTable,
     ErrUnknown,
     ErrWrongObject,
 )
@@ -144,7 +145,8 @@ def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result
     """ADMIN CHECK TABLE: every public index of each, then every foreign key it has. Raises 8223,
     1452, 1146."""
     for name in node.tables:
-        check_whole_table(session.services.store, existing_table(session, name), _is_fast(session))
+        table = existing_table(session, name, "admin check table")
+        check_whole_table(session.services.store, table, _is_fast(session))
     return Result()
 
 
@@ -164,7 +166,7 @@ def check_whole_table(store: Store, table: Table, fast: bool = True) -> int:
 
 def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str) -> Result:
     """ADMIN CHECK INDEX t i. Raises 8223, 1176, 1146."""
-    table = existing_table(session, node.table)
+    table = existing_table(session, node.table, "admin check index")
     index = table.info.index(node.index)
     if index is None or index.state != SchemaState.PUBLIC:
         raise ErrKeyDoesNotExist(node.index, table.info.name.O)
@@ -204,14 +206,18 @@ def _entries_in(
     return Result([*columns, OutputColumn("extra_handle", BIGINT)], rows)
 
 
-def existing_table(session: SessionApi, name: TableName) -> Table:
-    """A table in a snapshot of now; what was open is committed. Raises 1046, 1049, 1146."""
+def existing_table(session: SessionApi, name: TableName, asked: str = "") -> Table:
+    """A table in a snapshot of now; what was open is committed. `asked`: what a temporary table is
+    not asked. Raises 1046, 1049, 1146, 8006."""
     session.commit()
     database = name.db or session.database
     if not database:
         raise ErrNoDB()
     with session.services.store.read() as txn:
-        return session.services.schemas.table(txn, database, name.name)
+        found = session.services.schemas.table(txn, database, name.name)
+    if asked and found.info.is_temporary:
+        raise ErrOptOnTemporaryTable(asked)
+    return found
 
 
 def _check_key(store: Store, table: Table, key: FkInfo) -> None:
@@ -251,7 +257,7 @@ def _check(store: Store, table: Table, index: IndexInfo, fast: bool) -> None:
 def inspect(session: SessionApi, node: AdminInspect, text: str) -> Result:
     """ADMIN INSPECT TABLE: which inspections look at them; nothing is waited for. Raises 1146,
     1347."""
-    tables = [existing_table(session, name) for name in node.tables]
+    tables = [existing_table(session, name, "admin inspect table") for name in node.tables]
     for table in tables:
         if not table.info.is_stored:
             database, name = table.database.db_name.O, table.info.name.O
@@ -298,7 +304,7 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
     """ADMIN CHECKSUM TABLE: of rows and public indexes. Raises 1046, 1146."""
     rows: list[Row] = []
     for name in node.tables:
-        table = existing_table(session, name)
+        table = existing_table(session, name, "admin checksum table")
         total, pairs, size = 0, 0, 0
         for n, part in enumerate(table.parts):
             for found in _checksums(session, part, with_global=n == 0):
@@ -344,7 +350,7 @@ def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     from exuvia.pipeline.verify.compare import done_here
     from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
 
-    table = existing_table(session, node.table)
+    table = existing_table(session, node.table, f"admin {node.kind} index")
     index = table.info.index(node.index)
     if index is None or index.state != SchemaState.PUBLIC:
         raise ErrKeyDoesNotExist(node.index, table.info.name.O)
@@ -375,7 +381,7 @@ def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
 
     OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys."""
     if node.kind == "split":
-        existing_table(session, node.tables[0])
+        existing_table(session, node.tables[0], "split table")
         return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
     if node.kind == "checksum":
         raise ErrNotSupportedYet("CHECKSUM TABLE")

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql_errors import ErrPartitionWrongValues, ErrSyntax, ErrTooLongIdent
+from exuvia.base.mysql_errors import ErrParse, ErrPartitionWrongValues, ErrSyntax, ErrTooLongIdent
 from exuvia.catalog.model import DEFAULT, MAXVALUE
 from exuvia.sql.charsets import check_repeated
 from exuvia.sql.nodes import (
@@ -244,21 +244,24 @@ _ITEMS: dict[type[Node], str] = {
 }
 
 
-def create_table(cursor: TokenCursor, temporary: bool) -> CreateTable:
-    """What follows CREATE TABLE."""
+def create_table(cursor: TokenCursor, temporary: str) -> CreateTable:
+    """What follows CREATE [TEMPORARY | GLOBAL TEMPORARY] TABLE."""
     absent = if_not_exists(cursor)
     table = cursor.table()
     facts: dict[str, object] = {
         "table": checked(table),
         "if_not_exists": absent,
-        "temporary": temporary,
+        "temporary": temporary == "TEMPORARY",
+        "global_temporary": temporary == "GLOBAL TEMPORARY",
     }
     if cursor.accept("LIKE"):
-        return CreateTable(**facts, like=cursor.table())  # type: ignore[arg-type]
+        facts |= {"like": cursor.table()} | _on_commit(cursor, temporary)
+        return CreateTable(**facts)  # type: ignore[arg-type]
     if cursor.at("(", "LIKE"):
         cursor.expect("(", "LIKE")
         facts["like"] = cursor.table()
         cursor.expect(")")
+        facts |= _on_commit(cursor, temporary)
         return CreateTable(**facts)  # type: ignore[arg-type]
     if cursor.at("(") and cursor.peek(1) not in ("SELECT", "WITH", "TABLE", "VALUES"):
         items: dict[type, list[Node]] = {kind: [] for kind in _ITEMS}
@@ -270,12 +273,27 @@ def create_table(cursor: TokenCursor, temporary: bool) -> CreateTable:
     facts["options"] = table_options(cursor)
     if cursor.at("PARTITION", "BY"):
         facts["partitioning"] = partitioning(cursor)
+    facts |= _on_commit(cursor, temporary)
     facts["replace"] = cursor.accept("REPLACE")
     facts["ignore"] = cursor.accept("IGNORE")
     as_query = cursor.accept("AS")
     if as_query or not cursor.done:
         facts["query"] = query_rest(cursor)
     return CreateTable(**facts)  # type: ignore[arg-type]
+
+
+def _on_commit(cursor: TokenCursor, temporary: str) -> dict[str, object]:
+    """ON COMMIT DELETE | PRESERVE ROWS, of GLOBAL TEMPORARY and of nothing else: 1064."""
+    found = cursor.accept("ON", "COMMIT")
+    if found != (temporary == "GLOBAL TEMPORARY"):
+        raise ErrParse.with_text("GLOBAL TEMPORARY and ON COMMIT DELETE ROWS must appear together")
+    if not found:
+        return {}
+    preserves = cursor.accept("PRESERVE")
+    if not preserves:
+        cursor.expect("DELETE")
+    cursor.expect("ROWS")
+    return {"preserves_rows": preserves}
 
 
 def checked(table: TableName) -> TableName:

@@ -182,9 +182,10 @@ def create(cursor: TokenCursor) -> Node:
         return create_view(cursor, replace)
     if cursor.accept("SEQUENCE"):
         return create_sequence(cursor)
-    if cursor.at("GLOBAL", "TEMPORARY"):
-        return _elsewhere(cursor, "CREATE ")
-    temporary = cursor.accept("TEMPORARY")
+    if cursor.accept("GLOBAL", "TEMPORARY"):
+        cursor.expect("TABLE")
+        return create_table(cursor, "GLOBAL TEMPORARY")
+    temporary = "TEMPORARY" if cursor.accept("TEMPORARY") else ""
     if cursor.accept("TABLE"):
         return create_table(cursor, temporary)
     if cursor.at_any(INDEX_HEADS):
@@ -286,13 +287,16 @@ def drop(cursor: TokenCursor) -> Node:
             cursor.accept("=")
             cursor.take()
         return DropIndexStatement(table, name, present)
+    in_all = cursor.accept("GLOBAL", "TEMPORARY")
     temporary = cursor.accept("TEMPORARY")
+    if in_all and not cursor.at_any(("TABLE", "TABLES")):
+        raise cursor.error()
     kind = cursor.accept_any("TABLE", "TABLES", "VIEW", "SEQUENCE").lower()
     if kind:
         present = _if_exists(cursor)
         tables = cursor.listed(cursor.table)
         cursor.accept_any("RESTRICT", "CASCADE")
-        return DropTable(tables, present, kind.removesuffix("s"), temporary)
+        return DropTable(tables, present, kind.removesuffix("s"), temporary, in_all)
     if cursor.accept("STATS"):
         return drop_stats(cursor)
     if cursor.accept("USER"):

@@ -19,6 +19,7 @@ from exuvia.base.mysql_errors import (
     ErrPartitionExchangeDifferentOption,
     ErrPartitionExchangeForeignKey,
     ErrPartitionExchangePartTable,
+    ErrPartitionExchangeTempTable,
     ErrPartitionMaxvalue,
     ErrPartitionMgmtOnNonpartitioned,
     ErrPartitionsMustBeDefined,
@@ -294,6 +295,8 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.table is not None
     database, plain = at.reader.table_named(spec.table)
     found = partition_of(at)
+    if plain.is_temporary:
+        raise ErrPartitionExchangeTempTable(plain.name.O)
     if plain.partition is not None:
         raise ErrPartitionExchangePartTable(plain.name.O)
     if plain.foreign_keys or plain.exuvia_referred:

@@ -63,6 +63,7 @@ from exuvia.sql.schema import (
     alter_partition,
     check,
     foreign_key,
+    global_temporary,
     placement,
     rename,
     table_options,
@@ -102,6 +103,7 @@ def alter(
         raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
     if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
         refuse_cached(table, what)
+    global_temporary.check_specs(table, specs)
     altering = _context(reader, database, table, text)
     jobs = _jobs(altering, prepared(altering, specs))
     if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):

@@ -281,7 +281,7 @@ class SchemaReader:
         found = self.table(database, table.name)
         if is_system(found):
             raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
-        if found.is_temporary:
+        if found.is_local_temporary:
             raise ErrUnsupportedDDLOperation("ALTER TABLE for local temporary table")
         return database, found
 

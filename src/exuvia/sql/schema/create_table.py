@@ -7,6 +7,7 @@ AS SELECT   TiDB refuses it, MySQL users expect it. The query is planned: its co
             that are only defined. What the bulk load does not keep, foreign keys, CHECKs, generated
             columns, partitions, is refused, 1235. The session loads the rows
             (sql/session/create_select.py).
+GLOBAL TEMPORARY   a job as any (sql/schema/global_temporary.py); LIKE too, AS SELECT is refused.
 TEMPORARY   the session's own table (sql/statement/temporary.py): no job. LIKE and AS SELECT are
             refused by TiDB and expected by users of MySQL: they are done. Foreign keys are 1215,
             partitions 1562, and what is about regions of a cluster 8006.
@@ -16,10 +17,8 @@ from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
-    ErrCannotAddForeign,
     ErrNotSupportedYet,
     ErrOptOnTemporaryTable,
-    ErrPartitionNoTemporary,
     ErrTableExists,
     ErrWrongObject,
     ErrWrongTableName,
@@ -27,6 +26,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
+    GLOBAL_TEMPORARY,
     LOCAL_TEMPORARY,
     ColumnInfo,
     ConstraintInfo,
@@ -48,7 +48,7 @@ from exuvia.sql.bind.scope import table_in
 from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Note, OutputColumn
-from exuvia.sql.schema import placement
+from exuvia.sql.schema import global_temporary, placement
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Change,
@@ -73,8 +73,8 @@ _LONGEST_VARCHAR = 16_383
 
 
 def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
-    """CREATE [TEMPORARY] TABLE [IF NOT EXISTS]. Raises 1050, what a query raises, and all of
-    schema/table_definition.py."""
+    """CREATE [[GLOBAL] TEMPORARY] TABLE [IF NOT EXISTS]. Raises 1050, what a query raises, and all
+    of schema/table_definition.py."""
     notes: list[Note] = []
 
     def warn(code: int, said: str) -> None:
@@ -92,6 +92,8 @@ def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
     if meta.find_table(reader.txn, database.id, node.table.name) is not None:
         return unneeded(_taken(database, node), node.if_not_exists)
     rows = None
+    if node.global_temporary:
+        global_temporary.check_statement(reader.txn, node)
     if node.like is not None:
         job = _like_job(reader, node, database, text)
     elif node.query is not None:
@@ -118,7 +120,11 @@ def _job(
     text: str,
 ) -> Job:
     """The job that makes the table with its constraints. Raises Refused."""
-    info = placement.with_placement(reader, database, node, info)
+    if node.global_temporary:
+        global_temporary.check_table(info, node)
+        info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
+    else:
+        info = placement.with_placement(reader, database, node, info)
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
@@ -152,26 +158,15 @@ def _temporary(
     rows, defined = None, node
     if node.query is not None:
         rows, defined = _with_selected(reader, node)
-    if node.foreign_keys or any(column.references for column in node.columns):
-        raise ErrCannotAddForeign()
+    global_temporary.check_definition(defined)
     if source is None:
         modes = modes_of(reader.variable, warn, warn)
         info = table_in(table_info(defined, database, warn, modes), reader.zone, None)
         info = table_with_checks(reader.txn, defined, info, warn)
     else:
         info = source
-    if info.partition is not None:
-        raise ErrPartitionNoTemporary()
-    for what, there in (
-        ("auto_random", info.auto_random_bits),
-        ("pre split regions", info.pre_split_regions),
-        ("shard_row_id_bits", info.ShardRowIDBits),
-        ("PLACEMENT", node.options.get("placement")),
-    ):
-        if there:
-            raise ErrOptOnTemporaryTable(what)
+    global_temporary.check_table(info, node)
     info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
-    placement.affinity(info, node.options.get("affinity", ""))
     policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
     return CreateTemporary(info, database, rows, policy)
 
@@ -255,6 +250,10 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
         raise ErrOptOnTemporaryTable("create table like")
     info = _copied(source, check_name(node.table.name, ErrWrongTableName), database)
     info = evolve(living(reader.txn, info), exuvia_attributes="")
+    if node.global_temporary:
+        info = evolve(without_policies(info), exuvia_affinity="")
+        global_temporary.check_table(info, node)
+        info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)

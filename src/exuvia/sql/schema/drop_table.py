@@ -18,11 +18,13 @@ from exuvia.base.mysql_errors import (
     ErrBadTable,
     ErrDBCreateExists,
     ErrDDLJobNotFound,
+    ErrDropTableOnTemporaryTable,
     ErrForbiddenDDL,
     ErrNoDB,
     ErrNoSuchTable,
     ErrTableExists,
     ErrUnknown,
+    ErrUnsupportedDDLOperation,
     ErrWrongDBName,
     ErrWrongTableName,
 )
@@ -68,11 +70,16 @@ _ABSENT = frozenset((ErrBadDB.code, ErrBadTable.code, ErrNoSuchTable.code))
 def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
     """DROP TABLE | VIEW | SEQUENCE [IF EXISTS] a, b: a job for each, in the order named.
 
-    Raises 1051 naming all missing."""
+    Raises 1051 naming all missing, 8007."""
     if node.kind == "view":
         return drop_view(reader, node, text)
     if node.kind == "sequence":
         return drop_sequence(reader, node, text)
+    if node.global_temporary:
+        for name in node.tables:
+            known = reader.find(name.db or reader.database, name.name)
+            if known is not None and not known[1].is_global_temporary:
+                raise ErrDropTableOnTemporaryTable()
     held = [reader.temporary(name) for name in node.tables]
     tables = [name for name, table in zip(node.tables, held, strict=True) if table is None]
     going = tuple(table for table in held if table is not None)
@@ -155,6 +162,9 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
         dropped, database, table = _dropped_by(txn, node.job or 0)
     else:
         dropped, database, table = _newest_drop(reader, node.table, node.jobs)
+    if table.is_global_temporary:
+        said = "Recover/flashback table is not supported on temporary tables"
+        raise ErrUnsupportedDDLOperation.with_text(said)
     name = check_name(node.new_name or table.name.O, ErrWrongTableName)
     standing = meta.get_table(txn, table.id)
     if standing is not None:

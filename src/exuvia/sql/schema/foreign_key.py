@@ -196,6 +196,8 @@ def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
         raise ErrForeignKeyOnPartitioned()
     if not parent.is_stored:
         raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
+    if parent.is_temporary:
+        raise ErrCannotAddForeign()
     for own, theirs in zip(key.cols, key.ref_cols, strict=True):
         column = _public(parent, theirs.L)
         if column is None:

@@ -27,6 +27,7 @@ from exuvia.base.mysql_errors import (
     ErrLoadDataUnsupportedFormat,
     ErrLoadDataUnsupportedOption,
     ErrNoDefaultForField,
+    ErrOptOnTemporaryTable,
     ErrUnknownOption,
 )
 from exuvia.base.types import Value
@@ -80,6 +81,8 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
     """Raises 1146, 1290, 8157 to 8173, and what of the table stands in the way."""
     database, table = reader.table_named(node.table)
     reader.refuse_temporary(node.table, "IMPORT INTO")
+    if table.is_global_temporary:
+        raise ErrOptOnTemporaryTable("IMPORT INTO")
     facts = _options(reader, node)
     form = _format(node)
     older = [each.title for each in before_0_4(reader.txn)]

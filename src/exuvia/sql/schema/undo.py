@@ -60,7 +60,8 @@ def kept_for_undo(
     seconds = _seconds(at)
     if not seconds:
         return job
-    reason = _older(at) or why_not
+    temporary = "a temporary table has no rows that could come back"
+    reason = temporary if at.table.is_temporary else _older(at) or why_not
     if reason:
         _warn(at, f"{what} is not kept for UNDO: {reason}")
         return job

@@ -135,7 +135,15 @@ class TransactionRunner:
         lock = settings.metadata_lock
         end = partial(session.end_transaction, token)
         open_ = OpenTransaction(
-            session.services, token, explicit, read_only, lock, pessimistic, reads, end
+            session.services,
+            token,
+            explicit,
+            read_only,
+            lock,
+            pessimistic,
+            reads,
+            end,
+            lambda: int(settings.get("tidb_tmp_table_max_size")),
         )
         open_.about = session.statement
         open_.txn.limit(settings.entry_bytes, SIZE_STEP, self._grown)
@@ -190,6 +198,7 @@ class TransactionRunner:
             context.reading = open_.reading
         context.counted = open_.counted
         context.held = open_.names
+        context.own_ids = open_.ids_of
         return context
 
     # -- work --------------------------------------------------------------------------------------
@@ -345,7 +354,7 @@ class TransactionRunner:
         except Conflict as conflict:
             return lost(conflict)
         except Duplicate as taken:
-            blocked = None if locks is None else locks.judge(taken)
+            blocked = None if locks is None else locks.judge(taken, open_.txn)
             if blocked is None:
                 raise
             return blocked
@@ -493,7 +502,7 @@ class TransactionRunner:
             if blocked is None and not current.answered:
                 current.keep_newest()
         except Duplicate as taken:
-            blocked = locks.judge(taken)
+            blocked = locks.judge(taken, current.txn)
             if blocked is None:
                 raise
             return blocked

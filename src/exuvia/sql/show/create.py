@@ -7,6 +7,8 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.autoid import RANGE_BITS, random_column
 from exuvia.catalog.model import (
     DEFAULT,
+    GLOBAL_TEMPORARY,
+    LOCAL_TEMPORARY,
     ColumnInfo,
     DatabaseInfo,
     IndexColumn,
@@ -49,7 +51,7 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     public = [index for index in table.indexes if index.state == SchemaState.PUBLIC]
     lines += [f"  {index_text(table, index)}" for index in public]
     body = ",\n".join([*lines, *constraints])
-    kind = "TEMPORARY TABLE" if table.is_temporary else "TABLE"
+    kind = _KINDS[table.temp_table_type]
     text = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n)"
     text += f" ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
     if table.collate != "binary":  # as in TiDB, and MySQL before it
@@ -71,7 +73,15 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     text += placement_text(table.policy_ref_info)
     if table.exuvia_affinity:
         text += f" /*T![affinity] AFFINITY='{table.exuvia_affinity}' */"
+    text += " ON COMMIT DELETE ROWS" if table.is_global_temporary else ""
     return text + partition_text(table)
+
+
+_KINDS = {
+    0: "TABLE",
+    GLOBAL_TEMPORARY: "GLOBAL TEMPORARY TABLE",
+    LOCAL_TEMPORARY: "TEMPORARY TABLE",
+}
 
 
 def placement_text(policy: PolicyRef | None) -> str:
@@ -299,7 +309,7 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     assert node.table is not None
     database = context.database_of(node.table.db or "")
     info = context.table(database, node.table.name).info
-    if info.is_temporary:
+    if info.is_local_temporary:
         # What a temporary table of that name hides. Raises 1142, 1146
         session = context.session
         if not session.rights.everything and not session.rights.sees_table(

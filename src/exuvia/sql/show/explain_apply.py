@@ -29,7 +29,7 @@ import msgspec
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableExists
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.model import GLOBAL_TEMPORARY, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.placement import living
 from exuvia.catalog.system_tables import is_system
 from exuvia.sql.bind.scope import table_in
@@ -37,6 +37,7 @@ from exuvia.sql.information_schema.tables import shown_keys
 from exuvia.sql.nodes import AlterTable, CreateTable, DropTable, ExplainApply
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import Result, Row, text_columns
+from exuvia.sql.schema import global_temporary
 from exuvia.sql.schema.alter_table import alter_table
 from exuvia.sql.schema.change import Build, JobRequest, SchemaReader, modes_of
 from exuvia.sql.schema.check import table_with_checks
@@ -130,6 +131,8 @@ def _wanted(reader: SchemaReader, node: CreateTable, text: str) -> _Wanted:
         _, held = reader.table_named(node.table)
         if not held.is_stored:
             raise ErrTableExists(f"{database.db_name.O}.{held.name.O}")
+        if held.is_global_temporary != info.is_global_temporary:
+            raise ErrNotSupportedYet("a table that becomes GLOBAL TEMPORARY, or ceases to be,")
         found = _as_today(reader.context, held)
     zone = reader.zone
     current = None if found is None else table_in(found, None, zone)
@@ -144,7 +147,11 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
     modes = modes_of(reader.variable, ignore, ignore, reader.zone)
     info = table_in(table_info(node, database, ignore, modes), reader.zone, None)
-    info = with_placement(reader, database, node, info)
+    if node.global_temporary:
+        global_temporary.check_table(info, node)
+        info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
+    else:
+        info = with_placement(reader, database, node, info)
     names = checked_names(node.foreign_keys, (), 0)
     keys = tuple(
         made_key(written, text, info, database, 1)

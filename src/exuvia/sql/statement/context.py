@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrTableaccessDenied,
 )
 from exuvia.base.types import FieldType, Value, packed_moment
+from exuvia.catalog.autoid import TableIds
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 from exuvia.catalog.table import Table
@@ -256,6 +257,7 @@ class Context(Env):
         "held",
         "ignores",
         "locks",
+        "own_ids",
         "parameters",
         "reading",
         "relying",
@@ -293,6 +295,7 @@ class Context(Env):
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
         self.locks = locks
+        self.own_ids: Callable[[TableInfo], TableIds] = session.services.ids.of
         self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
         self.trusted = 0  # how many views of a definer are being planned
         self.warnings: list[Note] = []
@@ -419,7 +422,7 @@ class Context(Env):
 
     def demand(self, table: Table, *privileges: str) -> None:
         """Raises 1142 where the account has not all of these for the table."""
-        if self._session.rights.everything or self.trusted or table.info.is_temporary:
+        if self._session.rights.everything or self.trusted or table.info.is_local_temporary:
             return
         place = table.database.db_name.O, table.info.name.O
         if "SELECT" in privileges and self._session.rights.on_columns(*place, "SELECT"):
@@ -428,7 +431,7 @@ class Context(Env):
 
     def demand_columns(self, table: Table, privilege: str, columns: Iterable[str]) -> None:
         """Raises 1143 for the first column that the account has not the privilege for."""
-        if not self._session.rights.everything and not table.info.is_temporary:
+        if not self._session.rights.everything and not table.info.is_local_temporary:
             place = table.database.db_name.O, table.info.name.O
             self._session.rights.demand_columns(privilege, place, columns)
 
@@ -440,6 +443,10 @@ class Context(Env):
     def table_of_id(self, table_id: int) -> Table | None:
         """The table with that id in this snapshot, in any state, or None."""
         return self._schemas.table_by_id(self.txn, table_id) if table_id else None
+
+    def ids_of(self, info: TableInfo) -> TableIds:
+        """Who gives new rows of the table their ids: of a global temporary one its transaction."""
+        return (self.own_ids if info.is_global_temporary else self._session.services.ids.of)(info)
 
     def virtual(self, database: str, name: str) -> VirtualTable | None:
         """The computed table of that name, or None where an ordinary one is meant."""

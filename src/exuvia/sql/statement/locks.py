@@ -126,9 +126,11 @@ class StatementLocks:
                 view.close()
         return blocked
 
-    def judge(self, taken: Duplicate) -> bytes | None:
+    def judge(self, taken: Duplicate, txn: Transaction) -> bytes | None:
         """Whether a 1062 stands: None, or what to wait for before it can be said."""
         self._shares = False
+        if txn.is_private(taken.key):
+            return None
         return self._locks.take(self._locker, [taken.key], self._seen) if taken.key else None
 
     def wait(self, key: bytes, check: Callable[[], None]) -> None:

@@ -1,4 +1,6 @@
-"""Temporary tables: in a session's memory, in no catalog, seen by that session alone.
+"""Temporary tables: those of a session, and those of all sessions whose rows are a transaction's.
+
+CREATE TEMPORARY TABLE: in a session's memory, in no catalog, seen by that session alone.
 
 A session with temporary tables has its own view of the node's services (services.py):
 
@@ -10,6 +12,13 @@ A session with temporary tables has its own view of the node's services (service
 So whatever reads or writes rows knows nothing of them. They are transactional as others are:
 ROLLBACK undoes their rows, but neither their creation nor their end. There is no job, no version,
 no metadata lock, no statistics. Ids come from one counter of the process.
+
+CREATE GLOBAL TEMPORARY TABLE ... ON COMMIT DELETE ROWS: in the catalog, by jobs as any table, with
+a version and a metadata lock, so that no transaction meets a definition two steps from its own. Its
+rows are the private part of a transaction (kv/transaction.py): others see none, no packet has one,
+and they are gone when it ends, a statement that is a transaction alone included. There is never a
+row in the store: nothing to fill, to count, to check or to copy. AUTO_INCREMENT begins anew in each
+transaction (`TransactionIds`), as in TiDB. Decision 103.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,6 +32,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
+from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.statement.plan_cache import PlanCache
 from exuvia.sql.statement.services import Services
@@ -136,7 +146,7 @@ class _Ids(IdAllocator):
         self.sequences = base.sequences
 
     def of(self, info: TableInfo) -> TableIds:
-        return TableIds(self._local if info.is_temporary else self._base, info)
+        return TableIds(self._local if info.is_local_temporary else self._base, info)
 
     def peek(self, txn: Transaction, table_id: int, kind: IdKind = "auto") -> int:
         if table_id < LOCAL_IDS:
@@ -146,3 +156,24 @@ class _Ids(IdAllocator):
             return held
         with self._memory.read() as local:
             return self._local.peek(local, table_id, kind)
+
+
+class TransactionIds:
+    """Ids of the rows that one transaction has in global temporary tables, counted in memory."""
+
+    def __init__(self) -> None:
+        self._memory = MemoryStore()
+        self._ids = IdAllocator(self._memory)
+        self._known: set[int] = set()
+
+    def of(self, info: TableInfo, first: Callable[[], int]) -> TableIds:
+        """Those of one table. `first`: what AUTO_INCREMENT begins with, asked once."""
+
+        def put(txn: Transaction) -> None:
+            txn.put(keys.revision(info.id), keys.number(1))
+            txn.put(keys.meta("auto", info.id), keys.number(first() - 1))
+
+        if info.id not in self._known:
+            self._memory.transact(put)
+            self._known.add(info.id)
+        return self._ids.of(info)

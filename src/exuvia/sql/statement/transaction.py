@@ -14,6 +14,8 @@ the commit validates its revision (law 1, decision 037). The fence of the member
 every commit (law 2); a member without a lease commits nothing (law 8).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from exuvia.base.aside import stepping_aside
@@ -27,14 +29,17 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
 )
 from exuvia.catalog import writer
+from exuvia.catalog.autoid import TableIds
 from exuvia.catalog.meta import is_closing
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
 from exuvia.cluster.versions import End
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot, SnapshotUse
-from exuvia.kv.transaction import Expected, Transaction
+from exuvia.kv.transaction import KIND_AT, UNBOUNDED, Expected, Transaction
 from exuvia.sql.statement.services import Services
+from exuvia.sql.statement.temporary import TransactionIds
 from exuvia.stats.meta import TransactionDeltas
 
 
@@ -84,10 +89,13 @@ class OpenTransaction:
         "_ledger",
         "_metadata_lock",
         "_overtaken",
+        "_private",
         "_read",
         "_relied",
         "_services",
         "_tables",
+        "_temporary_bytes",
+        "_temporary_ids",
         "about",
         "answered",
         "explicit",
@@ -111,14 +119,19 @@ class OpenTransaction:
         pessimistic: bool = False,
         reads: bool = False,
         end: End | None = None,
+        temporary_bytes: Callable[[], int] = lambda: UNBOUNDED,
     ) -> None:
         """`reads`: its snapshot is taken at once. `end`: by which a schema change may end it.
+        `temporary_bytes`: what it may write to one global temporary table.
         Raises 8027, and then what the store raises."""
         self._services = services
         self._end = end
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
         self._read: set[int] = set()
+        self._private: set[int] = set()  # global temporary tables that it wrote
+        self._temporary_bytes = temporary_bytes
+        self._temporary_ids: TransactionIds | None = None
         self.names: dict[tuple[str, str], int] = {}
         self._holding = self._overtaken = False
         self._ledger = TransactionDeltas()
@@ -213,7 +226,7 @@ class OpenTransaction:
 
     def counted(self, table_id: int, rows: int, modified: int) -> None:
         """A statement wrote so many rows of a (physical) table: for statistics."""
-        if table_id >= LOCAL_IDS:
+        if table_id >= LOCAL_IDS or table_id in self._private:
             return
         self._ledger.add(self.txn.mark(), table_id, rows, modified)
 
@@ -226,13 +239,24 @@ class OpenTransaction:
         if table_id >= LOCAL_IDS:
             self._tables[table_id] = table
             return
+        if table.info.is_global_temporary:
+            self._private.add(table_id)
+            prefix = keys.row_prefix(table_id)[:KIND_AT]
+            self.txn.private(prefix, table.info.name.O, self._temporary_bytes())
         if self._tables.get(table_id) is not table:
             self._lock_written(table)
         writer.fence(self.txn, table)
 
+    def ids_of(self, info: TableInfo) -> TableIds:
+        """The ids of its own rows of a global temporary table."""
+        if self._temporary_ids is None:
+            self._temporary_ids = TransactionIds()
+        first = partial(self._services.ids.peek, self.txn, info.id)
+        return self._temporary_ids.of(info, first)
+
     def _lock_written(self, table: Table) -> None:
         table_id = table.info.id
-        if self.read_only:
+        if self.read_only and not table.info.is_global_temporary:
             raise ErrCantExecuteInReadOnlyTransaction()
         revision = table.revision if self.first is None else self._look_back(table, self.first)
         if table_id in self._tables:

@@ -668,7 +668,7 @@ class RowInserter:
         self._policy = policy
         self._context = context
         self._changes = changes
-        self._ids = context.session.services.ids.of(self._table.info)
+        self._ids = context.ids_of(self._table.info)
         self._spacing = context.session.settings.id_spacing
         self._first_id = 0
         self._written_id = 0

@@ -268,7 +268,7 @@ class PartitionWrites:
         return part
 
     def _new_handle(self) -> bytes:
-        ids = self._context.session.services.ids.of(self._table.info)
+        ids = self._context.ids_of(self._table.info)
         return keys.i64(ids.next("rowid"))
 
 
@@ -470,7 +470,7 @@ class RowWriter:
         """A greater number in the AUTO_INCREMENT column moves its counter, as in an INSERT."""
         at = self._auto
         if at >= 0 and new[at] is not None and new[at] != old[at] and new[at] > 0:
-            self._context.session.services.ids.of(self._table.info).rebase(int(new[at]))
+            self._context.ids_of(self._table.info).rebase(int(new[at]))
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
