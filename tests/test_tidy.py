@@ -100,6 +100,14 @@ def test_tests_wait_by_condition_and_do_not_sleep() -> None:
     assert found == set(SLEEPS_MAY)
 
 
+def test_each_setting_of_ones_own_is_read_somewhere() -> None:
+    """A variable that can be set and changes nothing is a lie."""
+    defining = "src/exuvia/catalog/sysvar/variables.py"
+    own = set(re.findall(r'"(exuvia_\w+)"', text_of(ROOT / defining)))
+    others = "".join(text_of(path) for path in SOURCE if relative(path) != defining)
+    assert {name for name in own if f'"{name}"' not in others} == set()
+
+
 PRIVATE_MAY = {
     # a planted bug: the rule that is taken away has no switch
     "_find": "planted: a parent that is not fenced",

@@ -119,6 +119,8 @@ def test_a_job_says_who_asked_for_it_also_in_history(world):
     rows(session, "ALTER TABLE asked_for ADD COLUMN c INT, ADD INDEX i (b)")
     jobs = rows(session, "ADMIN SHOW DDL JOBS 2 WHERE table_name = 'asked_for'")
     assert [job[13] for job in jobs] == ["eve@10.0.0.7"] * 4
+    rows(session, "SET exuvia_history_shown = 1")
+    assert len(rows(session, "ADMIN SHOW DDL JOBS WHERE table_name = 'asked_for'")) == 3
     named = "SELECT DISTINCT user FROM information_schema.ddl_jobs WHERE table_name = 'asked_for'"
     assert rows(session, named) == [["eve@10.0.0.7"]]
 

@@ -229,3 +229,23 @@ def test_a_node_that_was_killed_is_told_of_until_it_is_fenced(
 def warnings_of(connection: pymysql.Connection, node: NodeProcess) -> list[tuple[object, ...]]:
     """What the statement before said of that node: another may be slow beside it."""
     return [each for each in rows(connection, "SHOW WARNINGS") if f":{node.port} " in str(each[2])]
+
+
+def test_a_transaction_that_reads_for_longer_than_allowed_is_ended_and_told(
+    nodes: list[NodeProcess],
+) -> None:
+    with nodes[0].connect() as reader, nodes[0].connect(autocommit=True) as root:
+
+        def ended() -> str:
+            try:
+                rows(reader, "SELECT a FROM shop.t WHERE id = 1")
+            except pymysql.MySQLError as error:
+                return str(error)
+            return ""
+
+        try:
+            root.query("SET GLOBAL exuvia_max_snapshot_s = 1")
+            reader.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            assert "open longer than 1 s" in until(ended)
+        finally:
+            root.query("SET GLOBAL exuvia_max_snapshot_s = DEFAULT")

@@ -14,6 +14,7 @@ Rights are the caller's affair: what crosses is whose connection may be ended, n
 What is forgotten is ended, and what an operator allows is obeyed; once a second.
 
     a transaction of a silent client   exuvia_max_idle_snapshot_s   told at its next statement
+    one that reads for too long        exuvia_max_snapshot_s         ended by the store
     a connection of a silent client    wait_timeout of its session  closed (4031)
     new connections                    max_connections, 0: as many as at the start     (1040)
     what counts as slow                tidb_slow_log_threshold      (server/slow_log.py)
@@ -26,6 +27,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from exuvia.base import limits
 from exuvia.base.clock import Clock
 from exuvia.base.mysql_errors import ErrConCount, ErrUnknown
 from exuvia.catalog.sysvar import variables
@@ -284,13 +286,18 @@ class Reaper:
         self._store = store
         self._connections = connections
         self._slow = slow
+        self._snapshots = float(limits.SNAPSHOT_IDLE_S), float(limits.SNAPSHOT_QUERY_S)
 
     def step(self, now: float) -> float:
         """Look at every session once; seconds until the next look. Unit: s."""
         with self._store.read() as txn:
-            idle_s = variables.read_int(txn, "exuvia_max_idle_snapshot_s")
+            idle_s = variables.read_float(txn, "exuvia_max_idle_snapshot_s")
+            query_s = variables.read_float(txn, "exuvia_max_snapshot_s")
             self._connections.allowed = variables.read_int(txn, "max_connections")
             self._slow.read_threshold(txn)
+        if self._snapshots != (idle_s, query_s):  # until one is set, the store's own limits hold
+            self._snapshots = idle_s, query_s
+            self._store.limit_snapshots(idle_s, query_s)
         for client in self._connections.all():
             statements = client.statements
             if statements is None or client.task is not None:

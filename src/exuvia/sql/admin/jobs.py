@@ -48,7 +48,6 @@ from exuvia.sql.statement.context import Context, SessionApi
 _JOBS = "{}# {} {} {} {} {}# {}# {}# {}@ {}@ {}@ {} {}:1024 {}:320".format(*ROW_COLUMNS)
 _SIZES = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib": 1 << 50}
 _MOST_SPEED = 1 << 50
-HISTORY_SHOWN = 10
 _OPTIONS = {
     "thread": ("concurrency", limits.REORG_WORKERS),
     "batch_size": ("batch_size", limits.REORG_BATCH_ROWS),
@@ -65,8 +64,11 @@ def rows_of(jobs: Iterable[Job]) -> list[Row]:
 
 
 def show_ddl_jobs(context: Context, node: AdminShowDdlJobs) -> Result:
-    """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished ones by id, then the newest n of history."""
-    count = HISTORY_SHOWN if node.limit is None else node.limit
+    """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished ones by id, then the newest n of history, as
+    many as `exuvia_history_shown` says if the statement does not."""
+    count = node.limit
+    if count is None:
+        count = int(context.session.variable("exuvia_history_shown"))
     services = context.session.services
     unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
     known = [*unfinished, *queue.history(context.txn, count)]
