@@ -234,11 +234,12 @@ def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
     began: set[bool] = set()
     writers = Writers(place)
     try:
-        for _ in range(4):
+        for attempt in range(4):
             began.add(bookmark.exists())
             with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
-                timer = threading.Timer(1.5 + chance.random(), reader.kill)
-                timer.start()
+                after_s = (0.3, 0, 1.5, 1.5)[attempt] + chance.random()
+                first = bookmark if attempt == 1 else None
+                threading.Thread(target=kill, args=(reader, after_s, first)).start()
                 assert reader.stdout is not None
                 handled(known, reader.stdout.readlines())
     finally:
@@ -247,6 +248,13 @@ def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
     handled(known, last.stdout.splitlines(True))
     assert began == {False, True}
     assert known == place.table()
+
+
+def kill(reader: subprocess.Popen[bytes], after_s: float, first: Path | None) -> None:
+    """So long from now, or from when it has made the file `first`."""
+    if first is not None:
+        until(first.exists)
+    threading.Timer(after_s, reader.kill).start()
 
 
 def handled(known: Known, lines: list[bytes]) -> None:

@@ -79,6 +79,7 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
             assert run(staying, "ADMIN CHECK TABLE d.t, d.u") == []
 
 
+@pytest.mark.long
 def test_a_change_that_joined_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
     """It joins while the first one fills, is held, or stands anywhere before."""
     with running_nodes(tmp_path, 2) as nodes:

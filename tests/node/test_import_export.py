@@ -71,8 +71,17 @@ def imported(node: NodeProcess, *words: str) -> tuple[int, str]:
     return command("import", "--port", str(node.port), *words)
 
 
-@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)", ", PRIMARY KEY (v, id)"])
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("form", "key"),
+    [
+        ("parquet", ""),
+        pytest.param("parquet", ", PRIMARY KEY (id)", marks=pytest.mark.long),
+        pytest.param("parquet", ", PRIMARY KEY (v, id)", marks=pytest.mark.long),
+        pytest.param("csv", "", marks=pytest.mark.long),
+        pytest.param("csv", ", PRIMARY KEY (id)", marks=pytest.mark.long),
+        ("csv", ", PRIMARY KEY (v, id)"),
+    ],
+)
 def test_what_was_exported_comes_back(node: NodeProcess, folder: Path, form: str, key: str) -> None:
     name = f"{form}{len(key)}"
     columns = COLUMNS.replace("{key}", key)

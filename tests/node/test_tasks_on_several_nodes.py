@@ -56,6 +56,7 @@ def tasks_done(node: NodeProcess) -> int:
     return node.log.read_text().count("tasks of another node")
 
 
+@pytest.mark.long
 def test_tasks_go_to_the_nodes_of_the_scope(tmp_path: Path) -> None:
     with nodes_on(f"lmdb://{tmp_path}/store", tmp_path, 3) as nodes:
         owner, second, third = nodes

@@ -10,7 +10,7 @@ import pytest
 
 from support.node_processes import NodeProcess, running_nodes, until
 
-ROWS = 40_000
+ROWS = 20_000
 
 
 @pytest.fixture

@@ -156,6 +156,7 @@ def test_ports_and_names_of_the_compose_file_agree() -> None:
         assert yaml.safe_load(file["configs"][name]["content"])["apiVersion"] == 1
 
 
+@pytest.mark.long
 def test_the_compose_file_starts_spark_s_master(tmp_path: Path) -> None:
     """Its entry point as it stands, on loopback."""
     shell, option, text = compose()["services"]["spark"]["entrypoint"]

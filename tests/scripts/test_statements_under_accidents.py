@@ -28,7 +28,10 @@ SEED = int(os.environ.get("SEED", "1"))
 PLAYED = cases() if os.environ.get("SCRIPTS") == "all" else sample(1000, SEED)
 
 
-@pytest.mark.parametrize("label", ASKED)
+@pytest.mark.parametrize(
+    "label",
+    [pytest.param(each, marks=() if n % 2 else pytest.mark.long) for n, each in enumerate(ASKED)],
+)
 def test_a_statement_at_a_step_of_an_action_under_an_accident(label):
     for case in (each for each in PLAYED if each.script.label == label):
         play = InjectedPlay(case, SEED)

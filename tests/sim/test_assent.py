@@ -2,14 +2,14 @@
 
 from collections import Counter
 
+import pytest
+
 from exuvia.cluster import assent, versions
 from exuvia.cluster.assent import Assent
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
 from exuvia.sim.change import Asker
 from exuvia.sim.world import World, play
-
-SEEDS = 300
 
 
 class AssentingAsker(Asker):
@@ -35,9 +35,10 @@ def lone_front(seed):
     return play(LoneFront(seed), seed)
 
 
-def test_every_seed_keeps_the_laws():
+@pytest.mark.parametrize("seeds", [100, pytest.param(300, marks=pytest.mark.long)])
+def test_every_seed_keeps_the_laws(seeds):
     endings = Counter()
-    for verdict in map(lone_front, range(SEEDS)):
+    for verdict in map(lone_front, range(seeds)):
         assert verdict.broken is None, verdict.told()
         endings[verdict.change, verdict.ending] += 1
     assert len({change for change, _ in endings}) == 10

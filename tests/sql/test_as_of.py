@@ -35,7 +35,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_log, "REMOVE_S", 0.3)
 
 
-@pytest.fixture(params=["memory", "lmdb", "postgres"])
+@pytest.fixture(params=["memory", "lmdb", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     urls = {
         "lmdb": lambda: f"lmdb://{tmp_path}/store",

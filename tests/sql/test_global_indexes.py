@@ -130,8 +130,14 @@ CONDITIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(
+    ("key", "cut"),
+    [
+        pytest.param(key, cut, marks=pytest.mark.long if (n + m) % len(CUTS) else ())
+        for n, key in enumerate(KEYS)
+        for m, cut in enumerate(CUTS)
+    ],
+)
 def test_answers_are_those_without_them(session: Session, key: str, cut: str) -> None:
     made(session, key, cut)
     chance = random.Random(5)

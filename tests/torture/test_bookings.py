@@ -129,6 +129,7 @@ def play(nodes: Nodes, seconds: float, seed: int) -> None:
     assert sure > 20 and slowest_s < LONGEST_S
 
 
+@pytest.mark.long
 def test_no_room_is_booked_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
         play(nodes, 2.5, 1)

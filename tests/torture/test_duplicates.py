@@ -12,7 +12,7 @@ ROWS = 4_000
 TWICE = 12
 
 
-@pytest.mark.parametrize("on_owner", [True, False])
+@pytest.mark.parametrize("on_owner", [pytest.param(True, marks=pytest.mark.long), False])
 def test_1062_names_all_duplicates_and_nothing_of_the_index_stays(
     calm: Nodes, on_owner: bool
 ) -> None:

@@ -77,6 +77,7 @@ def ended(node: NodeProcess) -> list[tuple[Any, ...]]:
     return [tuple(job.values()) for job in jobs(node) if job["END_TIME"] is not None]
 
 
+@pytest.mark.long
 def test_law_2_an_owner_that_slept_through_its_lease_harms_nothing(nodes: Nodes) -> None:
     with own_store(nodes.url) as store:
         sleeper = nodes.owner_slot()

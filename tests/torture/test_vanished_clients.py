@@ -34,7 +34,7 @@ def vanish(connection: Any, reset: bool = True) -> None:
     connection.break_off()
 
 
-@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize("reset", [pytest.param(True, marks=pytest.mark.long), False])
 def test_in_a_transaction_it_is_rolled_back_and_blocks_nobody(
     node: NodeProcess, reset: bool
 ) -> None:

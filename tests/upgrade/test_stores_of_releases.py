@@ -53,7 +53,13 @@ def test_there_is_a_store_of_every_release() -> None:
     ] == RELEASES
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    "release",
+    [
+        pytest.param(each, marks=pytest.mark.long if each in RELEASES[1:-1] else ())
+        for each in RELEASES
+    ],
+)
 def test_a_store_of_the_release_serves_and_finishes_what_it_had_begun(
     release: str, tmp_path: Path
 ) -> None:

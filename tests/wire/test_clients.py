@@ -212,6 +212,7 @@ def test_bad_input_has_its_code_and_the_connection_lives_on(
         assert cursor.fetchall() == ((2,),)
 
 
+@pytest.mark.long
 def test_a_statement_of_16_mb_and_a_value_of_16_mb(node: NodeProcess) -> None:
     most = 1 << 26
     with (

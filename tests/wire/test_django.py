@@ -99,6 +99,7 @@ def test_an_application_works_is_inspected_dumped_and_loaded(site: Site, tmp_pat
     assert site.rows(query) == [book]
 
 
+@pytest.mark.long
 def test_migrations_run_back_to_nothing(site: Site) -> None:
     apps = ("shop", "admin", "auth", "sessions", "contenttypes")
     site.manage(*(f"migrate {app} zero" for app in apps))
