@@ -79,8 +79,8 @@ def test_a_key_that_is_dropped_meanwhile_is_no_alarm(session, another, monkeypat
     made(session, "id")
     find = maintenance.existing_table
 
-    def late(asking, name):
-        found = find(asking, name)
+    def late(asking, name, asked):
+        found = find(asking, name, asked)
         run(another, "ALTER TABLE c DROP FOREIGN KEY k")
         run(another, "DELETE FROM p")
         return found

@@ -121,12 +121,18 @@ def test_a_text_that_brings_its_end_along(client: pymysql.Connection) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param("--all-databases", marks=pytest.mark.long),
         "--single-transaction --routines --events --triggers toolbox",
-        "--xml toolbox", "--complete-insert --skip-extended-insert --hex-blob toolbox",
-        "--no-data --add-drop-database --databases toolbox",
+        *(
+            pytest.param(options, marks=pytest.mark.long)
+            for options in (
+                "--all-databases",
+                "--xml toolbox",
+                "--complete-insert --skip-extended-insert --hex-blob toolbox",
+                "--no-data --add-drop-database --databases toolbox",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_mysqldump_ends_well(node: NodeProcess, client: pymysql.Connection, options: str) -> None:
     run(client, "CREATE DATABASE IF NOT EXISTS toolbox")
     run(client, "CREATE TABLE IF NOT EXISTS toolbox.drawer (id INT PRIMARY KEY, b BLOB)")
