@@ -11,7 +11,13 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag, TypeCode
 from exuvia.catalog.columns import vector_of
 from exuvia.catalog.convert import type_change_batch
-from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter, kind_of
+from exuvia.catalog.convert.type_change import (
+    ChangeKind,
+    ColumnChange,
+    applied,
+    converter,
+    kind_of,
+)
 
 UNSIGNED, NOT_NULL = int(Flag.UNSIGNED), int(Flag.NOT_NULL)
 
@@ -187,6 +193,36 @@ def test_as_columns_as_one_by_one(old, new, data):
     if not wrong:
         assert type_change_batch.converted_batch(change, vector).to_list() == singly
         assert np.all(type_change_batch.converted_batch(change, vector).field == new)
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+@given(data=st.data())
+def test_former_values_stand_where_there_are_some(old, new, data):
+    texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
+    one = st.none() | VALUES.get(old.Tp, texts)
+    pairs = data.draw(st.lists(st.tuples(one, one), max_size=6))
+    change = ColumnChange(0, 0, converter(old, new, "c"), False, "c", None, old, new, 1)
+    former, singly, wrong = [], [], []
+    for at, (value, before) in enumerate(pairs):
+        former.append(_converted_or_none(change, before))
+        try:
+            (row,) = [applied([change], [value, former[at]])]
+            singly.append(row[0])
+        except Refused:
+            wrong.append(at)
+    values, kept = vector_of([value for value, _ in pairs], old), vector_of(former, new)
+    assert type_change_batch.offenders(change, values, kept) == wrong
+    if not wrong:
+        found = type_change_batch.converted_batch(change, values, kept)
+        assert found.to_list() == singly and np.all(found.field == new)
+        assert all(b in (None, c) for b, c in zip(former, singly, strict=True))
+
+
+def _converted_or_none(change, value):
+    try:
+        return None if value is None else change.convert(value)
+    except Refused:
+        return None
 
 
 def test_null_meets_not_null():

@@ -1,5 +1,5 @@
-"""A finished DROP INDEX, DROP COLUMN or TRUNCATE is taken back while it is kept, and what was
-written meanwhile stays; when its time is over nothing of it is left."""
+"""A finished DROP INDEX, DROP COLUMN, MODIFY or TRUNCATE is taken back while it is kept, and what
+was written meanwhile stays; when its time is over nothing of it is left."""
 
 import random
 
@@ -16,13 +16,22 @@ from exuvia.kv.packet import is_live
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.sql.access.partitions import MOVER
-from support.script_actions import OF_UNDO, UNDO_S, kept_for_undo
+from support.script_actions import (
+    MOST_KEPT,
+    OF_COLUMNS_KEPT,
+    OF_UNDO,
+    UNDO_S,
+    changed_back,
+    kept_for_undo,
+)
 from support.scripts import Traffic
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
 from support.world import World, error, rows, run
 
-KEPT = "SELECT job_id FROM information_schema.exuvia_undo WHERE name = '{}'"
+KEPT = (
+    "SELECT MAX(job_id) FROM information_schema.exuvia_undo WHERE name = '{}' HAVING COUNT(*) > 0"
+)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +197,7 @@ def test_what_is_not_kept_is_dropped_as_ever_and_says_so(session, change, why):
 def test_a_partial_index_comes_back_with_the_rows_that_it_holds_now(session):
     run(session, "ALTER TABLE t ADD INDEX ip (a) WHERE c > 1")
     job_id = dropped(session, "ALTER TABLE t DROP INDEX ip", "ip")
-    assert said(session, "ALTER TABLE t DROP COLUMN c")[0] == 8272
+    assert said(session, "ALTER TABLE t DROP COLUMN c")[0] == 8200
     run(session, "UPDATE t SET c = 0 WHERE id = 2")
     run(session, "UPDATE t SET c = 9 WHERE id = 1")
     run(session, f"ADMIN UNDO DDL JOB {job_id}")
@@ -407,10 +416,399 @@ def test_rows_that_are_kept_are_listed_and_can_be_given_up(session):
     assert "its time is over" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
 
 
-def test_what_a_modify_changed_says_why_it_does_not_come_back(session):
-    run(session, "ALTER TABLE t MODIFY c BIGINT")
-    ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
-    assert "converted back" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+# -- modify ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prices(session):
+    run(
+        session,
+        "CREATE TABLE u (id INT PRIMARY KEY, p DECIMAL(10,2) NOT NULL DEFAULT 1.25, d DATETIME, "
+        "n VARCHAR(9), KEY ip (p), UNIQUE KEY up (p, id))",
+    )
+    run(
+        session,
+        "INSERT INTO u VALUES (1, 1.50, '2026-01-02 03:04:05', 'one'), (2, 2.25, NULL, 'two'), "
+        "(3, 3.75, '2026-05-06 07:08:09', 'three'), (4, 4.99, '2026-07-08 09:10:11', 'four')",
+    )
+    return session
+
+
+def test_values_that_a_modify_lost_come_back_beside_those_written_since(prices):
+    before = rows(prices, "SHOW CREATE TABLE u")
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    assert rows(prices, "SELECT p FROM u ORDER BY id") == [[2], [2], [4], [5]]
+    assert "_exuvia" not in rows(prices, "SHOW CREATE TABLE u")[0][1]
+    assert len(rows(prices, "SHOW COLUMNS FROM u")) == 4
+    run(prices, "UPDATE u SET n = 'uno' WHERE id = 1")
+    run(prices, "UPDATE u SET p = 7 WHERE id = 2")
+    run(prices, "UPDATE u SET p = 9 WHERE id = 3")
+    run(prices, "UPDATE u SET p = 4 WHERE id = 3")  # as it was, and yet written since
+    run(prices, "UPDATE u SET id = 40 WHERE id = 4")
+    run(prices, "INSERT INTO u (id, p) VALUES (5, 6)")
+    run(prices, "REPLACE INTO u (id, p) VALUES (6, 8)")
+    run(prices, "INSERT INTO u (id, p) VALUES (6, 1) ON DUPLICATE KEY UPDATE p = 10")
+    run(prices, "ADMIN CHECK TABLE u")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    run(prices, "ADMIN CHECK TABLE u")
+    wanted = [(1, "1.50"), (2, "7.00"), (3, "4.00"), (5, "6.00"), (6, "10.00"), (40, "4.99")]
+    assert [(a, str(p)) for a, p in rows(prices, "SELECT id, p FROM u ORDER BY id")] == wanted
+    found = rows(prices, "SELECT id, p FROM u FORCE INDEX (ip) WHERE p > 0 ORDER BY p")
+    assert {(a, str(p)) for a, p in found} == set(wanted) and len(found) == len(wanted)
+    assert rows(prices, "SHOW CREATE TABLE u") == before
+    assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+    run(prices, "INSERT INTO u (id) VALUES (7)")
+    assert str(rows(prices, "SELECT p FROM u WHERE id = 7")[0][0]) == "1.25"
+    assert error(prices, "UPDATE u SET p = NULL WHERE id = 7")[0] == 1048
+
+
+def test_a_null_of_before_and_one_of_since_are_null(prices):
+    job_id = dropped(prices, "ALTER TABLE u CHANGE d day DATE FIRST", "d")
+    run(prices, "UPDATE u SET day = '2026-12-31' WHERE id = 2")
+    run(prices, "UPDATE u SET day = NULL WHERE id = 3")
+    run(prices, "UPDATE u SET n = 'vier' WHERE id = 4")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert [each[0] for each in rows(prices, "SHOW COLUMNS FROM u")] == ["id", "p", "d", "n"]
+    shown = rows(prices, "SELECT CAST(d AS CHAR) FROM u ORDER BY id")
+    assert shown == [
+        ["2026-01-02 03:04:05"],
+        ["2026-12-31 00:00:00"],
+        [None],
+        ["2026-07-08 09:10:11"],
+    ]
+    run(prices, "ADMIN CHECK TABLE u")
+
+
+@pytest.mark.parametrize("looked_at", [0, 10_000])
+def test_a_value_that_cannot_be_changed_back_is_named_and_nothing_changes(prices, looked_at):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY d VARCHAR(30)", "d")
+    run(prices, "UPDATE u SET d = 'tomorrow' WHERE id = 3")
+    before = rows(prices, "SHOW CREATE TABLE u"), rows(prices, "SELECT * FROM u ORDER BY id")
+    run(prices, f"SET GLOBAL exuvia_preflight_rows = {looked_at}")
+    code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    run(prices, "SET GLOBAL exuvia_preflight_rows = DEFAULT")
+    assert (code, text) == (1292, "Incorrect datetime value: 'tomorrow'")
+    assert before == (
+        rows(prices, "SHOW CREATE TABLE u"),
+        rows(prices, "SELECT * FROM u ORDER BY id"),
+    )
+    run(prices, "UPDATE u SET d = '2026-02-03' WHERE id = 3")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    shown = rows(prices, "SELECT CAST(d AS CHAR) FROM u ORDER BY id")
+    assert shown[2:] == [["2026-02-03 00:00:00"], ["2026-07-08 09:10:11"]]
+
+
+def test_a_null_of_since_does_not_fit_what_was_not_null(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, "INSERT INTO u (id) VALUES (5)")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] in (1048, 1265)
+    run(prices, "DELETE FROM u WHERE id = 5")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert str(rows(prices, "SELECT p FROM u WHERE id = 4")[0][0]) == "4.99"
+
+
+def test_indexes_that_came_and_went_meanwhile_are_as_they_are(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, "ALTER TABLE u ADD INDEX ipn (p, n)")
+    run(prices, "SET exuvia_undo_s = 0")
+    run(prices, "ALTER TABLE u DROP INDEX ip")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    run(prices, "ADMIN CHECK TABLE u")
+    names = {each[2] for each in rows(prices, "SHOW INDEX FROM u")}
+    assert names == {"PRIMARY", "up", "ipn"}
+    found = rows(prices, "SELECT p FROM u FORCE INDEX (ipn) WHERE p > 3 ORDER BY p")
+    assert [str(p) for (p,) in found] == ["3.75", "4.99"]
+
+
+def test_its_name_is_taken_and_another_is_given(prices):
+    job_id = dropped(prices, "ALTER TABLE u CHANGE p q INT", "p")
+    run(prices, "ALTER TABLE u ADD COLUMN p INT DEFAULT 3")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1060
+    run(prices, f"ADMIN UNDO DDL JOB {job_id} AS price")
+    assert str(rows(prices, "SELECT price, p FROM u WHERE id = 1")[0][0]) == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("change", "back"),
+    [
+        ("MODIFY p BIGINT UNSIGNED", "decimal(10,2)"),
+        ("MODIFY n VARCHAR(40)", "varchar(9)"),
+        ("MODIFY n CHAR(9) DEFAULT 'x'", "varchar(9)"),
+        ("CHANGE n m VARCHAR(9) NOT NULL", "varchar(9)"),
+        ("MODIFY d DATETIME(3) AFTER n", "datetime"),
+        ("RENAME COLUMN id TO number", "int"),
+    ],
+)
+def test_every_kind_of_modify_is_taken_back(prices, change, back):
+    before = rows(prices, "SHOW CREATE TABLE u"), rows(prices, "SELECT * FROM u ORDER BY 1")
+    run(prices, f"ALTER TABLE u {change}")
+    assert rows(prices, "SHOW CREATE TABLE u") != before[0]
+    ((job_id, kind),) = rows(prices, "SELECT job_id, kind FROM information_schema.exuvia_undo")
+    assert kind == "modify"
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert before == (
+        rows(prices, "SHOW CREATE TABLE u"),
+        rows(prices, "SELECT * FROM u ORDER BY 1"),
+    )
+    assert f" {back}" in before[0][0][1]
+    assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
+    run(prices, "ADMIN CHECK TABLE u")
+
+
+def test_a_change_that_wrote_nothing_is_held_to_the_rows_written_since(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY n VARCHAR(40)", "n")
+    assert rows(prices, "SELECT state FROM information_schema.exuvia_undo") == [["definition"]]
+    assert "nothing is hidden" in said(prices, f"ADMIN END UNDO DDL JOB {job_id}")[1]
+    run(prices, "UPDATE u SET n = 'longer than nine' WHERE id = 2")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] in (1265, 1406)
+    run(prices, "UPDATE u SET n = 'short' WHERE id = 2")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert error(prices, "UPDATE u SET n = 'longer than nine' WHERE id = 2")[0] == 1406
+
+
+def test_changes_of_one_column_are_taken_back_one_after_the_other(prices):
+    first = dropped(prices, "ALTER TABLE u MODIFY n VARCHAR(40)", "n")
+    second = dropped(prices, "ALTER TABLE u MODIFY n ENUM('one', 'two', 'three', 'four')", "n")
+    assert "changed since" in said(prices, f"ADMIN UNDO DDL JOB {first}")[1]
+    run(prices, f"ADMIN UNDO DDL JOB {second}")
+    run(prices, f"ADMIN UNDO DDL JOB {first}")
+    assert "`n` varchar(9)" in rows(prices, "SHOW CREATE TABLE u")[0][1]
+    assert rows(prices, "SELECT n FROM u WHERE id = 3") == [["three"]]
+
+
+@pytest.mark.parametrize("undo_s", [0, 600])
+def test_another_column_of_its_name_is_not_taken_for_it(prices, undo_s):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY n VARCHAR(40)", "n")
+    run(prices, f"SET exuvia_undo_s = {undo_s}")
+    run(prices, "ALTER TABLE u DROP COLUMN n")
+    run(prices, "ALTER TABLE u ADD COLUMN n VARCHAR(40)")
+    before = rows(prices, "SHOW CREATE TABLE u")
+    assert "dropped or changed since" in said(prices, f"ADMIN UNDO DDL JOB {job_id}")[1]
+    assert rows(prices, "SHOW CREATE TABLE u") == before
+
+
+@pytest.mark.parametrize(
+    ("was", "change", "since", "code"),
+    [
+        ("INT", "VARCHAR(9)", "'01'", 1062),  # 1 is there already
+        ("TINYINT", "VARCHAR(9)", "'300'", 1690),
+        ("TINYINT", "INT", "300", 1690),
+        ("VARCHAR(2)", "VARCHAR(9)", "'abc'", 1265),
+        ("INT", "VARCHAR(9)", "'one'", 1292),
+        ("ENUM('1', '2')", "VARCHAR(9)", "'3'", 1265),
+    ],
+)
+def test_what_is_in_the_way_back_has_the_error_of_modify(session, was, change, since, code):
+    run(session, f"CREATE TABLE u (id INT PRIMARY KEY, p {was} NOT NULL, UNIQUE KEY up (p))")
+    run(session, "INSERT INTO u VALUES (1, '1'), (2, '2')")
+    job_id = dropped(session, f"ALTER TABLE u MODIFY p {change}", "p")
+    run(session, f"INSERT INTO u VALUES (3, {since})")
+    before = rows(session, "SHOW CREATE TABLE u"), rows(session, "SELECT * FROM u ORDER BY id")
+    as_modify = said(session, f"ALTER TABLE u MODIFY p {was} NOT NULL")
+    assert said(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == code
+    assert as_modify[0] in (code, 8200)  # 8200: beside what is kept
+    after = rows(session, "SHOW CREATE TABLE u"), rows(session, "SELECT * FROM u ORDER BY id")
+    assert before == after
+    run(session, "ADMIN CHECK TABLE u")
+    run(session, "DELETE FROM u WHERE id = 3")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE u")
+    assert [str(p) for (p,) in rows(session, "SELECT p FROM u ORDER BY id")] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("ADD COLUMN g INT AS (p + 1)", 8200),
+        ("ADD INDEX e ((p + 1))", 8200),
+        ("ADD INDEX part (n) WHERE p > 2", 8272),
+    ],
+)
+def test_what_is_computed_from_it_since_is_in_the_way(prices, change, code):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, f"ALTER TABLE u {change}")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] == code
+    assert [each[0] for each in rows(prices, "SELECT p FROM u ORDER BY id")] == [2, 2, 4, 5]
+    _, kind, name, *_ = change.split()
+    run(prices, f"ALTER TABLE u DROP {kind} {name}")
+    if code == 8272:  # it is kept
+        code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
+        assert code == 8200 and "what was before DDL job" in text
+        run(prices, f"ADMIN END UNDO DDL JOB {text.split()[-4]}")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert str(rows(prices, "SELECT p FROM u WHERE id = 4")[0][0]) == "4.99"
+
+
+def test_a_change_log_that_was_turned_on_since_is_in_the_way(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, "ALTER TABLE u EXUVIA_CHANGE_LOG = ON")
+    code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == 8200 and "change log" in text
+    run(prices, "ALTER TABLE u EXUVIA_CHANGE_LOG = OFF")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+
+
+def test_checks_are_obeyed_while_it_is_kept_and_none_is_added(prices):
+    run(prices, "ALTER TABLE u ADD CONSTRAINT few CHECK (p < 5.4)")
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    assert said(prices, "ALTER TABLE u ADD CHECK (p > 0)")[0] == 8200
+    assert said(prices, "ALTER TABLE u ADD COLUMN x INT, MODIFY p BIGINT")[0] == 8200
+    assert error(prices, "UPDATE u SET p = 6 WHERE id = 1")[0] == 3819
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert error(prices, "UPDATE u SET p = 5.5 WHERE id = 1")[0] == 3819
+    assert str(rows(prices, "SELECT p FROM u WHERE id = 4")[0][0]) == "4.99"
+
+
+def test_it_is_seen_with_the_others_of_a_group(prices):
+    first = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    second = dropped(prices, "ALTER TABLE u MODIFY d DATE", "d")
+    run(prices, "ADMIN CREATE DDL GROUP g")
+    run(prices, "SET exuvia_ddl_async = ON")
+    run(prices, "SET exuvia_ddl_group = g")
+    jobs = [rows(prices, f"ADMIN UNDO DDL JOB {first}")[0][0]]
+    for change in (f"ADMIN UNDO DDL JOB {second}", "ALTER TABLE u ADD COLUMN x INT"):
+        assert said(prices, change)[0] == 8200
+    jobs.append(rows(prices, "ALTER TABLE t ADD COLUMN x INT")[0][0])
+    run(prices, "SET exuvia_ddl_async = OFF")
+    run(prices, "SET exuvia_ddl_group = ''")
+    run(prices, "ADMIN COMPLETE DDL GROUP g")
+    run(prices, f"ADMIN WAIT DDL JOBS {jobs[0]}, {jobs[1]}")
+    assert str(rows(prices, "SELECT p FROM u WHERE id = 4")[0][0]) == "4.99"
+    assert rows(prices, "SELECT x FROM t WHERE id = 1") == [[None]]
+    run(prices, f"ADMIN UNDO DDL JOB {second}")
+    assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
+    run(prices, "ADMIN CHECK TABLE u")
+
+
+def test_a_modify_of_a_group_is_kept(prices):
+    run(prices, "ADMIN CREATE DDL GROUP g")
+    run(prices, "SET exuvia_ddl_async = ON")
+    run(prices, "SET exuvia_ddl_group = g")
+    ((job_id, *_),) = rows(prices, "ALTER TABLE u MODIFY p INT")
+    run(prices, "SET exuvia_ddl_async = OFF")
+    run(prices, "SET exuvia_ddl_group = ''")
+    run(prices, "ADMIN COMPLETE DDL GROUP g")
+    run(prices, f"ADMIN WAIT DDL JOBS {job_id}")
+    run(prices, "UPDATE u SET p = 7 WHERE id = 1")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    shown = rows(prices, "SELECT CAST(p AS CHAR) FROM u ORDER BY id")
+    assert shown == [["7.00"], ["2.25"], ["3.75"], ["4.99"]]
+
+
+def test_former_values_are_not_in_a_copy(prices):
+    dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, "INSERT INTO u (id, p) VALUES (5, 6)")
+    run(prices, "CREATE TABLE t2 LIKE u")
+    run(prices, "INSERT INTO t2 SELECT * FROM u")
+    assert rows(prices, "SELECT id, p FROM t2") == rows(prices, "SELECT id, p FROM u")
+    listed = rows(
+        prices, "SELECT column_name FROM information_schema.columns WHERE table_name = 'u'"
+    )
+    assert {each[0] for each in listed} == {"id", "p", "d", "n"}
+
+
+def test_two_columns_are_kept_at_once_and_come_back_in_either_order(prices):
+    first = dropped(prices, "ALTER TABLE u MODIFY p INT FIRST", "p")
+    second = dropped(prices, "ALTER TABLE u MODIFY d DATE", "d")
+    run(prices, "UPDATE u SET p = 70 WHERE id = 1")
+    run(prices, "UPDATE u SET d = '2027-01-01' WHERE id = 3")
+    run(prices, f"ADMIN UNDO DDL JOB {first}")
+    run(prices, f"ADMIN UNDO DDL JOB {second}")
+    shown = rows(prices, "SELECT CAST(p AS CHAR), CAST(d AS CHAR) FROM u ORDER BY id")
+    assert shown == [
+        ["70.00", "2026-01-02 03:04:05"],
+        ["2.25", None],
+        ["3.75", "2027-01-01 00:00:00"],
+        ["4.99", "2026-07-08 09:10:11"],
+    ]
+    assert [each[0] for each in rows(prices, "SHOW COLUMNS FROM u")] == ["id", "p", "d", "n"]
+    run(prices, "ADMIN CHECK TABLE u")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "MODIFY p BIGINT",
+        "RENAME COLUMN p TO q",
+        "DROP COLUMN p",
+        "PARTITION BY HASH (id) PARTITIONS 2",
+    ],
+)
+def test_a_change_of_the_same_column_names_the_job(prices, change):
+    run(prices, "ALTER TABLE u DROP INDEX ip, DROP INDEX up")
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    code, text = said(prices, f"ALTER TABLE u {change}")
+    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} gives it up" in text
+    run(prices, f"ADMIN END UNDO DDL JOB {job_id}")
+    assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
+    run(prices, "SET exuvia_undo_s = 0")
+    run(prices, f"ALTER TABLE u {change}")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+
+
+def test_an_index_on_it_that_is_kept_comes_back_first(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    index_job = dropped(prices, "ALTER TABLE u DROP INDEX ip", "ip")
+    code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == 8200 and f"ADMIN UNDO DDL JOB {index_job} takes it back" in text
+    run(prices, f"ADMIN UNDO DDL JOB {index_job}")
+    run(prices, f"ADMIN UNDO DDL JOB {job_id}")
+    run(prices, "ADMIN CHECK TABLE u")
+    found = rows(prices, "SELECT p FROM u FORCE INDEX (ip) WHERE p > 3 ORDER BY p")
+    assert [str(p) for (p,) in found] == ["3.75", "4.99"]
+
+
+def test_former_values_of_rows_in_partitions_come_back(session):
+    run(
+        session,
+        "CREATE TABLE u (id INT PRIMARY KEY, p DECIMAL(5,2), KEY ip (p)) "
+        "PARTITION BY HASH (id) PARTITIONS 3",
+    )
+    run(session, "INSERT INTO u VALUES (1, 1.5), (2, 2.5), (3, 3.5), (4, 4.5)")
+    job_id = dropped(session, "ALTER TABLE u MODIFY p INT", "p")
+    run(session, "UPDATE u SET id = 8 WHERE id = 4")  # to another partition
+    run(session, "UPDATE u SET p = 0 WHERE id = 2")
+    run(session, f"ADMIN UNDO DDL JOB {job_id}")
+    run(session, "ADMIN CHECK TABLE u")
+    found = rows(session, "SELECT id, CAST(p AS CHAR) FROM u ORDER BY id")
+    assert found == [[1, "1.50"], [2, "0.00"], [3, "3.50"], [8, "4.50"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("MODIFY s TIMESTAMP NOT NULL", "a NULL of before becomes a moment"),
+        ("MODIFY f DECIMAL(20,6)", "could not be changed back"),
+        ("MODIFY id BIGINT", "primary key flag"),
+        ("MODIFY p INT, MODIFY d DATE", "several changes"),
+    ],
+)
+def test_a_modify_that_is_not_kept_says_so(prices, change, why):
+    run(prices, "ALTER TABLE u ADD COLUMN s DATETIME, ADD COLUMN f DATETIME")
+    warned = run(prices, f"ALTER TABLE u {change}").warnings
+    assert any(why in each.message for each in warned)
+    ((job_id,),) = rows(prices, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
+    assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
+    assert "was not kept" in said(prices, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+def test_explain_says_what_a_kept_modify_costs(prices):
+    told = rows(prices, "EXPLAIN ALTER TABLE u MODIFY p INT")
+    (cost,) = [each[4] for each in told if "Keeps" in each[0]]
+    assert "goes on holding the former value" in cost and "UNDO writes 4 row(s)" in cost
+    told = rows(prices, "EXPLAIN ALTER TABLE u MODIFY n VARCHAR(40)")
+    (cost,) = [each[4] for each in told if "Keeps" in each[0]]
+    assert cost.startswith("no write meanwhile")
+
+
+def test_a_table_that_comes_back_has_no_former_values(prices):
+    job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
+    run(prices, "DROP TABLE u")
+    run(prices, "RECOVER TABLE u")
+    assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105
+    run(prices, "UPDATE u SET p = p + 1")
+    assert rows(prices, "SELECT p FROM u ORDER BY id") == [[3], [3], [5], [6]]
 
 
 # -- other changes meanwhile -----------------------------------------------------------------------
@@ -423,6 +821,9 @@ def test_what_a_modify_changed_says_why_it_does_not_come_back(session):
         "ALTER TABLE t ADD UNIQUE uc (c)",
         "ALTER TABLE t ADD COLUMN x INT DEFAULT 3 FIRST",
         "ALTER TABLE t DROP COLUMN c",
+        "ALTER TABLE t MODIFY c BIGINT",
+        "ALTER TABLE t MODIFY c VARCHAR(20)",
+        "ALTER TABLE t RENAME COLUMN c TO e",
         "ALTER TABLE t ALTER COLUMN c SET DEFAULT 4",
         "ALTER TABLE t COMMENT 'said'",
         "ALTER TABLE t AUTO_INCREMENT = 50",
@@ -454,9 +855,9 @@ def test_a_table_that_is_renamed_takes_it_along(session):
     "change",
     [
         "TRUNCATE TABLE t",
-        "ALTER TABLE t MODIFY c BIGINT",
-        "ALTER TABLE t MODIFY c VARCHAR(20)",
-        "ALTER TABLE t RENAME COLUMN c TO e",
+        "ALTER TABLE t MODIFY a BIGINT",
+        "ALTER TABLE t MODIFY a VARCHAR(20)",
+        "ALTER TABLE t RENAME COLUMN a TO e",
         "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2",
         "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES t (id)",
         "ALTER TABLE t DROP COLUMN a",
@@ -533,13 +934,14 @@ class Window:
     def __init__(self, label, seed):
         self.chance = random.Random(f"{label} {seed}")
         self.cluster = SmallCluster(reorgs=_real)
-        prepare, self.drop = OF_UNDO[label]
+        prepare, self.drop = (OF_UNDO | OF_COLUMNS_KEPT)[label]
         prepare(self.cluster)
-        if "column" in label:
+        if label == "drop column, kept":
             database, t = self.cluster.database(), self.cluster.table("t").info
             self.cluster.run(requests.set_default(database, t, evolve(t.column("b"), default="7")))
         self.traffic = Traffic(self.cluster.store, "t", self.chance)
         self.traffic.fill(6)
+        self.traffic.partly = label in OF_COLUMNS_KEPT
 
     def rounds(self, number):
         for _ in range(number):
@@ -568,9 +970,11 @@ class Window:
     def undo(self, job, **how):
         database, t = self.cluster.database(), self.cluster.table("t").info
         found = self.kept(job)
+        if found.kind == "modify":
+            return self.run(changed_back(self.cluster), **how)
         return self.run(requests.undo(database, t, found, found.name), **how)
 
-    def check(self, indexes):
+    def check(self, indexes, most=None):
         self.traffic.stop()
         self.cluster.step(60)
         t = self.cluster.table("t")
@@ -589,6 +993,8 @@ class Window:
             row_id: {name: cells.get(name, 7) for name in names}
             for row_id, cells in self.traffic.rows.items()
         }
+        for cells in model.values() if most else ():
+            cells["b"] = min(cells["b"], most)
         assert shown == model
         public = {i.idx_name.L: i for i in t.info.indexes if i.state == SchemaState.PUBLIC}
         assert set(public) == set(indexes)
@@ -603,7 +1009,11 @@ class Window:
 @pytest.mark.parametrize("crash_at", [-1, 0, 1, 2])
 @pytest.mark.parametrize(
     ("label", "indexes"),
-    [("drop index, kept", ["ia", "ub"]), ("drop column, kept", ["ia", "ib"])],
+    [
+        ("drop index, kept", ["ia", "ub"]),
+        ("drop column, kept", ["ia", "ib"]),
+        ("modify column, kept", ["ia", "iba"]),
+    ],
 )
 def test_nothing_that_was_written_meanwhile_is_lost(label, indexes, crash_at, seed):
     window = Window(label, seed)
@@ -620,14 +1030,16 @@ def test_nothing_that_was_written_meanwhile_is_lost(label, indexes, crash_at, se
 
 
 @pytest.mark.parametrize("at", range(3))
-@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept"])
+@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept", "modify column, kept"])
 def test_an_undo_that_is_cancelled_leaves_it_hidden_and_may_be_asked_again(label, at):
     window = Window(label, 1)
     dropped = window.run(window.drop(window.cluster))
     window.rounds(10)
     database, t = window.cluster.database(), window.cluster.table("t").info
     found = window.kept(dropped)
-    job_id = window.cluster.submit(requests.undo(database, t, found, found.name))
+    undo = requests.undo(database, t, found, found.name)
+    asked = changed_back(window.cluster) if found.kind == "modify" else undo
+    job_id = window.cluster.submit(asked)
     window.rounds(at)
     ((_, refused),) = admin.command_now(window.cluster.store, "cancel", [job_id])
     assert refused is None
@@ -635,11 +1047,12 @@ def test_an_undo_that_is_cancelled_leaves_it_hidden_and_may_be_asked_again(label
     assert window.kept(dropped) is not None
     window.rounds(10)
     assert window.undo(dropped).state == JobState.SYNCED
-    window.check(["ia", "ub"] if "index" in label else ["ia", "ib"])
+    names = {"index": ["ia", "ub"], "modify": ["ia", "iba"], "column": ["ia", "ib"]}
+    window.check(names[found.kind])
 
 
 @pytest.mark.parametrize("crash_at", [-1, 0, 1, 2, 3])
-@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept"])
+@pytest.mark.parametrize("label", ["drop index, kept", "drop column, kept", "modify column, kept"])
 def test_when_its_time_is_over_nothing_of_it_is_left(label, crash_at):
     window = Window(label, 0)
     dropped = window.run(window.drop(window.cluster))
@@ -657,7 +1070,10 @@ def test_when_its_time_is_over_nothing_of_it_is_left(label, crash_at):
     window.cluster.clock.advance(2)
     window.rounds(60)
     assert window.kept(dropped) is None
-    window.check(["ub"] if "index" in label else ["ia"])
+    if label in OF_COLUMNS_KEPT:
+        window.check(["ia", "iba"], MOST_KEPT)
+    else:
+        window.check(["ub"] if "index" in label else ["ia"])
     after = window.cluster.table("t").info
     assert all(each.state == SchemaState.PUBLIC for each in (*after.cols, *after.indexes))
     for each in before.info.indexes:

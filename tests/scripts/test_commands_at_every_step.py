@@ -18,7 +18,7 @@ from exuvia.ddl.job import ACTION_TEXT, JOB_STATE_TEXT, JobState
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Own
-from support.script_actions import SEVERAL
+from support.script_actions import OF_COLUMNS_KEPT, SEVERAL
 from support.scripts import ASKED, ROWS, Traffic
 from support.small_cluster import SmallCluster
 
@@ -35,6 +35,8 @@ CANCELLABLE = {  # besides the moment before the first step
     **dict.fromkeys(
         (f"modify column, {each}" for each in ("indexes", "rows", "moved", "partitions")), _FILLS
     ),
+    **dict.fromkeys(OF_COLUMNS_KEPT, _FILLS),
+    "exuvia end undo, modify": "",
     "add check constraint": _OBEYS,
     "alter check constraint": _OBEYS,
     "alter check constraint, not enforced": "",

@@ -6,7 +6,7 @@ import time
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
-from exuvia.catalog.convert.type_change import ChangeKind
+from exuvia.catalog.convert.type_change import KEPT_OF, ChangeKind
 from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
@@ -45,12 +45,16 @@ def make(store: Store, table_id: int, most: int) -> tuple[Table, Reorg]:
     return changing(store, info)
 
 
-def changing(store: Store, info: TableInfo) -> tuple[Table, Reorg]:
+def changing(store: Store, info: TableInfo, former: int = 0) -> tuple[Table, Reorg]:
     """Column k is to become a text, and the state is the one in which rows are written."""
     old = info.column("k")
     assert old is not None
     asked = Modification(
-        column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=ChangeKind.ROWS
+        column=evolve(old, type=TEXT),
+        old_column_name="k",
+        old_type=old.type,
+        kind=ChangeKind.ROWS,
+        kept_column=former,
     )
     placed, asked = modify_column.with_hidden_elements(info, asked)
     begin_reorg(store, 1, info.id)
@@ -153,3 +157,28 @@ def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) ->
     for index in table.info.indexes:
         if index.id in plan.phases[-1].index_ids:
             assert check_index(store, table, index, "slow").faults == []
+
+
+def test_former_values_are_the_same_on_spark(spark_store: SparkStore) -> None:
+    """UNDO: a row's former text where it has one, else its present number as a text."""
+    store = spark_store.store
+    (here, plan), (there, _) = with_former(store, 321), with_former(store, 322)
+    assert isinstance(ended(reorg_of(spark_store, here, plan, inline=True)), Done)
+    done = ended(reorg_of(spark_store, there, plan, inline=False))
+    assert isinstance(done, Done), done
+    rows = rows_of(store, there)
+    assert rows == rows_of(store, here)
+    wanted = [f"f{n % 100}" if n % 3 else str(n % 100) for n in range(ROWS)]
+    assert [row[4] for row in rows] == wanted
+
+
+def with_former(store: Store, table_id: int) -> tuple[Table, Reorg]:
+    """A table whose column k was a text, which two of three rows still have."""
+    info = table_info(*LINES, "f varchar(4)", table_id=table_id, primary="id", plain={"ik": "k"})
+    old, former = info.column("k"), info.column("f")
+    assert old is not None and former is not None
+    hidden = evolve(former, state=SchemaState.WRITE_ONLY, change_state_info={KEPT_OF: old.id})
+    info = evolve(info, cols=(*info.cols[:3], hidden))
+    rows = [[n, n % 100, f"u{n}", f"f{n % 100}" if n % 3 else None] for n in range(ROWS)]
+    bulk.load(store, publish(store, info, 1), [rows])
+    return changing(store, info, former.id)

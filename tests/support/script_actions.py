@@ -16,7 +16,7 @@ import msgspec
 
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import placement, writer
-from exuvia.catalog.convert.type_change import kind_of
+from exuvia.catalog.convert.type_change import ChangeKind, kind_of
 from exuvia.catalog.model import (
     ColumnInfo,
     ConstraintInfo,
@@ -591,6 +591,50 @@ OF_COLUMNS_CHANGED: Asked = {
     "set default value": (_t(), _with_default),
 }
 
+MOST_KEPT = 99
+
+
+def narrowed(cluster: SmallCluster) -> Job:
+    """b with so few digits that a number of three becomes MOST_KEPT, kept for UNDO."""
+    old = cluster.table("t").info.column("b")
+    job = modify(cluster, changed(old, Tp=TypeCode.DOUBLE, Flen=2, Decimal=0))
+    asked = modify_column.modification_of(job)
+    lenient = evolve(asked, kind=ChangeKind.ROWS, strict=False)
+    return kept_for_undo(modify_column.with_modification(job, lenient))
+
+
+def changed_back(cluster: SmallCluster) -> Job:
+    """UNDO of the one MODIFY that is kept."""
+    (found,) = cluster.read(kept.every)
+    info = cluster.table("t").info
+    asked = modify_column.back_to(info, found, info.column(found.changed.name.L), found.name)
+    return requests.modify_column(cluster.database(), info, asked)
+
+
+def _behind_narrowed(ask: Request) -> Request:
+    def both(cluster: SmallCluster) -> Job:
+        cluster.run(narrowed(cluster))
+        return ask(cluster)
+
+    return both
+
+
+IB_A = _t(IA, IBA)
+OF_COLUMNS_KEPT: Asked = {
+    "modify column, kept": (IB_A, narrowed),
+    "modify column, undone": (IB_A, _behind_narrowed(changed_back)),
+    "modify column, undone in partitions": (
+        _t(IBA, partition=hashed(2)),
+        _behind_narrowed(changed_back),
+    ),
+    "exuvia end undo, modify": (
+        IB_A,
+        _behind_narrowed(_of_what_is_kept(requests.end_undo)),
+    ),
+}
+LOSSY = {label: label.split(", ")[1] in ("kept", "modify") for label in OF_COLUMNS_KEPT}
+"""Whether the rows lack digits when the job has ended well, or when it has not."""
+
 _HIDDEN_WALK = (6, "delete only, write only, write reorganization, public")
 _CHECKED_WALK = (2, "write only, write reorganization, public")
 WALKS = {
@@ -749,6 +793,7 @@ ASKED: Asked = {
     **OF_UNDO,
     **OF_VIRTUAL_COLUMNS,
     **OF_COLUMNS_CHANGED,
+    **OF_COLUMNS_KEPT,
     **OF_OBJECTS,
     **OF_CLUSTER,
     **OF_CONSTRAINTS,
@@ -762,6 +807,9 @@ WALKED: dict[str, Action] = {
     "modify column, rows": modify_column.ROWS,
     "modify column, moved": modify_column.ROWS,
     "modify column, partitions": modify_column.ROWS,
+    "modify column, kept": modify_column.KEPT_ROWS,
+    "modify column, undone": modify_column.ROWS,
+    "modify column, undone in partitions": modify_column.ROWS,
     "alter check constraint, not enforced": check.RELAX_CHECK,
     "create table, with a key": foreign_key.CREATE_TABLE_WITH_KEYS,
     "drop index, kept": undo.HIDE_INDEX,
@@ -773,6 +821,7 @@ WALKED: dict[str, Action] = {
     "exuvia undo, partitions": undo_truncate.UNDO_TRUNCATE,
     "exuvia end undo, rows": undo_truncate.END_TRUNCATE,
     "exuvia end undo, column": undo.END_COLUMN,
+    "exuvia end undo, modify": undo.END_COLUMN,
 }
 
 

@@ -106,6 +106,28 @@ def test_what_clients_wrote_while_it_was_hidden_is_there(
     assert {each[0] for each in found} == {each[0] for each in wanted}
 
 
+def test_values_that_a_modify_lost_are_there_beside_what_clients_wrote(
+    client: pymysql.Connection, writers: Writers
+) -> None:
+    run(client, "ALTER TABLE kept_t ADD COLUMN p DECIMAL(8,2), ADD INDEX ip (p)")
+    run(client, "UPDATE kept_t SET p = id + 0.25")
+    run(client, "SET exuvia_undo_s = 600", "ALTER TABLE kept_t MODIFY p INT")
+    ((job,),) = run(client, "SELECT job_id FROM information_schema.exuvia_undo")
+    run(client, "UPDATE kept_t SET p = 1000 WHERE id % 10 = 3")
+    run(client, "DELETE FROM kept_t WHERE id = 7", "INSERT INTO kept_t (id, p) VALUES (100, 5)")
+    writers.go_on()
+    run(client, f"ADMIN UNDO DDL JOB {job}")
+    writers.go_on()
+    done = writers.end()
+    run(client, "ADMIN CHECK TABLE kept_t")
+    wanted = {n: (n + done[n], 1000 if n % 10 == 3 else n + 0.25) for n in range(ROWS) if n != 7}
+    wanted[100] = (None, 5)
+    shown = run(client, "SELECT id, a, p FROM kept_t")
+    assert {row: (a, p) for row, a, p in shown} == wanted
+    found = run(client, "SELECT id, p FROM kept_t FORCE INDEX (ip) WHERE p >= 0")
+    assert dict(found) == {row: p for row, (_, p) in wanted.items()}
+
+
 def test_rows_of_before_a_truncation_are_back_beside_what_clients_wrote_since(
     client: pymysql.Connection, node: NodeProcess
 ) -> None:

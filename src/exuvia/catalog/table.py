@@ -42,6 +42,7 @@ from exuvia.catalog.convert.type_change import (
     ColumnChange,
     changes_of,
     coming_changes_of,
+    former_of,
     keyed_type,
     wrapped,
 )
@@ -410,15 +411,17 @@ class Table:
         raise SchemaChanged(keys.revision(self.info.id))
 
     @cached_property
-    def hidden(self) -> tuple[tuple[int, Value, bool], ...]:
-        """(position, value, kept on update) of each column that clients do not write.
+    def hidden(self) -> tuple[tuple[int, Value, bool, int], ...]:
+        """(position, value, kept on update, of whose former values) of each column that clients do
+        not write. The last is the position of a column that they do, -1 for none.
 
         A column in a state that does not add is not in the layout and reads as its origin default,
         so that is its value."""
+        at = {c.id: n for n, c in enumerate(self.info.cols) if DUTIES[c.state].reads}
         return tuple(
-            (n, hidden_value_of(c), True)
+            (n, hidden_value_of(c), True, at.get(former_of(c), -1))
             if DUTIES[c.state].adds
-            else (n, origin_default_of(c), False)
+            else (n, origin_default_of(c), False, -1)
             for n, c in enumerate(self.info.cols)
             if not DUTIES[c.state].reads and not c.is_virtual
         )

@@ -35,6 +35,7 @@ Columns that clients do not see:
     state adds            insert: its default
                           update: what the stored row has, its origin default where it has nothing
                           in place of another: that one's new value, converted (type_change.py)
+                          of another's former values: NULL, once that one's value is changed
     state does not add    not written; it reads as its origin default, and keys are made of that
 
 Every write requires that table and database are at most one revision ahead of the plan when it
@@ -367,9 +368,10 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
             raise Broken(f"a row of {table.info.name.O} with {len(row)} values")
         return row
     complete = [*row, *[None] * missing]
-    for position, value, is_kept in table.hidden:
+    for position, value, is_kept, of in table.hidden:
         if is_kept and stored is not None and position < len(stored):
-            value = stored[position]
+            is_former = of < 0 or row[of] == stored[of]
+            value = stored[position] if is_former else None
         complete[position] = value
     return table.virtual.fill(complete) if table.virtual is not None and missing else complete
 

@@ -163,7 +163,8 @@ def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False)
     for kept_one in decision.keeps_for_undo:
         kept.put(txn, kept_one)
     if decision.ends_undo_of:
-        kept.forget(txn, decision.ends_undo_of)
+        tables = decision.before.table, decision.after.table
+        kept.end(txn, decision.ends_undo_of, *tables)
     # one event bears the job's number alone; several are numbered, as sub-jobs' are
     changes = [change for event in decision.events for change in changes_of(txn, event)]
     for number, change in enumerate(changes):

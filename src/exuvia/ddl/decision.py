@@ -6,6 +6,7 @@ The catalog's snapshot before and after a step says what happens to it: an info 
 created, one that is replaced is written, one that is gone is removed.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.model import (
+    ColumnInfo,
     DatabaseInfo,
     IndexInfo,
     PartitionDefinition,
@@ -123,23 +125,37 @@ class DeleteRange(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a drop, or a TRUNCATE, left that can be taken back until `until` (a job's timestamp):
-    ddl/kept.py.
+    """What a drop, a TRUNCATE or a MODIFY left that can be taken back until `until` (a job's
+    timestamp): ddl/kept.py.
 
     Elements are hidden (write only) under names of their own. Without any, an index is built anew
-    from its definition."""
+    from its definition, and a column that no row was written for is changed back."""
 
     job_id: int
-    kind: Literal["index", "column", "table"]
+    kind: Literal["index", "column", "table", "modify"]
     table_id: int
     until: int
     name: str  # the element's, as clients knew it
     elements: tuple[int, ...] = ()
     index_names: tuple[tuple[int, str], ...] = ()  # ids and names of the indexes that are hidden
     before: tuple[int, ...] = ()  # ids of the columns that stood before it
+    before_names: tuple[str, ...] = ()  # a MODIFY meanwhile may give one another id
     definition: IndexInfo | None = None
     table: TableInfo | None = None  # the one that was truncated; `table_id`: its successor's
+    former: ColumnInfo | None = None  # what a column was that was changed
+    changed: ColumnInfo | None = None  # and what it became
+    moved: bool = False  # to another place; `before` says where it was
     ended_by: int = 0  # the job that ends it
+
+    def neighbour(self, columns: Sequence[ColumnInfo]) -> ColumnInfo | None:
+        """The last of these that stood before it."""
+        stood = (c for c in columns if c.id in self.before or c.name.L in self.before_names)
+        return next(reversed(list(stood)), None)
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether nothing is hidden for it."""
+        return self.definition is not None or (self.kind == "modify" and not self.elements)
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):

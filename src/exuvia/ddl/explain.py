@@ -207,11 +207,11 @@ def runner(txn: Transaction, work: Work) -> str:
     return "inline" if work.rows <= work.reorg.inline_rows(setting) else "spark"
 
 
-# -- what a drop that is kept costs ---------------------------------------------------------------
+# -- what a change that is kept costs -------------------------------------------------------------
 
 
 def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | None) -> str:
-    """What a kept drop costs until its time is over, and what UNDO would."""
+    """What a kept change costs until its time is over, and what UNDO would."""
     assert table is not None
     spans = [keys.span_of(keys.row_prefix(each)) for each in table.physical_ids]
     rows = sum(map(store.count, spans))
@@ -223,7 +223,15 @@ def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | 
         )
     if kept.definition is not None:
         return f"no write meanwhile; UNDO fills the index anew from {rows} row(s)"
+    if kept.is_definition:
+        return f"no write meanwhile; UNDO changes the column back, and may read {rows} row(s)"
     until = f"until {timestamp_text(kept.until)}"
+    if kept.kind == "modify":
+        return (
+            f"every row written goes on holding the former value {until}, and none once the new one"
+            f" is changed; UNDO writes {rows} row(s), and takes back what still has its former"
+            " value, or can be converted"
+        )
     indexes = [index for index in table.indexes if index.id in dict(kept.index_names)]
     entry = sum(ENTRY_BYTES + KEY_COLUMN_BYTES * len(index.idx_cols) for index in indexes)
     if kept.kind == "index":

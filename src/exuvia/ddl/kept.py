@@ -19,7 +19,7 @@ import msgspec
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict
 from exuvia.catalog import meta
-from exuvia.catalog.model import SchemaState, evolve
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.actions.undo import end_undo, is_hidden
@@ -47,6 +47,23 @@ def get(txn: Transaction, job_id: int) -> Kept | None:
 
 def forget(txn: Transaction, job_id: int) -> None:
     txn.delete(keys.meta("undo", job_id))
+
+
+def end(txn: Transaction, job_id: int, before: TableInfo | None, after: TableInfo | None) -> None:
+    """It has been taken back, or away. Where UNDO of a MODIFY put another column in the place of
+    the one it changed, earlier changes of that one are of the new one."""
+    ended = get(txn, job_id)
+    forget(txn, job_id)
+    if ended is None or ended.kind != "modify" or before is None or after is None:
+        return
+    shown = {each.id for each in before.public_columns}
+    there = {each.id for each in after.public_columns}
+    replaced = {*ended.elements, *(shown - there)}
+    for new in there - shown:
+        for each in every(txn):
+            changed = each.changed
+            if each.table_id == after.id and changed is not None and changed.id in replaced:
+                put(txn, evolve(each, changed=evolve(changed, id=new)))
 
 
 def follow(txn: Transaction, source: int, target: int) -> None:

@@ -206,8 +206,10 @@ def _as_stored(part: _Part) -> SubJob:
 
 
 def check_kind(job: Job) -> None:
-    """Raises 8200 for a change that stands alone."""
-    if not kind_of(job).mixes:
+    """Raises 8200 for a change that stands alone. So does UNDO: a job removes one record."""
+    kind = kind_of(job)
+    takes_back = kind.reads is not None and kind.reads(job).undo_of
+    if not kind.mixes or takes_back:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
 

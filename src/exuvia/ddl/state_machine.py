@@ -436,7 +436,9 @@ def _take(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step) -> Ta
         tail = action.post_commit[0].source
         moved = evolve(moved, schema_state=tail, exuvia_tail=True, exuvia_filled=False)
     if snapshot.filled:
-        moved = evolve(moved, row_count=snapshot.rows, exuvia_note=snapshot.note)
+        said = placed.exuvia_note if placed.exuvia_note != sub.exuvia_note else ""
+        note = ", ".join(filter(None, (snapshot.note, said)))
+        moved = evolve(moved, row_count=snapshot.rows, exuvia_note=note)
     return Taken(step, placed, moved, snapshot, after)
 
 

@@ -30,6 +30,11 @@ A value is converted, or refused in the words of MODIFY COLUMN:
     Change(position, source, convert, not_null)      what a writer owes a column that changes
         position == source   a public column that has a type to come: the value must be of both
         else                 a hidden column: it holds the converted value of the one it replaces
+        kept                 where the row has a value there, it holds that instead (UNDO)
+
+A column that a finished MODIFY left for UNDO says in `change_state_info` whose values it had
+(KEPT_OF). It has a value in the rows in which that column was not changed since: a writer that
+changes it, or inserts a row, leaves NULL there (catalog/writer.py).
 
 With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
 A conversion follows assignment in strict mode (catalog/convert), except that a BIT becomes the
@@ -170,6 +175,9 @@ Convert = Callable[[Value], Value]
 # in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it
 OLD_COLUMN, NULL_VALUE, LEFT = "exuvia_column", "exuvia_null", "exuvia_left"
 LENIENT = "exuvia_lenient"
+# KEPT_OF: the column that took its place, whose former values it holds; KEPT: of a column that is
+# filled by UNDO, the one that holds them
+KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"
 _INTEGERS = {
     TypeCode.TINY: "tinyint",
     TypeCode.SHORT: "smallint",
@@ -200,7 +208,8 @@ def is_by_arrays(old: FieldType, new: FieldType) -> bool:
 
 
 class ColumnChange(NamedTuple):
-    """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused."""
+    """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused.
+    `kept`: the position of former values, -1: none."""
 
     position: int
     source: int
@@ -210,6 +219,7 @@ class ColumnChange(NamedTuple):
     null: Value = None
     old: FieldType | None = None
     new: FieldType | None = None
+    kept: int = -1
 
     def of(self, value: Value) -> Value:
         """The value converted. Refused 1048 for a NULL, and as the module says."""
@@ -257,14 +267,24 @@ def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
     name = old.name.O
     convert_it = converter(old.type, column.type, name, lenient=LENIENT in said)
     null = said.get(NULL_VALUE)
-    return ColumnChange(at, source, convert_it, column.not_null, name, null, old.type, column.type)
+    kept = next((n for n, c in enumerate(info.cols) if c.id == said.get(KEPT)), -1)
+    types = old.type, column.type
+    return ColumnChange(at, source, convert_it, column.not_null, name, null, *types, kept)
+
+
+def former_of(column: ColumnInfo) -> int:
+    """Id of the column whose former values it holds, 0 if it does not."""
+    found = (column.change_state_info or {}).get(KEPT_OF, 0)
+    return found if isinstance(found, int) else 0
 
 
 def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
     """The row as it is to be written: every changing column converted. A new list."""
     changed = list(row)
     for change in changes:
-        changed[change.position] = change.of(row[change.source])
+        former = row[change.kept] if change.kept >= 0 else None
+        value = change.of(row[change.source]) if former is None else former
+        changed[change.position] = value
     return changed
 
 

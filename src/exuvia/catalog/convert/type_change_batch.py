@@ -23,7 +23,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import WarnDataTruncated
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
-from exuvia.catalog.columns import Array, Vector, vector_of
+from exuvia.catalog.columns import Array, Vector, mixed, vector_of
 from exuvia.catalog.convert.type_change import ColumnChange, is_by_arrays
 from exuvia.catalog.convert.values import bounds_of
 
@@ -31,8 +31,22 @@ _DOUBLE_DIGITS = 1 << 53
 _PLAIN_INTEGER = r"\A-?[0-9]{1,18}\z"  # of int64 for certain
 
 
-def converted_batch(change: ColumnChange, vector: Vector) -> Vector:
-    """The values converted. Refused as the first of them that does not fit is."""
+def converted_batch(change: ColumnChange, vector: Vector, kept: Vector | None = None) -> Vector:
+    """The values converted; those of `kept`, the former ones of the same rows, where they are not
+    NULL. Refused as the first that does not fit is."""
+    if kept is None:
+        return _converted(change, vector)
+    former = kept._replace(field=change.new or kept.field, nulls=None)
+    if kept.nulls is None:
+        return former
+    there, lost = np.flatnonzero(~kept.nulls), np.flatnonzero(kept.nulls)
+    if not len(there):
+        return _converted(change, vector)
+    parts = [(there, former.take(there)), (lost, _converted(change, vector.take(lost)))]
+    return mixed(parts, len(kept.nulls))
+
+
+def _converted(change: ColumnChange, vector: Vector) -> Vector:
     new = change.new
     assert new is not None, change.name
     if change.not_null and change.null is None and vector.nulls is not None:
@@ -54,13 +68,22 @@ def null_refused(name: str) -> Refused:
     return WarnDataTruncated(name, 1)
 
 
-def offenders(change: ColumnChange, vector: Vector) -> list[int]:
-    """Positions of the values that are refused."""
+def offenders(change: ColumnChange, vector: Vector, kept: Vector | None = None) -> list[int]:
+    """Positions of the values that are refused; see `converted_batch`."""
     try:
-        converted_batch(change, vector)
+        converted_batch(change, vector, kept)
     except Refused:
-        return [n for n, value in enumerate(vector.to_list()) if _refusal_of(change, value)]
+        is_asked = np.ones(len(vector.values), bool) if kept is None else _nulls_of(kept)
+        values = zip(vector.to_list(), is_asked.tolist(), strict=True)
+        return [
+            n for n, (value, asked) in enumerate(values) if asked and _refusal_of(change, value)
+        ]
     return []
+
+
+def _nulls_of(vector: Vector) -> Array:
+    none: Array = np.zeros(len(vector.values), bool)
+    return none if vector.nulls is None else vector.nulls
 
 
 def error_of(change: ColumnChange, value: Value) -> Refused:

@@ -25,6 +25,7 @@ from exuvia.ddl.actions import (
     undo_truncate,
     view,
 )
+from exuvia.ddl.actions.shared import WAS_NOT_KEPT
 from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import ActionCode, Job
 
@@ -63,7 +64,7 @@ SEVERAL = Action(
     path=(),
     alterable=True,
     mixes=True,
-    without_undo=undo.WAS_NOT_KEPT,
+    without_undo=WAS_NOT_KEPT,
 )
 
 

@@ -25,6 +25,17 @@ After the swap the old column is written on (WRITE_ONLY), its indexes only lose 
 (DELETE_ONLY): who reads them has a snapshot from before the swap, in which nobody wrote after it.
 A row that is new then has no old value, so an old unique index must not judge it.
 
+Kept for UNDO (exuvia_undo_s), the old column of ROWS is not taken away: it stays hidden, write
+only, under a name of its own and without NOT NULL, and `change_state_info` says whose former values
+it has (type_change.KEPT_OF). An update carries it on; whoever changes the new column's value, or
+inserts a row, leaves NULL in it. So no value is converted back while clients write, and none can be
+refused for that. NULL there says nothing: the new column's value, which is NULL where the old one
+was, stands for both. The other kinds write no row, and the old definition is all that is kept.
+
+UNDO is a MODIFY back: the old definition, ROWS where a column is kept, and a row's value is the
+kept one if there is one, else the present one converted by strict rules. With what was replaced the
+kept column goes. When its time is over, it goes as a dropped one does (undo.py).
+
 SET DEFAULT touches no row: they have their values already; those from before the column was added
 keep its origin default.
 Source: seed 003; TiDB's "modify column".
@@ -42,9 +53,12 @@ from exuvia.base.mysql_errors import (
     ErrDupFieldName,
     ErrModifyColumnReferencedByPartialCondition,
     ErrTableDefChanged,
+    ErrUnknown,
 )
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.convert.type_change import (
+    KEPT,
+    KEPT_OF,
     LEFT,
     LENIENT,
     NULL_VALUE,
@@ -66,8 +80,16 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
-from exuvia.ddl.actions.shared import computed_from, table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.actions.shared import (
+    WAS_NOT_KEPT,
+    computed_from,
+    kept_until,
+    noted,
+    private_name,
+    stood_before,
+    table_is_missing,
+)
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
 from exuvia.ddl.elements import (
     index_with_predicate_on,
     ranges_of_index,
@@ -99,7 +121,9 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     """MODIFY or CHANGE COLUMN, or a rename. Names of fields as TiDB's where it has them.
 
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
-    name, "" for FIRST, None to stay. `changing_idxs`: (index, its hidden copy)."""
+    name, "" for FIRST, None to stay. `changing_idxs`: (index, its hidden copy). `kept`: what the
+    column was, noted by the first step of a job that is kept. UNDO says which job it takes back,
+    and the hidden column that has the former values."""
 
     column: ColumnInfo
     old_column_name: str
@@ -110,6 +134,9 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     null_value: int | None = None
     changing_column_id: int = 0
     changing_idxs: tuple[tuple[int, int], ...] = ()
+    kept: Kept | None = None
+    undo_of: int = 0
+    kept_column: int = 0
 
 
 def modification_of(job: Job) -> Modification:
@@ -172,6 +199,8 @@ def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) ->
     """Whether the kind chosen when the statement was read is the one the table calls for now."""
     if without_keys(column.type) != without_keys(found.old_type):
         return False
+    if found.kept_column:
+        return found.kind == ChangeKind.ROWS
     indexed = bool(indexes_with(table, column.id))
     kind = kind_of(column.type, found.column.type, indexed, found.strict)
     if kind == ChangeKind.PRECHECKED:
@@ -287,6 +316,8 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
             said[NULL_VALUE] = found.null_value
         if not found.strict:
             said[LENIENT] = 1
+        if found.kept_column:
+            said[KEPT] = found.kept_column
         new = evolve(
             found.column,
             id=table.max_col_id + 1,
@@ -331,12 +362,13 @@ def _copy(index: IndexInfo, index_id: int, old: ColumnInfo, new: ColumnInfo) -> 
 def hidden_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
     """The hidden column and indexes in that state; ABSENT removes them."""
     ids = {hidden for _, hidden in found.changing_idxs}
-    column = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
-    return _in_state(table, column, ids, state, state)
+    columns = {found.changing_column_id} if found.kind == ChangeKind.ROWS else set()
+    return _in_state(table, columns, ids, state, state)
 
 
-def swapped(table: TableInfo, found: Modification) -> TableInfo:
-    """The new column and indexes public under the old names; the old ones hidden."""
+def swapped(table: TableInfo, found: Modification, kept_as: str = "") -> TableInfo:
+    """The new column and indexes public under the old names; the old ones hidden. `kept_as`: the
+    name that the old column has while it is kept for UNDO."""
     old = table.column_by_id(found.column.id)
     assert old is not None, found.column.id
     table = evolve(table, index_info=_swapped_indexes(table, found) or None)
@@ -348,10 +380,28 @@ def swapped(table: TableInfo, found: Modification) -> TableInfo:
         return _with_column(table, old.id, left)
     new = evolve(found.column, id=found.changing_column_id, state=PUBLIC, offset=old.offset)
     gone = evolve(old, name=name(f"_Tombstone$_{old.name.O}_0"), state=WRITE_ONLY)
+    if kept_as:
+        gone = _with_former_values(gone, new.id, kept_as)
     others = [each for each in table.cols if each.id != new.id]
     shown = tuple(new if each.id == old.id else each for each in others)
     table = _at_its_place(evolve(table, cols=(*shown, gone)), new.id, found.after)
     return _settled(table, old, new)
+
+
+def _with_former_values(old: ColumnInfo, of: int, kept_as: str) -> ColumnInfo:
+    """A column whose values that one had: NULL in rows that are new or in which it was changed."""
+    flags = old.type.Flag & ~int(Flag.NOT_NULL | Flag.ON_UPDATE_NOW) & ~_KEY_FLAGS
+    return evolve(
+        old,
+        name=name(kept_as),
+        type=evolve(old.type, Flag=flags),
+        default=None,
+        default_bit=None,
+        default_is_expr=False,
+        origin_default=None,
+        origin_default_bit=None,
+        change_state_info={KEPT_OF: of},
+    )
 
 
 def _swapped_indexes(table: TableInfo, found: Modification) -> tuple[IndexInfo, ...]:
@@ -387,17 +437,20 @@ def _keyed_by(index: IndexInfo, column_id: int, changing: bool) -> IndexInfo:
     return evolve(index, idx_cols=parts)
 
 
-def replaced_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
-    """What was replaced, in that state; ABSENT removes it."""
+def replaced_in_state(
+    table: TableInfo, found: Modification, state: SchemaState, is_kept: bool = False
+) -> TableInfo:
+    """What was replaced, in that state; ABSENT removes it. `is_kept`: but for the column."""
     ids = replaced_indexes(table, found)
-    column = found.column.id if found.kind == ChangeKind.ROWS else 0
+    is_rewritten = found.kind == ChangeKind.ROWS and not is_kept
+    columns = {found.column.id, found.kept_column} if is_rewritten else set()
     index_state = ABSENT if state == ABSENT else DELETE_ONLY
     if found.kind == ChangeKind.INDEXES and state == ABSENT:
         changed = table.column_by_id(found.column.id)
         assert changed is not None, found.column.id
         cleared = evolve(changed, exuvia_changing_type=None, change_state_info=None)
         table = _with_column(table, changed.id, cleared)
-    return _in_state(table, column, ids, state, index_state)
+    return _in_state(table, columns, ids, state, index_state)
 
 
 def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
@@ -408,12 +461,16 @@ def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
 
 
 def _in_state(
-    table: TableInfo, column: int, indexes: set[int], state: SchemaState, index_state: SchemaState
+    table: TableInfo,
+    columns: set[int],
+    indexes: set[int],
+    state: SchemaState,
+    index_state: SchemaState,
 ) -> TableInfo:
     cols = tuple(
-        evolve(each, state=state) if each.id == column else each
+        evolve(each, state=state) if each.id in columns else each
         for each in table.cols
-        if each.id != column or state != ABSENT
+        if each.id not in columns or state != ABSENT
     )
     kept = tuple(
         evolve(each, state=index_state) if each.id in indexes else each
@@ -483,16 +540,30 @@ def column_has_changed_since(job: Job, snapshot: CatalogSnapshot) -> Refused | N
     return None if meant else ErrTableDefChanged()
 
 
+def nothing_is_kept_of_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1105, of an UNDO: the window has ended, or it was taken back before."""
+    found, table = modification_of(job), the_table(snapshot)
+    if not found.undo_of:
+        return None
+    hidden = table.column_by_id(found.kept_column) if found.kept_column else None
+    there = not found.kept_column or (hidden is not None and hidden.state == WRITE_ONLY)
+    if snapshot.is_kept and there:
+        return None
+    said = f"ddl job {found.undo_of} cannot be undone: nothing of it is kept any more"
+    return ErrUnknown(said)
+
+
 # -- what the steps do -----------------------------------------------------------------------------
 
 
 def _change_in_place(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    job = _remembering(job, snapshot)
     table = without_announced_type(the_table(snapshot), modification_of(job))
-    return job, evolve(snapshot, table=changed(table, modification_of(job)))
+    return _noted(job, snapshot), evolve(snapshot, table=changed(table, modification_of(job)))
 
 
 def _announce(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    return job, evolve(
+    return _remembering(job, snapshot), evolve(
         snapshot, table=with_announced_type(the_table(snapshot), modification_of(job))
     )
 
@@ -504,6 +575,7 @@ def _withdraw(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
 
 
 def _place_hidden(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    job = _remembering(job, snapshot)
     table, found = with_hidden_elements(the_table(snapshot), modification_of(job))
     return with_modification(job, found), evolve(snapshot, table=table)
 
@@ -513,10 +585,89 @@ def _walk(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
     found, table = modification_of(job), the_table(snapshot)
     if job.exuvia_tail:
         target = ABSENT if state == PUBLIC else state
-        return evolve(snapshot, table=replaced_in_state(table, found, target))
+        is_kept = job.exuvia_undo is not None
+        return evolve(snapshot, table=replaced_in_state(table, found, target, is_kept))
     if state == PUBLIC:
-        return evolve(snapshot, table=swapped(table, found))
+        kept_as = private_name(job, found.column.id) if job.exuvia_undo is not None else ""
+        return evolve(snapshot, table=swapped(table, found, kept_as))
     return evolve(snapshot, table=hidden_in_state(table, found, state))
+
+
+# -- kept for UNDO ---------------------------------------------------------------------------------
+
+
+def _remembering(job: Job, snapshot: CatalogSnapshot) -> Job:
+    """A job that is kept, with what the column is before it."""
+    found, table = modification_of(job), the_table(snapshot)
+    old = table.column_by_id(found.column.id)
+    if job.exuvia_undo is None or found.kept is not None or old is None:
+        return job
+    kept = Kept(
+        job_id=job.id,
+        kind="modify",
+        table_id=table.id,
+        until=0,
+        name=old.name.O,
+        elements=(old.id,) if found.kind == ChangeKind.ROWS else (),
+        before=tuple(each.id for each in stood_before(table, old)),
+        before_names=tuple(each.name.L for each in stood_before(table, old)),
+        former=old,
+        moved=found.after is not None,
+    )
+    return with_modification(job, evolve(found, kept=kept))
+
+
+def _noted(job: Job, snapshot: CatalogSnapshot) -> Job:
+    return job if job.exuvia_undo is None else noted(job, snapshot)
+
+
+def _note(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    return _noted(job, snapshot), snapshot
+
+
+def former_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
+    """The record of a MODIFY that is kept."""
+    found = modification_of(job)
+    if job.exuvia_undo is None or found.kept is None:
+        return ()
+    new = evolve(found.column, id=found.changing_column_id or found.column.id)
+    return (evolve(found.kept, until=kept_until(job, before), changed=new),)
+
+
+def back_to(table: TableInfo, kept: Kept, current: ColumnInfo, new_name: str) -> Modification:
+    """What UNDO asks: the column as it was, under that name."""
+    former = kept.former
+    assert former is not None
+    flags = without_keys(former.type).Flag | current.type.Flag & _KEY_FLAGS
+    column = evolve(
+        former,
+        id=current.id,
+        name=name(new_name),
+        offset=current.offset,
+        type=evolve(former.type, Flag=flags),
+        origin_default=None,
+        origin_default_bit=None,
+    )
+    indexed = bool(indexes_with(table, current.id))
+    place = None
+    if kept.moved:
+        others = [each for each in table.public_columns if each.id != current.id]
+        neighbour = kept.neighbour(others)
+        place = "" if neighbour is None else neighbour.name.O
+    return Modification(
+        column=column,
+        old_column_name=current.name.O,
+        old_type=current.type,
+        kind=ChangeKind.ROWS if kept.elements else kind_of(current.type, column.type, indexed),
+        after=place,
+        undo_of=kept.job_id,
+        kept_column=kept.elements[0] if kept.elements else 0,
+    )
+
+
+def undone(job: Job) -> int:
+    """The job that an UNDO takes back, else 0."""
+    return modification_of(job).undo_of
 
 
 # -- conditions, remains, events -------------------------------------------------------------------
@@ -578,6 +729,7 @@ _REFUSES = (
     a_partial_index_looks_at_it,
     new_name_is_taken,
     something_is_computed_from_the_old_name,
+    nothing_is_kept_of_it,
     column_has_changed_since,
 )
 _LABEL = "modify column"
@@ -591,7 +743,14 @@ def _action(
 ) -> Action:
     return load(
         Action(
-            _LABEL, ActionCode.MODIFY_COLUMN, element, path, _REFUSES, undo, post_commit=post_commit
+            _LABEL,
+            ActionCode.MODIFY_COLUMN,
+            element,
+            path,
+            _REFUSES,
+            undo,
+            reads=lambda job: ReadSet(undo_of=undone(job)),
+            post_commit=post_commit,
         )
     )
 
@@ -600,7 +759,15 @@ def _undo(element: Element, path: tuple[Step, ...]) -> Action:
     return load(Action("undo of modify column", ActionCode.MODIFY_COLUMN, element, path))
 
 
-METADATA = _action(_IN_PLACE, (Step(ABSENT, PUBLIC, edit=_change_in_place, event=column_modified),))
+_AT_ONCE = Step(
+    ABSENT,
+    PUBLIC,
+    edit=_change_in_place,
+    event=column_modified,
+    keeps=former_column,
+    ends_undo_of=undone,
+)
+METADATA = _action(_IN_PLACE, (_AT_ONCE,))
 
 CHECKED = _action(
     _IN_PLACE,
@@ -613,6 +780,8 @@ CHECKED = _action(
             edit=_change_in_place,
             after=rows_are_rewritten_or_checked,
             event=column_modified,
+            keeps=former_column,
+            ends_undo_of=undone,
         ),
     ),
     undo=_undo(_IN_PLACE, (Step(WRITE_REORG, ABSENT, edit=_withdraw),)),
@@ -624,7 +793,17 @@ def _removal(last: Step) -> Action:
     return _undo(_HIDDEN, (*path, Step(DELETE_ONLY, DELETE_REORG), last))
 
 
-def _rebuilding(removal: Action) -> Action:
+_LEAVE = Step(
+    DELETE_ONLY,
+    PUBLIC,
+    edit=_note,
+    leaves=old_ranges,
+    event=column_modified,
+    keeps=former_column,
+)
+
+
+def _rebuilding(removal: Action, tail: tuple[Step, ...]) -> Action:
     return _action(
         _HIDDEN,
         (
@@ -632,19 +811,25 @@ def _rebuilding(removal: Action) -> Action:
             Step(DELETE_ONLY, WRITE_ONLY),
             Step(WRITE_ONLY, WRITE_REORG),
             Step(
-                WRITE_REORG, PUBLIC, after=rows_are_rewritten_or_checked, leaves=hidden_tombstones
+                WRITE_REORG,
+                PUBLIC,
+                after=rows_are_rewritten_or_checked,
+                leaves=hidden_tombstones,
+                ends_undo_of=undone,
             ),
         ),
         undo=removal,
-        post_commit=(
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, PUBLIC, leaves=old_ranges, event=column_modified),
-        ),
+        post_commit=tail,
     )._replace(crosses_first=True)
 
 
-INDEXES = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves=hidden_ranges)))
-ROWS = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, leaves=hidden_ranges)))
+_GOES = (Step(WRITE_ONLY, DELETE_ONLY), _LEAVE)
+_BACK = _removal(Step(DELETE_REORG, ABSENT, leaves=hidden_ranges))
+INDEXES = _rebuilding(
+    _removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves=hidden_ranges)), _GOES
+)
+ROWS = _rebuilding(_BACK, _GOES)
+KEPT_ROWS = _rebuilding(_BACK, (_LEAVE._replace(source=WRITE_ONLY),))  # only indexes go
 
 BY_KIND = {
     ChangeKind.METADATA: METADATA,
@@ -656,20 +841,18 @@ BY_KIND = {
 
 def path_of(job: Job) -> Action:
     """The path that the job's kind calls for."""
-    return BY_KIND[modification_of(job).kind]
+    kind = modification_of(job).kind
+    is_kept = job.exuvia_undo is not None and kind == ChangeKind.ROWS
+    return KEPT_ROWS if is_kept else BY_KIND[kind]
 
 
-NOT_KEPT = (
-    "what was written since would have to be converted back, which not every value can be; another "
-    "MODIFY COLUMN back is checked row by row"
-)
 MODIFY_COLUMN = ROWS._replace(
     choose=path_of,
     alterable=True,
     mixes=True,
     uses=_uses,
     manner=lambda job: modification_of(job).kind,
-    without_undo=f"MODIFY COLUMN is not kept: {NOT_KEPT}",
+    without_undo=WAS_NOT_KEPT,
 )
 
 

@@ -21,11 +21,11 @@ from exuvia.base.mysql_errors import (
     ErrTableExists,
     ErrTruncateIllegalForeignKey,
 )
-from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import After, Edit, Leave, Publish, Step
 from exuvia.ddl.decision import CatalogSnapshot, Referrer, StepWait
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job, arguments
+from exuvia.ddl.job import Job, arguments, timestamp, timestamp_text
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
@@ -62,6 +62,33 @@ def rows_obey(
         return None
     (element,) = job.exuvia_elements
     return StepWait("", reorg.check_rows(kind, element))
+
+
+# -- what can be taken back ------------------------------------------------------------------------
+
+PRIVATE = "_exuvia_undo_"
+WAS_NOT_KEPT = "it was not kept (exuvia_undo_s was 0, or a warning said why)"
+
+
+def private_name(job: Job, number: int) -> str:
+    """What an element is called that the job leaves hidden: no client asks for it."""
+    return f"{PRIVATE}{job.id}_{number}"
+
+
+def stood_before(table: TableInfo, column: ColumnInfo) -> tuple[ColumnInfo, ...]:
+    """The columns before that one."""
+    return tuple(each for each in table.cols if each.offset < column.offset)
+
+
+def kept_until(job: Job, snapshot: CatalogSnapshot) -> int:
+    seconds = job.exuvia_undo.seconds if job.exuvia_undo else 0
+    return snapshot.now + timestamp(seconds * 1_000_000_000)
+
+
+def noted(job: Job, snapshot: CatalogSnapshot) -> Job:
+    """The job says until when it can be taken back."""
+    until = timestamp_text(kept_until(job, snapshot))
+    return evolve(job, exuvia_note=f"kept until {until}: ADMIN UNDO DDL JOB {job.id}")
 
 
 # -- refusals --------------------------------------------------------------------------------------

@@ -23,12 +23,14 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import (
+    WAS_NOT_KEPT,
     Children,
     children_are_asked_for,
+    kept_until,
+    noted,
     table_is_missing,
     truncated_table_is_referred_to,
 )
-from exuvia.ddl.actions.undo import WAS_NOT_KEPT, kept_until, noted
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, at_home, ranges_of_table, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw

@@ -1,4 +1,5 @@
-"""UNDO: a finished DROP INDEX or DROP COLUMN is taken back within `exuvia_undo_s`.
+"""UNDO: a finished DROP INDEX or DROP COLUMN is taken back within `exuvia_undo_s`. What a MODIFY
+left for it (modify_column.py) ends as a dropped column does.
 
     drop, kept     public -> write only       the job ends here: hidden under a name of its own,
                                               clients have the former name; writers go on with it
@@ -21,7 +22,8 @@ is older comes first, and the other finds nothing (law 3: the clock says when th
 
     meanwhile                                           the table may be changed by what
     UNDO_SURVIVES      goes on beside a kept element    leaves hidden elements as they are
-    a DROP COLUMN that a hidden index is on, and what else   8200 with the job that is in the way
+    a DROP or MODIFY of a column that a hidden index is on, or whose former values are kept, and
+    what else                                                8200 with the job that is in the way
 
 RECOVER TABLE and TRUNCATE begin another life of the table, in which nobody has written what was
 hidden: it is left out (`elements.without_hidden`).
@@ -39,6 +41,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnsupportedDDLOperation,
 )
+from exuvia.catalog.convert.type_change import former_of
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -64,7 +67,16 @@ from exuvia.ddl.actions.index import (
     index_ranges,
     index_tombstones,
 )
-from exuvia.ddl.actions.shared import table_is_missing
+from exuvia.ddl.actions.modify_column import modification_of
+from exuvia.ddl.actions.shared import (
+    PRIVATE,
+    WAS_NOT_KEPT,
+    kept_until,
+    noted,
+    private_name,
+    stood_before,
+    table_is_missing,
+)
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
 from exuvia.ddl.elements import (
     INDEX,
@@ -73,7 +85,7 @@ from exuvia.ddl.elements import (
     the_table,
     without_hidden,
 )
-from exuvia.ddl.job import ActionCode, Job, arguments, job_for, timestamp, timestamp_text
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -86,9 +98,6 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
     SchemaState.DELETE_REORG,
     SchemaState.PUBLIC,
 )
-
-
-WAS_NOT_KEPT = "it was not kept (exuvia_undo_s was 0, or a warning said why)"
 
 
 # -- what can be kept ------------------------------------------------------------------------------
@@ -240,22 +249,6 @@ def its_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 # -- hiding ----------------------------------------------------------------------------------------
 
 
-def _private(job: Job, number: int) -> str:
-    """What a hidden element is called: no client asks for it."""
-    return f"_exuvia_undo_{job.id}_{number}"
-
-
-def kept_until(job: Job, snapshot: CatalogSnapshot) -> int:
-    seconds = job.exuvia_undo.seconds if job.exuvia_undo else 0
-    return snapshot.now + timestamp(seconds * 1_000_000_000)
-
-
-def noted(job: Job, snapshot: CatalogSnapshot) -> Job:
-    """The job says until when it can be taken back."""
-    until = timestamp_text(kept_until(job, snapshot))
-    return evolve(job, exuvia_note=f"kept until {until}: ADMIN UNDO DDL JOB {job.id}")
-
-
 def _named(table: TableInfo, names: dict[int, str]) -> TableInfo:
     """The table with those names of indexes, by id."""
     indexes = tuple(
@@ -283,7 +276,7 @@ def _with_column_name(table: TableInfo, column_id: int, text: str) -> TableInfo:
 
 
 def _privately(job: Job, ids: tuple[int, ...]) -> dict[int, str]:
-    return {each: _private(job, each) for each in ids}
+    return {each: private_name(job, each) for each in ids}
 
 
 def hide_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -299,7 +292,7 @@ def hide_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
     (column_id,) = job.exuvia_elements
     table = the_table(snapshot)
     table = _named(table, _privately(job, indexes_on_only(table, column_id)))
-    table = _with_column_name(table, column_id, _private(job, column_id))
+    table = _with_column_name(table, column_id, private_name(job, column_id))
     return noted(job, snapshot), evolve(snapshot, table=table)
 
 
@@ -343,7 +336,8 @@ def hidden_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         name=column.name.O,
         elements=job.exuvia_elements,
         index_names=_names(table, indexes_on_only(table, column_id)),
-        before=tuple(each.id for each in table.cols if each.offset < column.offset),
+        before=tuple(each.id for each in stood_before(table, column)),
+        before_names=tuple(each.name.L for each in stood_before(table, column)),
     )
     return (kept,)
 
@@ -418,9 +412,9 @@ def _former_place(job: Job, others: list[ColumnInfo], state: SchemaState) -> int
     """Behind the last of the columns that stood before it; hidden ones stand behind all."""
     if state != PUBLIC:
         return len(others)
-    before = kept_of(job).before
-    at = (n for n, each in enumerate(others, 1) if each.id in before and each.state == PUBLIC)
-    return max(at, default=0)
+    public = [each for each in others if each.state == PUBLIC]
+    neighbour = kept_of(job).neighbour(public)
+    return 0 if neighbour is None else others.index(neighbour) + 1
 
 
 _COLUMN = Element("column", follows_rows=True, move=partial(move_column, place=_former_place))
@@ -567,7 +561,7 @@ def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
         for private in _in_the_way(job, table):
             of = private.split("_")[3]
             return ErrUnsupportedDDLOperation.with_text(
-                f"table '{table.name.O}' keeps what DDL job {of} dropped, which this change "
+                f"table '{table.name.O}' keeps what was before DDL job {of}, which this change "
                 f"cannot go on beside: ADMIN UNDO DDL JOB {of} takes it back, "
                 f"ADMIN END UNDO DDL JOB {of} gives it up"
             )
@@ -576,12 +570,30 @@ def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def _in_the_way(job: Job, table: TableInfo) -> Iterator[str]:
     """Private names of what is kept and cannot stay as it is."""
-    hidden = [each for each in table.indexes if each.idx_name.L.startswith("_exuvia_undo_")]
+    indexes = [each for each in table.indexes if each.idx_name.L.startswith(PRIVATE)]
+    columns = [each for each in table.cols if each.name.L.startswith(PRIVATE)]
+    column, undo_of = _column_that_changes(job, table)
+    if column:
+        yield from (
+            index.idx_name.L
+            for index in indexes
+            if any(part.exuvia_column == column for part in index.idx_cols)
+            or any(term.exuvia_column == column for term in index.exuvia_predicate)
+        )
+        for each in columns:
+            if former_of(each) == column and not each.name.L.startswith(f"{PRIVATE}{undo_of}_"):
+                yield each.name.L
+    elif job.type not in UNDO_SURVIVES:
+        yield from (each.idx_name.L for each in indexes)
+        yield from (each.name.L for each in columns)
+
+
+def _column_that_changes(job: Job, table: TableInfo) -> tuple[int, int]:
+    """The column that is dropped or modified, and the job that an UNDO takes back; 0: none."""
+    if job.type == ActionCode.MODIFY_COLUMN:
+        found = modification_of(job)
+        return found.column.id, found.undo_of
     if job.type == ActionCode.DROP_COLUMN:
         column = table.column(arguments(job, DropColumnArgs).name)
-        for index in hidden:
-            if column is not None and any(p.exuvia_column == column.id for p in index.idx_cols):
-                yield index.idx_name.L
-    elif job.type not in UNDO_SURVIVES:
-        names = [each.idx_name.L for each in hidden] + [each.name.L for each in table.cols]
-        yield from (each for each in names if each.startswith("_exuvia_undo_"))
+        return (column.id if column is not None else 0), 0
+    return 0, 0

@@ -250,7 +250,12 @@ END_TRUNCATE = load(
 # -- of all kinds ----------------------------------------------------------------------------------
 
 _UNDO = {"index": UNDO_INDEX, "column": UNDO_COLUMN, "table": UNDO_TRUNCATE}
-_END = {"index": END_INDEX, "column": END_COLUMN, "table": END_TRUNCATE}
+_END = {
+    "index": END_INDEX,
+    "column": END_COLUMN,
+    "modify": END_COLUMN,
+    "table": END_TRUNCATE,
+}
 
 ACTIONS = (
     UNDO_INDEX._replace(choose=lambda job: _UNDO[kept_of(job).kind]),

@@ -20,6 +20,9 @@ row. Who changes the row from then on leaves a tombstone where the entry would b
 
 `check column` and `verify column` read only: rows that do not fit the new type, and rows whose
 hidden value is not their old one converted.
+
+UNDO of a MODIFY is the same rewrite back, but that a row which still has its former value gets that
+one (ColumnChange.kept).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -294,13 +297,28 @@ def _some_rows(runs: Iterator[RawRun]) -> Iterator[RawRun]:
 def converted(table: Table, change: ColumnChange, run: RawRun, skip: int) -> Columns:
     """The rows' columns, the hidden one among them. Refused where a value does not fit it."""
     columns = row_batch.decode(table, run, run, skip)
-    made = type_change_batch.converted_batch(change, columns.column(change.source))
+    made = _made(change, columns)
 
     def make(_: Columns, position: int) -> Vector:
         return made if position == change.position else columns.column(position)
 
     shown_as = columns.fields, columns.names, columns.positions
     return Columns(*shown_as, columns.handles, make, columns.rows)
+
+
+def _made(change: ColumnChange, columns: Columns) -> Vector:
+    return type_change_batch.converted_batch(
+        change, columns.column(change.source), _former(change, columns)
+    )
+
+
+def _former(change: ColumnChange, columns: Columns) -> Vector | None:
+    return columns.column(change.kept) if change.kept >= 0 else None
+
+
+def read_by(change: ColumnChange) -> list[int]:
+    """Positions of the columns that its values are made of."""
+    return [change.source, change.kept] if change.kept >= 0 else [change.source]
 
 
 def rewritten(
@@ -334,8 +352,9 @@ class Offenders:
     def look(self, run: RawRun, skip: int) -> None:
         """Some rows, as the store's pieces give them."""
         at = self._change.source
-        values = row_batch.decode(self._table, [], run, skip, [at]).column(at)
-        bad = type_change_batch.offenders(self._change, values)
+        columns = row_batch.decode(self._table, [], run, skip, read_by(self._change))
+        values = columns.column(at)
+        bad = type_change_batch.offenders(self._change, values, _former(self._change, columns))
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
             self.error = type_change_batch.error_of(self._change, first)
@@ -455,13 +474,13 @@ def verify_column(store: Store, task: Task) -> Steps:
     done = layouts_with(table, task.order.changing)
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     sums = [Sums(task.buckets) for _ in indexes]
-    wanted = sorted({change.source, change.position, *positions_of(table, indexes)})
+    wanted = sorted({*read_by(change), change.position, *positions_of(table, indexes)})
     seen = 0
     with closing(fresh_snapshot(store, table)) as snapshot:
         for run in runs_of(snapshot, task.span):
             columns = row_batch.decode(table, [], run, snapshot.skip, wanted)
             columns.handles = row_batch.handles_of_run(table, run)
-            meant = type_change_batch.converted_batch(change, columns.column(change.source))
+            meant = _made(change, columns)
             lacking = np.flatnonzero(~has_column(done, run, snapshot.skip)).tolist()
             bad = [*lacking, *differing(meant, columns.column(change.position))]
             if bad:

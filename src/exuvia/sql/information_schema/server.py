@@ -665,6 +665,7 @@ _UNDO_COLUMNS = "JOB_ID# TABLE_SCHEMA TABLE_NAME KIND NAME KEPT_UNTIL@ STATE COS
 _HIDDEN_COST = {
     "index": "writes keep the index; UNDO reads all rows to compare",
     "column": "rows written hold the column; UNDO compares indexes on it, if any",
+    "modify": "rows written hold the former value, too; UNDO writes every row",
     "table": "the rows stay; UNDO copies those written since beside them, and compares indexes",
 }
 
@@ -682,8 +683,9 @@ def undo(context: Context) -> Iterable[Row]:
             continue
         line: Row = [each.job_id, database.db_name.O, table.name.O, each.kind, each.name]
         state, cost = "hidden", _HIDDEN_COST[each.kind]
-        if each.definition is not None:
-            state, cost = "definition", "none; UNDO fills the index anew"
+        if each.is_definition:
+            again = "fills the index anew" if each.kind == "index" else "changes the column back"
+            state, cost = "definition", f"none; UNDO {again}"
         elif each.ended_by or not is_hidden(table, each):
             state = "ending"
         elif each.kind == "table":

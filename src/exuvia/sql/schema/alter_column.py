@@ -30,17 +30,20 @@ from exuvia.base.mysql_errors import (
     ErrTableMustHaveColumns,
     ErrTooLongKey,
     ErrTooManyFields,
+    ErrUnknown,
     ErrUnsupportedDDLOperation,
     ErrUnsupportedOnGeneratedColumn,
     ErrWrongColumnName,
     ErrWrongUsage,
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog.autoid import random_column
 from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
 from exuvia.ddl import requests
-from exuvia.ddl.actions.modify_column import NOT_KEPT, Modification, indexes_with
+from exuvia.ddl.actions.modify_column import Modification, back_to, indexes_with, without_keys
 from exuvia.ddl.actions.undo import why_no_column
+from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
@@ -53,7 +56,7 @@ from exuvia.sql.nodes import (
     RenameColumn,
     SetDefault,
 )
-from exuvia.sql.schema import check, foreign_key, undo
+from exuvia.sql.schema import check, foreign_key
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import (
     check_name,
@@ -75,6 +78,7 @@ from exuvia.sql.schema.index_definition import check_visible, part_bytes
 from exuvia.sql.schema.partial_index import check_free
 from exuvia.sql.schema.partition_definition import partition_columns
 from exuvia.sql.schema.table_options import check_modified
+from exuvia.sql.schema.undo_window import kept_for_undo
 from exuvia.sql.type_text import type_text
 
 # -- ADD and DROP ----------------------------------------------------------------------------------
@@ -167,7 +171,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
     job = requests.drop_column(at.database, table, spec.name, query=at.text)
     what, why_not = f"column '{column.name.O}'", why_no_column(table, column)
-    return undo.kept_for_undo(at, job, what, why_not)
+    return kept_for_undo(at, job, what, why_not)
 
 
 # -- RENAME, DEFAULT and MODIFY --------------------------------------------------------------------
@@ -186,7 +190,9 @@ def rename_column(at: AlterContext, spec: RenameColumn) -> Job | None:
     check_rename(at.table, old, spec.new_name)
     new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
     found = Modification(column=new, old_column_name=old.name.O, old_type=old.type)
-    return requests.modify_column(at.database, at.table, found, query=at.text)
+    job = requests.modify_column(at.database, at.table, found, query=at.text)
+    why_not = why_no_former(at, old, found)
+    return kept_for_undo(at, job, f"the name of column '{old.name.O}'", why_not, hides=False)
 
 
 def set_default(at: AlterContext, spec: SetDefault) -> Job | None:
@@ -244,11 +250,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     indexed = bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
-    check_modify(at, old, new)
-    reads_auto = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
-    check_change(at.table, old, new, indexed, strict, reads_auto)
     check_auto_increment(old, new, at.reader.variable)
-    check_places(at.table, new, spec.after)
     found = Modification(
         column=new,
         old_column_name=old.name.O,
@@ -258,6 +260,19 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         after=spec.after,
         null_value=_value_of_null(at, old, new),
     )
+    found = _judged(at, old, found)
+    job = requests.modify_column(at.database, at.table, found, query=at.text)
+    why_not, hides = why_no_former(at, old, found), found.kind == ChangeKind.ROWS
+    return kept_for_undo(at, job, f"what column '{old.name.O}' was", why_not, hides=hides)
+
+
+def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modification:
+    """What is to be asked, with its kind. Raises what is against it, in the definition or the
+    rows."""
+    new, indexed = found.column, bool(indexes_with(at.table, old.id))
+    check_modify(at, old, new)
+    check_change(at.table, old, new, indexed, found.strict, _reads_auto(at))
+    check_places(at.table, new, found.after)
     from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
     check_indexes(at.table, old, found.column)
@@ -271,10 +286,49 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     if found.kind == ChangeKind.ROWS:
         new = evolve(found.column, origin_default=None, origin_default_bit=None)
         found = evolve(found, column=new)
-    job = requests.modify_column(at.database, at.table, found, query=at.text)
-    if found.kind == ChangeKind.METADATA:
-        return job
-    return undo.kept_for_undo(at, job, f"what column '{old.name.O}' was", NOT_KEPT)
+    return found
+
+
+def _reads_auto(at: AlterContext) -> bool:
+    return at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
+
+
+# -- MODIFY taken back -----------------------------------------------------------------------------
+
+
+def why_no_former(at: AlterContext, old: ColumnInfo, found: Modification) -> str:
+    """Why that MODIFY cannot be taken back; "" if it can."""
+    new, random = found.column, random_column(at.table)
+    if old.auto_increment or new.auto_increment or (random is not None and random.id == old.id):
+        return "it counts"
+    if old.is_generated or new.is_generated:
+        return "it is generated"
+    if found.null_value is not None:
+        return "a NULL of before becomes a moment, which rows written since may have, too"
+    try:
+        check_change(at.table, new, old, bool(indexes_with(at.table, old.id)), True)
+    except Refused as error:
+        return f"what is written since could not be changed back: {error.message}"
+    return ""
+
+
+def modify_back(at: AlterContext, kept: Kept, new_name: str) -> Job:
+    """UNDO of a MODIFY: one back to what the column was, under that name. Raises 1105 for a column
+    that was dropped or changed since, and what MODIFY raises."""
+    former, made = kept.former, kept.changed
+    assert former is not None and made is not None
+    wanted = without_keys(made.type)
+    current = next((each for each in at.table.public_columns if each.id == made.id), None)
+    if current is None or without_keys(current.type) != wanted:
+        said = f"column '{made.name.O}' has been dropped or changed since"
+        raise ErrUnknown(f"ddl job {kept.job_id} cannot be undone: {said}")
+    check_free(at.table, current)
+    check_rename(at.table, current, new_name)
+    found = _judged(at, current, back_to(at.table, kept, current, new_name))
+    return requests.modify_column(at.database, at.table, found, query=at.text)
+
+
+# -- MODIFY ----------------------------------------------------------------------------------------
 
 
 def _check_neighbour(at: AlterContext, old: ColumnInfo, spec: ModifyColumn) -> None:

@@ -16,7 +16,6 @@ from exuvia.ddl.actions.undo import why_no_index
 from exuvia.ddl.job import Job
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
-from exuvia.sql.schema import undo
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
@@ -28,6 +27,7 @@ from exuvia.sql.schema.partition_definition import (
     check_unique_key,
     partition_columns,
 )
+from exuvia.sql.schema.undo_window import kept_for_undo
 
 _PRIMARY = "PRIMARY"
 
@@ -89,7 +89,7 @@ def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
     check_drop_index(at, index)
     job = requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
     what, why_not = f"index '{index.idx_name.O}'", why_no_index(at.table, index)
-    return undo.kept_for_undo(at, job, what, why_not, hides=not index.is_unique)
+    return kept_for_undo(at, job, what, why_not, hides=not index.is_unique)
 
 
 def _without(table: TableInfo, index: IndexInfo) -> TableInfo:

@@ -67,7 +67,6 @@ from exuvia.sql.schema import (
     placement,
     rename,
     table_options,
-    undo,
 )
 from exuvia.sql.schema.change import (
     AlterContext,
@@ -79,6 +78,7 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
+from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
 
@@ -111,7 +111,7 @@ def alter(
 
         preflight.check_rules(altering, jobs)
     _judge_algorithm(altering, jobs, asked)
-    undo.warn_of_several(altering, [*altering.earlier, *jobs])
+    warn_of_several(altering, [*altering.earlier, *jobs])
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
 

@@ -45,7 +45,6 @@ from exuvia.sql.nodes import (
     TableName,
     TruncateTable,
 )
-from exuvia.sql.schema import undo
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Absent,
@@ -62,6 +61,7 @@ from exuvia.sql.schema.change import (
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_tables, check_truncate, keys_are_checked
 from exuvia.sql.schema.sequence import drop_sequence
+from exuvia.sql.schema.undo_window import kept_for_undo
 from exuvia.sql.schema.view import drop_view
 
 _ABSENT = frozenset((ErrBadDB.code, ErrBadTable.code, ErrNoSuchTable.code))
@@ -138,7 +138,7 @@ def truncate_table(reader: SchemaReader, node: TruncateTable, text: str) -> Chan
     checks = keys_are_checked(reader)
     job = requests.truncate_table(database, table, checks=checks, query=text)
     at = AlterContext(reader, database, table, text)
-    job = undo.kept_for_undo(at, job, f"what table '{table.name.O}' held", why_no_rows(table))
+    job = kept_for_undo(at, job, f"what table '{table.name.O}' held", why_no_rows(table))
     if job.exuvia_undo is not None and any(each.auto_increment for each in table.cols):
         at.note("AUTO_INCREMENT goes on, so that rows of before and since can be united by UNDO")
     return of_job(job, at.notes)

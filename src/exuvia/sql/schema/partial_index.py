@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.convert import values
-from exuvia.catalog.model import ColumnInfo, PredicateTerm, TableInfo
+from exuvia.catalog.model import ColumnInfo, PredicateTerm, SchemaState, TableInfo
 from exuvia.cluster import member
 from exuvia.ddl.elements import index_with_predicate_on
 from exuvia.kv.transaction import Transaction
@@ -191,7 +191,8 @@ def check_partitioned(table: TableInfo, where: Tree | None) -> None:
 
 
 def check_free(table: TableInfo, column: ColumnInfo) -> None:
-    """Raises 8272 for a column of a predicate: its values are settled in it."""
+    """Raises 8272 for a column of a predicate: its values are settled in it. Of an index that is
+    kept for UNDO the job says that it is in the way."""
     index = index_with_predicate_on(table, column.id)
-    if index is not None:
+    if index is not None and index.state == SchemaState.PUBLIC:
         raise ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)

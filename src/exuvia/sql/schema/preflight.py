@@ -62,6 +62,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
         found.null_value,
         old.type,
         new,
+        next((n for n, c in enumerate(at.table.cols) if c.id == found.kept_column), -1),
     )
     seen = Offenders(table, change)
     warned = [Offenders(table, each) for each in _warned_of(change, found)]

@@ -1,12 +1,8 @@
-"""Drops that are kept, and ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n.
+"""ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n, of what was kept (undo_window.py).
 
-    exuvia_undo_s > 0     a DROP INDEX or DROP COLUMN that is a statement of its own, and a TRUNCATE
-                          TABLE, are kept for so long (ddl/actions/undo.py, undo_truncate.py); where
-                          it cannot be, a warning says why
-
-UNDO shows what is hidden, brings rows back, or asks for an index anew of which only the definition
-was kept; END UNDO gives it up before its time. Raises 8224 (no such job), 1105 (nothing of it is
-kept, and why), 1146.
+UNDO shows what is hidden, brings rows back, changes a column back, or asks for an index anew of
+which only the definition was kept; END UNDO gives it up before its time. Raises 8224 (no such job),
+1105 (nothing of it is kept, and why), 1146.
 """
 
 from exuvia.base.errors import Refused
@@ -26,57 +22,18 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.cluster.member import before_0_4
 from exuvia.ddl import kept, queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.undo import is_hidden, stands_again
 from exuvia.ddl.actions.undo_truncate import changed_since, why_not_again
 from exuvia.ddl.decision import Kept
-from exuvia.ddl.job import Job, JobState, UndoAsked
+from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.partitions import MOVER
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
+from exuvia.sql.schema.alter_column import modify_back
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
-
-# -- drops -----------------------------------------------------------------------------------------
-
-
-def _seconds(at: AlterContext) -> int:
-    return int(at.reader.variable("exuvia_undo_s"))
-
-
-def _older(at: AlterContext) -> str:
-    """Who does not know the jobs that end what is kept."""
-    older = [each.title for each in before_0_4(at.txn)]
-    return f"{', '.join(older)} of an older release serves" if older else ""
-
-
-def kept_for_undo(
-    at: AlterContext, job: Job, what: str, why_not: str, *, hides: bool = True
-) -> Job:
-    """The job as the session wants it kept. `what` it drops, in words; `why_not`: what is against
-    it, "" if nothing."""
-    seconds = _seconds(at)
-    if not seconds:
-        return job
-    temporary = "a temporary table has no rows that could come back"
-    reason = temporary if at.table.is_temporary else _older(at) or why_not
-    if reason:
-        _warn(at, f"{what} is not kept for UNDO: {reason}")
-        return job
-    return evolve(job, exuvia_undo=UndoAsked(seconds, hides))
-
-
-def warn_of_several(at: AlterContext, jobs: list[Job]) -> None:
-    """Drops among several changes of one statement are not kept."""
-    if len(jobs) > 1 and any(job.exuvia_undo for job in jobs):
-        _warn(at, "what a statement of several changes drops is not kept for UNDO")
-
-
-def _warn(at: AlterContext, said: str) -> None:
-    at.warn(ErrUnknown.code, said)
-
 
 # -- ADMIN -----------------------------------------------------------------------------------------
 
@@ -86,6 +43,10 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     found, database, table = _found(reader.txn, node.job)
     if found.kind == "table":
         return of_job(_undo_truncate(database, table, found, node, text))
+    if found.kind == "modify":
+        wanted = check_name(node.new_name or found.name, ErrWrongColumnName)
+        at = AlterContext(reader, database, table, text)
+        return of_job(modify_back(at, found, wanted), at.notes)
     error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
     wanted = check_name(node.new_name or found.name, error)
     if found.definition is None:
@@ -120,8 +81,8 @@ def _as_named_now(job_id: int, table: TableInfo, index: IndexInfo) -> IndexInfo:
 def end_undo(reader: SchemaReader, node: AdminEndUndo, text: str) -> Change:
     """ADMIN END UNDO DDL JOB."""
     found, database, table = _found(reader.txn, node.job)
-    if found.definition is not None:
-        raise ErrUnknown(f"ddl job {node.job} costs nothing until it is undone: its index is gone")
+    if found.is_definition:
+        raise ErrUnknown(f"ddl job {node.job} costs nothing until it is undone: nothing is hidden")
     return of_job(requests.end_undo(database, table, found, query=text))
 
 
@@ -135,7 +96,7 @@ def _found(txn: Transaction, job_id: int) -> tuple[Kept, DatabaseInfo, TableInfo
     if table is None or database is None or table.state != SchemaState.PUBLIC:
         job = queue.finished(txn, job_id)
         raise ErrNoSuchTable(job.schema_name, job.table_name) if job else ErrDDLJobNotFound(job_id)
-    if found.definition is None and not is_hidden(table, found):
+    if not found.is_definition and not is_hidden(table, found):
         raise _gone(job_id, "its table was brought back without it, or it has been undone")
     return found, database, table
 
