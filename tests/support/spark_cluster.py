@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -15,18 +15,21 @@ import pyspark
 from support.node_processes import until
 from support.postgres import free_port
 
-START_S = 60.0
+START_S = 180.0
 CLASS = "org.apache.spark.deploy."
 
 
-def _program(name: str, log: Path, *words: str) -> "subprocess.Popen[bytes]":
-    """One of Spark's own, in a group of processes of its own."""
+def _program(
+    name: str, log: Path, *words: str, settings: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """One of Spark's own, in a group of processes of its own. `settings` of its environment."""
     program = Path(pyspark.__file__).parent / "bin" / name
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_MEMORY": "256m" if name == "spark-class" else "1g",
         "SPARK_NO_DAEMONIZE": "1",
+        **(settings or {}),
     }
     with log.open("ab") as said:
         return subprocess.Popen(
@@ -100,8 +103,9 @@ def standalone(folder: Path, workers: int) -> Iterator[Cluster]:
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """A Spark Connect server that runs; its URL. What it does is in files of the folder events."""
+def connect_server(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A Spark Connect server that runs; its URL. What it does is in files of the folder events.
+    Whoever has a session of it has to stop that first: asking a server that is gone takes long."""
     port = free_port()
     log = folder / "connect.log"
     (folder / "events").mkdir()
@@ -115,7 +119,8 @@ def connect_server(folder: Path) -> Iterator[str]:
     }
     settings = (word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
     words = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *settings)
-    server = _program("spark-submit", log, "--master", "local[2]", *words)
+    words = ("--master", "local[2]", *words)
+    server = _program("spark-submit", log, *words, settings=environment)
     try:
         until(lambda: _answers(port), START_S, lambda: log.read_text()[-2000:])
         yield f"sc://127.0.0.1:{port}"
