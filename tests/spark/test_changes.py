@@ -136,13 +136,18 @@ def test_changes_since_a_position_once_of_all_partitions(
         ({"feed": "rows", "dbtable": "log.none"}, "doesn't exist"),
         ({"feed": "rows", "dbtable": "log.unlogged"}, "log"),
         ({"feed": "other", "dbtable": "log.t"}, 'there is no feed "other"'),
-        ({"feed": "rows", "dbtable": "log.t", "startingPosition": "never"}, "is not a position"),
+        (
+            {"feed": "rows", "dbtable": "log.logged", "startingPosition": "never"},
+            "is not a position",
+        ),
     ],
 )
 def test_what_is_not_there_is_said(
     spark_store: SparkStore, session: Session, options: dict[str, str], said: str
 ) -> None:
     run(session, "CREATE TABLE IF NOT EXISTS unlogged (id INT PRIMARY KEY)")
+    run(session, "CREATE TABLE IF NOT EXISTS logged (id INT PRIMARY KEY)")
+    run(session, "ALTER TABLE logged EXUVIA_CHANGE_LOG = ON")
     reader = spark_store.spark.session().read.format("exuvia").option("url", spark_store.url)
     with pytest.raises(Exception, match=said):
         reader.options(**options).load().collect()

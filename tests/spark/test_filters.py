@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import EqualTo, GreaterThan
 
 from exuvia.base.errors import Refused
@@ -55,19 +56,31 @@ def session(world: World, spark_store: SparkStore) -> Session:
     return opened
 
 
-def read(spark_store: SparkStore, where: str, push: bool, table: str = "push.t", **options: Any):
-    """The rows, in order, and how many of them Python sent to Spark."""
+@pytest.fixture(scope="module")
+def everything(spark_store: SparkStore, session: Session) -> DataFrame:
+    """All rows of t as Spark keeps them: what its own filters are asked of."""
+    frame = table(spark_store, push=False).cache()
+    assert frame.count() == ROWS
+    return frame
+
+
+def table(
+    spark_store: SparkStore, push: bool = True, name: str = "push.t", **options: Any
+) -> DataFrame:
     spark = spark_store.spark.session()
     spark.conf.set(PUSH, str(push).lower())
-    frame = spark.read.format("exuvia").options(url=spark_store.url, dbtable=table, **options)
-    found = frame.load().where(where)
-    return sorted(found.collect(), key=str), received(found)
+    reader = spark.read.format("exuvia").options(url=spark_store.url, dbtable=name, **options)
+    return reader.load()
+
+
+def found(frame: DataFrame) -> list[Any]:
+    return sorted(frame.collect(), key=str)
 
 
 def received(frame: Any) -> int:
     """How many rows Spark was given by Python for a collected frame."""
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
-    assert leaves.size() == 1
+    assert leaves.size() == 1 and leaves.apply(0).nodeName().startswith("BatchScan")
     return leaves.apply(0).metrics().apply("numOutputRows").value()
 
 
@@ -117,31 +130,31 @@ LEFT_TO_SPARK = [
 
 @pytest.mark.parametrize("where", WHERE)
 def test_only_what_is_in_range_is_read(
-    spark_store: SparkStore, session: Session, where: str
+    spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
-    found, received = read(spark_store, where, push=True)
-    expected, all_rows = read(spark_store, where, push=False)
-    assert found == expected and all_rows == ROWS
-    assert received <= WHERE[where], where
-    assert len(found) <= received
+    read = table(spark_store).where(where)
+    rows = found(read)
+    assert rows == found(everything.where(where))
+    assert len(rows) <= received(read) <= WHERE[where], where
 
 
 @pytest.mark.parametrize("where", LEFT_TO_SPARK)
 def test_what_no_key_serves_is_left_to_spark(
-    spark_store: SparkStore, session: Session, where: str
+    spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
-    found, received = read(spark_store, where, push=True)
-    assert found == read(spark_store, where, push=False)[0]
-    assert received == ROWS
+    read = table(spark_store).where(where)
+    assert found(read) == found(everything.where(where))
+    assert received(read) == ROWS
 
 
 def test_a_partial_index_is_no_way_to_all_rows(spark_store: SparkStore, session: Session) -> None:
     run(session, "CREATE TABLE few (id INT PRIMARY KEY, a INT, b INT, KEY (a) WHERE b > 3)")
     values = ", ".join(f"({n}, {n % 50}, {n % 7})" for n in range(1_000))
     run(session, f"INSERT INTO few VALUES {values}")
-    found, received = read(spark_store, "a = 5", True, "push.few")
-    assert found == read(spark_store, "a = 5", False, "push.few")[0]
-    assert len(found) == 20 and received == 1_000
+    read = table(spark_store, name="push.few").where("a = 5")
+    rows = found(read)
+    assert rows == found(table(spark_store, False, "push.few").where("a = 5"))
+    assert len(rows) == 20 and received(read) == 1_000
 
 
 def test_ranges_of_composite_keys_and_of_partitions(
@@ -155,6 +168,7 @@ def test_ranges_of_composite_keys_and_of_partitions(
     )
     values = ", ".join(f"({n // 10}, 'b{n % 10}', {n})" for n in range(2_000))
     run(session, f"INSERT INTO parts VALUES {values}")
+    all_rows = table(spark_store, False, "push.parts").cache()
     for where, most in {
         "a = 5": 10,
         "a = 5 AND b = 'b3'": 1,
@@ -163,9 +177,10 @@ def test_ranges_of_composite_keys_and_of_partitions(
         "c IN (7, 1007)": 2,
         "c IS NULL": 0,
     }.items():
-        found, received = read(spark_store, where, True, "push.parts", numPartitions=3)
-        assert found == read(spark_store, where, False, "push.parts")[0], where
-        assert received == len(found) == most, where
+        read = table(spark_store, name="push.parts", numPartitions=3).where(where)
+        rows = found(read)
+        assert rows == found(all_rows.where(where)), where
+        assert received(read) == len(rows) == most, where
 
 
 def test_a_table_that_became_another_one_is_not_read(

@@ -119,6 +119,7 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
         assert index and check_index(store, there, index, "slow").faults == []
 
 
+@pytest.mark.long
 def test_workers_fill_and_clean_global_indexes(spark_store: SparkStore) -> None:
     info = table_info(*LINES, table_id=217, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
     spread = tuple(evolve(each, is_global=not each.is_primary) for each in info.indexes)
@@ -145,6 +146,7 @@ def test_workers_fill_and_clean_global_indexes(spark_store: SparkStore) -> None:
                 assert check_index(store, table, index, "slow").faults == []
 
 
+@pytest.mark.long
 def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -> None:
     info = table_info(*LINES, table_id=213, primary="id", plain={"ik": "k"}, unique={"iu": "u"})
     number, text = info.cols[1], info.cols[2]
@@ -267,6 +269,7 @@ def test_a_left_reorg_writes_nothing_more_and_its_tasks_end_soon(spark_store: Sp
     settle(store, tidb_ddl_reorg_batch_size=256)
 
 
+@pytest.mark.long
 def test_a_stopped_reorg_goes_on_from_its_finished_spans(spark_store: SparkStore) -> None:
     store = spark_store.store
     table = make(store, 206, rows_of(40_000))

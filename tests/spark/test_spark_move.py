@@ -3,6 +3,8 @@ process; a move that is left and taken up again; a row that belongs nowhere."""
 
 import time
 
+import pytest
+
 from exuvia.base.errors import Refused
 from exuvia.catalog.model import (
     PartitionDefinition,
@@ -113,6 +115,7 @@ def test_spark_moves_what_this_process_moves_and_its_executors_did_it(
                 assert faults == []
 
 
+@pytest.mark.long
 def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 501, "100", "200", "MAXVALUE")
     first = reorg_of(spark_store, table, plan, spark=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from exuvia.pipeline.spark import options
 from support.node_processes import until
 from support.postgres import free_port
 
@@ -28,6 +29,7 @@ def _program(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_MEMORY": "256m" if name == "spark-class" else "1g",
+        "SPARK_DAEMON_JAVA_OPTS": options(),  # as frugal as a node's: six start in one test
         "SPARK_NO_DAEMONIZE": "1",
         **(settings or {}),
     }
@@ -119,7 +121,7 @@ def connect_server(folder: Path, environment: Mapping[str, str] | None = None) -
     }
     settings = (word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
     words = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *settings)
-    words = ("--master", "local[2]", *words)
+    words = ("--master", "local[2]", "--driver-java-options", options(), *words)
     server = _program("spark-submit", log, *words, settings=environment)
     try:
         until(lambda: _answers(port), START_S, lambda: log.read_text()[-2000:])
