@@ -7,6 +7,7 @@ JSON. The session of this process's other tests is none of Connect's, and a proc
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,8 +109,15 @@ class Program:
         return {"repeated": (commits / "0").exists()}
 
     def lacks(self) -> dict[str, str]:
-        """Of a server without this package."""
-        return {"said": self.elsewhere()}
+        """Of a server without this package, and once the session has brought it."""
+        from pyspark_exuvia import DefaultSource
+
+        said = self.elsewhere()
+        sources = str(Path(sys.modules[DefaultSource.__module__].__file__ or "").parents[1])
+        packed = shutil.make_archive(str(self.folder / "package"), "zip", sources)
+        self.spark.addArtifact(packed, pyfile=True)
+        self.spark.dataSource.register(DefaultSource)
+        return {"said": said, "brought": self.elsewhere()}
 
 
 class Served(NamedTuple):
@@ -204,7 +212,7 @@ def test_streams_from_tables_into_tables_once(served: Served) -> None:
 
 
 @pytest.mark.long
-def test_a_server_without_the_package_says_so(tmp_path: Path) -> None:
+def test_a_server_without_the_package_says_so_until_a_session_brings_it(tmp_path: Path) -> None:
     """The libraries alone: pyspark's folder, without the .pth files beside it."""
     libraries = Path(pyspark.__file__).parents[1]
     python = tmp_path / "python"
@@ -214,8 +222,9 @@ def test_a_server_without_the_package_says_so(tmp_path: Path) -> None:
     python.chmod(0o755)
     lacking = {"PYSPARK_PYTHON": str(python), "PYTHONPATH": ""}
     with connect_server(tmp_path, lacking) as master:
-        said = program("lacks", master, "lmdb:///nowhere", tmp_path)["said"]
-    assert "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: exuvia" in said
+        answers = program("lacks", master, "lmdb:///nowhere", tmp_path)
+    assert "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: exuvia" in answers["said"]
+    assert "there is no store at /nowhere" in answers["brought"]
 
 
 if __name__ == "__main__":
