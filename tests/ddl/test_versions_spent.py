@@ -54,6 +54,8 @@ VERSIONS = {
     "alter table attributes": 1,
     "alter table partition attributes": 1,
     "alter table affinity": 1,
+    "alter table ttl": 1,
+    "alter table no_ttl": 1,
     "create view": 1,
     "create view, or replace": 1,
     "drop view": 3,

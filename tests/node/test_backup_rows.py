@@ -332,6 +332,27 @@ def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> Non
             assert caught.value.args[0] == refused
 
 
+def test_rows_of_a_restored_table_do_not_expire_by_themselves(tmp_path: Path) -> None:
+    made, back = tmp_path / "made", tmp_path / "back"
+    back.mkdir()
+    with running_nodes(tmp_path) as (node,):
+        rows(
+            node,
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (c DATE) TTL = c + INTERVAL 1 DAY TTL_ENABLE = 'OFF'",
+            "INSERT INTO d.t VALUES ('2020-01-01')",
+            "SET GLOBAL tidb_ttl_job_enable = OFF",
+            "ALTER TABLE d.t TTL_ENABLE = 'ON'",
+        )
+        code, said = command("backup", "--store", node.store, "--to", str(made))
+        assert code == 0, said
+    code, said = command("restore", str(made), "--store", f"lmdb://{back}/store")
+    assert code == 0, said
+    with running_nodes(back) as (node,):
+        assert "TTL_ENABLE='OFF'" in rows(node, "SHOW CREATE TABLE d.t")[0][1]
+        assert rows(node, "SELECT COUNT(*) FROM d.t") == [(1,)]
+
+
 def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
     """What is said of a backup with a changed file; which is put right again."""
     whole = path.read_bytes()

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from exuvia.base.types import Flag, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import placement, writer
 from exuvia.catalog.convert.type_change import ChangeKind, kind_of
 from exuvia.catalog.model import (
+    TIME_UNITS,
     ColumnInfo,
     ConstraintInfo,
     FkInfo,
@@ -27,6 +28,7 @@ from exuvia.catalog.model import (
     PartitionType,
     SequenceInfo,
     TableInfo,
+    TtlInfo,
     ViewInfo,
     evolve,
     name,
@@ -47,6 +49,7 @@ from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.placement import Attributes, Placement
 from exuvia.ddl.actions.rename import Renaming
+from exuvia.ddl.actions.ttl import AlterTtlArgs
 from exuvia.ddl.job import ActionCode, Job, UndoAsked
 from exuvia.pipeline.reorg import ImportSource, SourceFile
 from exuvia.sql.access.partitions import MOVER, route_of
@@ -257,6 +260,16 @@ _halves = PartitionInfo(
     definitions=tuple(PartitionDefinition(name=name(f"p{n}")) for n in range(2)),
     num=2,
 )
+_EXPIRY = TtlInfo(column=name("b"), interval_expr="1", interval_time_unit=TIME_UNITS.index("DAY"))
+
+
+def _expiring(cluster: SmallCluster) -> None:
+    info = abc()
+    made = evolve(info.cols[-1], type=FieldType(Tp=TypeCode.DATETIME, Flen=19))
+    columns = (*info.cols[:-1], made)
+    _create(cluster, evolve(info, cols=columns, exuvia_ttl=_EXPIRY))
+
+
 _with_policy = _both(_t(IA, UB), _make_policy)
 _cut_with_policy = _both(_t(partition=_halves), _make_policy)
 _with_group = _both(_t(IA, UB), _make_group)
@@ -294,6 +307,8 @@ OF_CLUSTER: Asked = {
         _of_t(requests.set_attributes, lambda cluster: Attributes("a=b", "p1")),
     ),
     "alter table affinity": (_t(IA, UB), _of_t(requests.set_affinity, lambda cluster: "table")),
+    "alter table ttl": (_expiring, _on_t(requests.alter_ttl, AlterTtlArgs(enable=False))),
+    "alter table no_ttl": (_expiring, _on_t(requests.remove_ttl)),
 }
 
 

@@ -30,6 +30,8 @@ from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.node.assemble import EVALUATOR, JUDGE, Loops, in_thread
+from exuvia.node.ttl import TtlWorker
+from exuvia.node.ttl_rows import ExpiredRows
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.result import Result
@@ -104,7 +106,15 @@ class World:
         ddl = Ddl(store, schemas, member, campaign, clock, reorg)
         waiter = Waiter(store, campaign.guard)
         self.stats = Stats(store, member, clock, schemas, in_thread)
-        loops = (*ddl.loops(), *self.stats.loops())
+        expiry = TtlWorker(
+            store,
+            schemas,
+            member,
+            ddl.gc_campaign,
+            clock,
+            lambda: ExpiredRows(store, schemas, member, clock, self.deltas),
+        )
+        loops = (*ddl.loops(), *self.stats.loops(), expiry)
         self.loops.start(member, campaign, waiter, loader, *loops)
 
     def session(self, database: str = "test", client_found_rows: bool = False) -> Session:

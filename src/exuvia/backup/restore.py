@@ -26,6 +26,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoReferencedRow2
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table
+from exuvia.catalog.ttl import disabled
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR
@@ -69,7 +70,7 @@ def restore_here(
 ) -> Compared:
     """Into an empty store that this process has open. `url`: where others find it."""
     version, databases = record.schema_version, record.databases
-    infos = [each.info for each in record.tables]
+    infos = [disabled(each.info) for each in record.tables]  # who restores looks at rows first
     compared = Compared(0, 0)
     definitions.begin(store, version, record.last_id, databases)
     definitions.place(store, [_without_log(info) for info in infos], record.entries)

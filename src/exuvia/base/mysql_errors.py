@@ -1083,6 +1083,24 @@ ErrNonTransactionalJobFailure = MySQLError(
     "non-transactional job failed, job id: %s, total jobs: %s. job range: [%s, %s], job sql: %s, "
     "err: %s",
 )
+ErrUnsupportedColumnInTTLConfig = MySQLError(
+    8148,
+    "HY000",
+    "Field '%s' is of a not supported type for TTL config, expect DATETIME, DATE or TIMESTAMP",
+)
+ErrTTLColumnCannotDrop = MySQLError(8149, "HY000", "Cannot drop column '%s': needed in TTL config")
+ErrSetTTLOptionForNonTTLTable = MySQLError(
+    8150, "HY000", "Cannot set %s on a table without TTL config"
+)
+ErrTempTableNotAllowedWithTTL = MySQLError(
+    8151, "HY000", "Set TTL for temporary table is not allowed"
+)
+ErrUnsupportedTTLReferencedByFK = MySQLError(
+    8152, "HY000", "Set TTL for a table referenced by foreign key is not allowed"
+)
+ErrUnsupportedPrimaryKeyTypeWithTTL = MySQLError(
+    8153, "HY000", "Unsupported clustered primary key type FLOAT/DOUBLE for TTL"
+)
 ErrLoadDataUnsupportedFormat = MySQLError(8157, "HY000", "The FORMAT '%s' is not supported")
 ErrLoadDataCantRead = MySQLError(8160, "HY000", "Failed to read source files. Reason: %s. %s")
 ErrUnknownOption = MySQLError(8163, "HY000", "Unknown option %s")

@@ -298,6 +298,7 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     info = put(txn, before, info)
     note_uses(txn, before, info)
     _mark_change_log(txn, before, info)
+    _mark_ttl(txn, info.id, was=before is not None and before.exuvia_ttl is not None, info=info)
     txn.put(keys.meta("table", info.id), to_json(info))
 
 
@@ -305,6 +306,21 @@ def put_unnamed(txn: Transaction, info: TableInfo) -> None:
     """Write a new table without giving it its name: only who knows its id finds it."""
     txn.insert(keys.meta("table", info.id), to_json(info))
     txn.insert(keys.revision(info.id), keys.number(STEP))
+
+
+def _mark_ttl(txn: Transaction, table_id: int, *, was: bool, info: TableInfo | None) -> None:
+    """`m/ttl/{id}` for each table whose rows expire: who looks for them reads no other."""
+    has = info is not None and info.exuvia_ttl is not None
+    if has and not was:
+        txn.put(keys.meta("ttl", table_id), b"")
+    elif was and not has:
+        txn.delete(keys.meta("ttl", table_id))
+
+
+def ttl_tables(txn: Transaction) -> tuple[int, ...]:
+    """Ids of the tables whose rows expire, those of dropped databases included."""
+    prefix = keys.meta("ttl")
+    return tuple(int.from_bytes(key[len(prefix) :]) for key, _ in txn.scan(keys.span_of(prefix)))
 
 
 def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
@@ -369,6 +385,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
     note_uses(txn, info, None)
+    _mark_ttl(txn, info.id, was=info.exuvia_ttl is not None, info=None)
     txn.delete(keys.meta("table", info.id))
     txn.delete(keys.revision(info.id))
     if info.exuvia_change_log == SchemaState.PUBLIC:

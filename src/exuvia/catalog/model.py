@@ -498,6 +498,32 @@ class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
     view_cols: tuple[Name, ...] | None = None
 
 
+TIME_UNITS = (
+    *("", "MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"),
+    *("SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND"),
+    *("HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR"),
+    "YEAR_MONTH",
+)
+"""Units of intervals in the order of TiDB's numbers."""
+
+
+class TtlInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """When a table's rows expire: its column, and for how long after it (catalog/ttl.py).
+
+    `interval_expr`: a literal as it is written; `job_interval`: as 24h, 1d12h."""
+
+    column: Name
+    interval_expr: str
+    interval_time_unit: int
+    enable: bool = True
+    job_interval: str = "24h"
+
+    @property
+    def unit(self) -> str:
+        """Its unit's word."""
+        return TIME_UNITS[self.interval_time_unit]
+
+
 GLOBAL_TEMPORARY, LOCAL_TEMPORARY = 1, 2
 """`temp_table_type` as in TiDB: of a table whose rows are a transaction's, and of one that is a
 session's."""
@@ -557,6 +583,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_change_log_id: int = 0  # which of the logs it has had
     exuvia_attributes: str = ""  # as ATTRIBUTES has them: a=b,c
     exuvia_affinity: str = ""  # "table", "partition", or none
+    exuvia_ttl: TtlInfo | None = None
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:
@@ -683,6 +710,7 @@ __all__ = [
     "Referred",
     "SchemaDiff",
     "TableInfo",
+    "TtlInfo",
     "ViewInfo",
     "evolve",
     "name",

@@ -11,6 +11,7 @@
     mysql.exuvia_user_attributes                            what else accounts have
     mysql.password_history, exuvia_login_failures           passwords that were, logins that failed
     mysql.bind_info                                         plans that statements are bound to
+    mysql.tidb_ttl_*                                        jobs that delete expired rows
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -564,6 +565,74 @@ _BINDINGS = (
     ),
 )
 
+_TTL = (
+    table(
+        51,
+        "tidb_ttl_table_status",
+        "table_id bigint not null -- of the partition, where there are some",
+        "parent_table_id bigint",
+        "table_statistics text",
+        "last_job_id varchar(64)",
+        "last_job_start_time timestamp",
+        "last_job_finish_time timestamp",
+        "last_job_ttl_expire timestamp",
+        "last_job_summary text",
+        "current_job_id varchar(64)",
+        "current_job_owner_id varchar(64)",
+        "current_job_owner_addr varchar(256)",
+        "current_job_owner_hb_time timestamp",
+        "current_job_start_time timestamp",
+        "current_job_ttl_expire timestamp",
+        "current_job_state text",
+        "current_job_status varchar(64)",
+        "current_job_status_update_time timestamp",
+        primary="table_id",
+    ),
+    table(
+        52,
+        "tidb_ttl_task",
+        "job_id varchar(64) not null",
+        "table_id bigint not null",
+        "scan_id int not null",
+        "scan_range_start blob",
+        "scan_range_end blob",
+        "expire_time timestamp not null",
+        "owner_id varchar(64)",
+        "owner_addr varchar(64)",
+        "owner_hb_time timestamp",
+        "status varchar(64) default 'waiting'",
+        "status_update_time timestamp",
+        "state text",
+        "created_time timestamp not null",
+        primary="job_id, scan_id",
+        plain={"created_time": "created_time"},
+    ),
+    table(
+        53,
+        "tidb_ttl_job_history",
+        "job_id varchar(64) not null",
+        "table_id bigint not null",
+        "parent_table_id bigint not null",
+        "table_schema varchar(64) not null",
+        "table_name varchar(64) not null",
+        "partition_name varchar(64)",
+        "create_time timestamp not null",
+        "finish_time timestamp not null",
+        "ttl_expire timestamp not null",
+        "summary_text text",
+        "expired_rows bigint",
+        "deleted_rows bigint",
+        "error_delete_rows bigint",
+        "status varchar(64) not null",
+        primary="job_id",
+        plain={
+            "table_schema": "table_schema, table_name, create_time",
+            "parent_table_id": "parent_table_id, create_time",
+            "create_time": "create_time",
+        },
+    ),
+)
+
 _FEED = (
     table(
         26,
@@ -589,6 +658,7 @@ SYSTEM: dict[str, TableInfo] = {
         *ROLES,
         *_ATTRIBUTES,
         *_BINDINGS,
+        *_TTL,
         *_FEED,
     )
 }

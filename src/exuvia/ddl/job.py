@@ -120,6 +120,8 @@ class ActionCode(IntEnum):
     MULTI_SCHEMA_CHANGE = 61
     FLASHBACK_SCHEMA = 63
     REORGANIZE_PARTITION = 64
+    ALTER_TTL = 65
+    REMOVE_TTL = 66
     CREATE_RESOURCE_GROUP = 68
     ALTER_RESOURCE_GROUP = 69
     DROP_RESOURCE_GROUP = 70
@@ -186,6 +188,8 @@ ACTION_TEXT = {
     ActionCode.MULTI_SCHEMA_CHANGE: "alter table multi-schema change",
     ActionCode.FLASHBACK_SCHEMA: "flashback schema",
     ActionCode.REORGANIZE_PARTITION: "alter table reorganize partition",
+    ActionCode.ALTER_TTL: "alter table ttl",
+    ActionCode.REMOVE_TTL: "alter table no_ttl",
     ActionCode.CREATE_RESOURCE_GROUP: "create resource group",
     ActionCode.ALTER_RESOURCE_GROUP: "alter resource group",
     ActionCode.DROP_RESOURCE_GROUP: "drop resource group",

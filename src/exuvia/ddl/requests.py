@@ -39,6 +39,7 @@ from exuvia.ddl.actions.rename import rename_tables
 from exuvia.ddl.actions.sequence import alter_sequence, create_sequence, drop_sequence
 from exuvia.ddl.actions.table import create_table, create_tables, drop_table
 from exuvia.ddl.actions.truncate import truncate_table
+from exuvia.ddl.actions.ttl import alter_ttl, remove_ttl
 from exuvia.ddl.actions.undo import end_undo, undo
 from exuvia.ddl.actions.view import create_view, drop_view
 
@@ -54,6 +55,7 @@ __all__ = [
     "alter_group",
     "alter_policy",
     "alter_sequence",
+    "alter_ttl",
     "change_option",
     "create_database",
     "create_group",
@@ -83,6 +85,7 @@ __all__ = [
     "place_database",
     "place_table",
     "recover_table",
+    "remove_ttl",
     "rename_index",
     "rename_tables",
     "set_affinity",

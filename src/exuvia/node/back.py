@@ -41,10 +41,12 @@ from exuvia.node.assemble import (
 )
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.node.telemetry import Telemetry
+from exuvia.node.ttl import RowDeleter, TtlWorker
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, WaveShare
 from exuvia.stats.ddl_handler import NewIndexes, rows_came
+from exuvia.stats.meta import Deltas
 from exuvia.stats.owner import Stats
 
 LOOPS_STOP_S = 1.5
@@ -96,6 +98,10 @@ class Back:
             trace=self._telemetry.trace,
         )
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
+        self._deltas = Deltas(store, member)
+        self._expiry = TtlWorker(
+            store, self.base.schemas, member, self._ddl.gc_campaign, clock, self._deleter
+        )
         self._loops = Loops(store, clock, self._broken)
 
     def _reorg(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
@@ -118,6 +124,12 @@ class Back:
             others=others,
         )
 
+    def _deleter(self) -> RowDeleter:
+        from exuvia.node.ttl_rows import ExpiredRows  # sessions: most backs need none
+
+        base = self.base
+        return ExpiredRows(base.store, base.schemas, base.member, self._clock, self._deltas)
+
     def _do_share(self, share: WaveShare, stop: Stop) -> list[bytes]:
         from exuvia.pipeline.shared import do_share
 
@@ -136,7 +148,8 @@ class Back:
         states = nodes.handler(base.member, self._clock)
         tasks = SlowHandler(TASKS, self._do_share)
         self._answering = Answering(base.store, base.member, (states, tasks))
-        loops = (upgrade, *self._ddl.loops(), *self._stats.loops())
+        expiry = (self._expiry, self._deltas)
+        loops = (upgrade, *self._ddl.loops(), *self._stats.loops(), *expiry)
         candidate = Candidate(self.campaign, base.store)
         self._loops.start(base.member, candidate, waiter, base.loader, self._answering, *loops)
 

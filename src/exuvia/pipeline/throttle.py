@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.kv import keys
-from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement
+from exuvia.kv.packet import Bulk, BulkResult, Equal, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.settings import ALONE_S, PipelineSettings, TimeShare, shares_of
@@ -296,10 +296,22 @@ def decided(share: float, clients: Sequence[Latency], aim: Aim, jobs: int) -> tu
     return share, f"{waits}, share {share:.0%}{floor}"
 
 
+class ShareOrder(Protocol):
+    """Who has a share: a reorg, or another job of many writes."""
+
+    @property
+    def job_id(self) -> int:
+        """The number that no other has."""
+
+    @property
+    def fences(self) -> Sequence[Equal]:
+        """What its writes require."""
+
+
 class ShareController:
     """One reorg's, in its driver. One thread steps it."""
 
-    def __init__(self, store: Store, order: TaskOrder) -> None:
+    def __init__(self, store: Store, order: ShareOrder) -> None:
         self._store = store
         self._fences = order.fences
         self._job_id = order.job_id

@@ -506,6 +506,18 @@ _STATISTICS = (
     flag("tidb_persist_analyze_options", "ON", "G"),
 )
 
+_TTL = (
+    flag("tidb_ttl_job_enable", "ON", "G"),
+    count("tidb_ttl_scan_batch_size", 500, 1, 10240, "G"),
+    count("tidb_ttl_delete_batch_size", 100, 1, 10240, "G"),
+    count("tidb_ttl_delete_rate_limit", 0, 0, _LARGE, "G"),
+    count("tidb_ttl_scan_worker_count", 4, 1, 256, "G"),
+    count("tidb_ttl_delete_worker_count", 4, 1, 256, "G"),
+    count("tidb_ttl_running_tasks", -1, -1, 256, "G"),
+    SysVar("tidb_ttl_job_schedule_window_start_time", "00:00 +0000", "G", VariableKind.DAYTIME),
+    SysVar("tidb_ttl_job_schedule_window_end_time", "23:59 +0000", "G", VariableKind.DAYTIME),
+)
+
 _HABITS = (
     choice("tidb_txn_mode", "pessimistic", "pessimistic", "optimistic"),
     flag("tidb_disable_txn_auto_retry", "ON"),
@@ -572,7 +584,7 @@ _OWN = (
     choice("exuvia_compatibility", "tidb", "tidb", "mysql"),
 )
 
-TIDB: tuple[SysVar, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_HABITS, *_OWN)
+TIDB: tuple[SysVar, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_TTL, *_HABITS, *_OWN)
 
 
 # -- TiDB: parts that work another way here --------------------------------------------------------
@@ -641,7 +653,7 @@ _TUNING_FLAGS = """
     tidb_rc_write_check_ts=OFF tidb_record_plan_in_slow_log=ON tidb_regard_null_as_point=ON
     tidb_remove_orderby_in_subquery=ON tidb_skip_ascii_check=OFF
     tidb_skip_missing_partition_stats=ON tidb_slow_log_masking=OFF tidb_sysdate_is_now=OFF
-    tidb_track_aggregate_memory_usage=ON tidb_ttl_job_enable=ON/G tidb_use_plan_baselines=ON
+    tidb_track_aggregate_memory_usage=ON tidb_use_plan_baselines=ON
     tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF
 """
 

@@ -38,6 +38,8 @@ _ALWAYS = frozenset(
         ActionCode.TABLE_COMMENT,
         ActionCode.ADD_PARTITION,
         ActionCode.TABLE_AFFINITY,
+        ActionCode.ALTER_TTL,
+        ActionCode.REMOVE_TTL,
     )
 )
 _IN_BOTH_ROLES = frozenset(

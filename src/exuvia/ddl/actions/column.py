@@ -31,6 +31,7 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInf
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
+from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
     index_with_predicate_on,
@@ -176,6 +177,10 @@ def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused 
     return ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)
 
 
+def rows_expire_by_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    return column_cannot_go(the_table(snapshot), _dropped(job).name)
+
+
 def column_is_needed_by_an_index(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200: a part of the primary key or of an index of several columns."""
     table = the_table(snapshot)
@@ -311,6 +316,7 @@ DROP_COLUMN = load(
             column_is_the_last,
             something_is_computed_from_it,
             a_partial_index_looks_at_it,
+            rows_expire_by_it,
             column_is_needed_by_an_index,
         ),
         path=(

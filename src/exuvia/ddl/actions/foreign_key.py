@@ -34,6 +34,7 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyCannotOpenParent,
     ErrForeignKeyNoColumnInParent,
     ErrKeyColumnDoesNotExits,
+    ErrUnsupportedTTLReferencedByFK,
 )
 from exuvia.catalog.model import (
     DatabaseInfo,
@@ -226,13 +227,15 @@ def key_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None
 
 
 def parent_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1824, and 3734 where it lost a column since the statement looked."""
+    """1824, 3734 where it lost a column since the statement looked, 8152 where its rows expire."""
     wanted = wanted_key(job)
     if wanted.exuvia_orphan:
         return None
     parent = parent_of(snapshot, wanted, the_table(snapshot))
     if parent is None or parent.state != PUBLIC:
         return ErrForeignKeyCannotOpenParent(wanted.ref_table.O)
+    if parent.exuvia_ttl is not None:
+        return ErrUnsupportedTTLReferencedByFK()
     for each in wanted.ref_cols:
         column = parent.column(each.L)
         if column is None or column.state != PUBLIC:

@@ -54,6 +54,7 @@ from exuvia.base.mysql_errors import (
     ErrModifyColumnReferencedByPartialCondition,
     ErrTableDefChanged,
     ErrUnknown,
+    ErrUnsupportedColumnInTTLConfig,
 )
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.convert.type_change import (
@@ -79,6 +80,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import with_layout
+from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import (
     WAS_NOT_KEPT,
@@ -286,6 +288,9 @@ def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
         for key in table.fk_info or ()
     )
     table = evolve(table, index_info=indexes or None, fk_info=keys or None)
+    ttl = table.exuvia_ttl
+    if ttl is not None and ttl.column.L == old.name.L:
+        table = evolve(table, exuvia_ttl=evolve(ttl, column=new.name))
     return with_layout(reflag(renumber(table)))
 
 
@@ -512,6 +517,15 @@ def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused 
     return ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)
 
 
+def rows_could_not_expire(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8148: its new type is none that says when."""
+    found, table = modification_of(job), the_table(snapshot)
+    column = column_of(table)
+    if column is None or column.id != found.column.id or found.column.type.Tp in FITTING:
+        return None
+    return ErrUnsupportedColumnInTTLConfig(column.name.O)
+
+
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     found = modification_of(job)
     held = the_table(snapshot).column(found.column.name.L)
@@ -727,6 +741,7 @@ _REFUSES = (
     table_is_missing,
     column_to_change_is_unknown,
     a_partial_index_looks_at_it,
+    rows_could_not_expire,
     new_name_is_taken,
     something_is_computed_from_the_old_name,
     nothing_is_kept_of_it,

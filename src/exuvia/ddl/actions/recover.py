@@ -23,6 +23,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.placement import without_policies
+from exuvia.catalog.ttl import disabled
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
@@ -80,17 +81,23 @@ def recover_table(
 
 
 def flashback_database(
-    database: DatabaseInfo, new_name: str, drop_job: int, *, query: str = ""
+    database: DatabaseInfo,
+    new_name: str,
+    drop_job: int,
+    *,
+    with_ttl: tuple[int, ...] = (),
+    query: str = "",
 ) -> Job:
-    """FLASHBACK DATABASE: likewise."""
+    """FLASHBACK DATABASE: likewise. `with_ttl`: ids of its tables whose rows expire."""
     renamed = evolve(database, db_name=name(new_name))
-    return job_for(
+    job = job_for(
         ActionCode.FLASHBACK_SCHEMA,
         renamed,
         None,
         FlashbackDatabaseArgs(Drop(drop_job), renamed),
         query,
     )
+    return evolve(job, exuvia_tables=with_ttl)
 
 
 def looks_at_what_was_left(job: Job) -> ReadSet:
@@ -98,7 +105,13 @@ def looks_at_what_was_left(job: Job) -> ReadSet:
     names = ((job.schema_id, job.table_name),) if job.table_id else ()
     recalled = recalled_job_of(job)
     own_name: Literal["", "database"] = "" if job.table_id else "database"
-    return ReadSet(names=names, left_by=recalled, undo_of=recalled, own_name=own_name)
+    return ReadSet(
+        names=names,
+        left_by=recalled,
+        undo_of=recalled,
+        own_name=own_name,
+        tables=() if job.table_id else job.exuvia_tables,
+    )
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -149,9 +162,9 @@ def an_undo_takes_it_back(job: Job, snapshot: CatalogSnapshot) -> Refused | None
 
 
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table as it was, under the name asked for."""
+    """The table as it was, under the name asked for; its rows do not expire by themselves."""
     table = evolve(
-        without_policies(without_hidden(arguments(job, RecoverTableArgs).table)),
+        disabled(without_policies(without_hidden(arguments(job, RecoverTableArgs).table))),
         id=job.table_id,
         exuvia_db=job.schema_id,
         state=PUBLIC,
@@ -160,14 +173,16 @@ def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
 
 
 def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The database as it was, under the name asked for."""
+    """The database as it was, under the name asked for; rows of its tables do not expire by
+    themselves."""
     database = evolve(
         arguments(job, FlashbackDatabaseArgs).database,
         id=job.schema_id,
         state=PUBLIC,
         policy_ref_info=None,
     )
-    return job, evolve(snapshot, database=database)
+    others = tuple(map(disabled, snapshot.others))
+    return job, evolve(snapshot, database=database, others=others)
 
 
 def table_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:

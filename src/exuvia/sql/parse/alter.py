@@ -58,20 +58,21 @@ from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import alter_database, alter_sequence, tiflash_replicas
 from exuvia.sql.parse.placement import alter_group, alter_policy
 
-_CHARSET = ("charset", "collate")
+_TOGETHER = (("charset", "collate"), ("ttl", "ttl_enable", "ttl_job_interval"))
 
 
 def one_by_one(cursor: TokenCursor) -> list[Spec]:
     """Each option is a change of its own, also where it is said twice; but charset and collation
-    are one."""
+    are one, and so is what is said of the TTL."""
     options = option_list(cursor)
     if not options:
         raise cursor.error()
-    others: list[Spec] = [
-        TableOptions({key: value}) for key, value in options if key not in _CHARSET
-    ]
-    charset = {key: value for key, value in options if key in _CHARSET}
-    return [*others, TableOptions(charset)] if charset else others
+    joined = {key for group in _TOGETHER for key in group}
+    specs: list[Spec] = [TableOptions({key: value}) for key, value in options if key not in joined]
+    for group in _TOGETHER:
+        said = {key: value for key, value in options if key in group}
+        specs += [TableOptions(said)] if said else []
+    return specs
 
 
 def force(cursor: TokenCursor) -> Spec:
@@ -160,6 +161,8 @@ def _attributes(cursor: TokenCursor) -> str:
 
 
 def _remove(cursor: TokenCursor) -> Spec:
+    if cursor.accept("TTL"):
+        return TableOptions({"remove ttl": ""})
     cursor.expect("PARTITIONING")
     return PartitionChange(kind="remove")
 

@@ -7,12 +7,15 @@
 Storage options of a partition other than COMMENT are read and mean nothing here.
 """
 
+import json
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import ErrParse, ErrPartitionWrongValues, ErrSyntax, ErrTooLongIdent
-from exuvia.catalog.model import DEFAULT, MAXVALUE
+from exuvia.catalog.model import DEFAULT, MAXVALUE, TIME_UNITS
+from exuvia.catalog.ttl import duration_s
 from exuvia.sql.charsets import check_repeated
 from exuvia.sql.nodes import (
     CheckConstraint,
@@ -368,7 +371,8 @@ _OPTION_WORDS = {
     "TRANSACTIONAL": "transactional",
     "IETF_QUOTES": "ietf_quotes",
     "SEQUENCE": "sequence",
-    "TTL": "ttl",
+    "TTL_ENABLE": "ttl_enable",
+    "TTL_JOB_INTERVAL": "ttl_job_interval",
     "AFFINITY": "affinity",
     "EXUVIA_SCHEMA_LOCKED": "exuvia_schema_locked",
     "EXUVIA_CHANGE_LOG": "exuvia_change_log",
@@ -428,11 +432,16 @@ def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
         return "collate", word_or_string(cursor)
     if cursor.accept("PLACEMENT", "POLICY"):
         return "placement", policy_name(cursor)
+    if not defaulted and cursor.accept("TTL"):
+        cursor.accept("=")
+        return "ttl", _expiry(cursor)
     key = _OPTION_WORDS.get(cursor.peek())
     if key is None or defaulted:
         return None
     cursor.take()
     cursor.accept("=")
+    if key in ("ttl_enable", "ttl_job_interval"):
+        return key, _checked_ttl(cursor, key)
     if key in _NUMBER_OPTIONS:
         return key, str(cursor.integer())
     token = cursor.take()
@@ -443,3 +452,35 @@ def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
         return key, token.text
     cursor.position -= 1
     raise cursor.error()
+
+
+def _expiry(cursor: TokenCursor) -> str:
+    """column + INTERVAL literal unit: the three, as JSON; the literal as it is shown."""
+    column = cursor.name()
+    cursor.expect("+", "INTERVAL")
+    token = cursor.take()
+    if token.token_type is TokenType.STRING:
+        literal = "'" + token.text.replace("'", "''") + "'"
+    elif token.token_type is TokenType.NUMBER:
+        literal = token.text
+    else:
+        cursor.position -= 1
+        raise cursor.error()
+    unit = cursor.accept_any(*TIME_UNITS[1:])
+    if not unit:
+        raise cursor.error()
+    return json.dumps([column, literal, unit])
+
+
+def _checked_ttl(cursor: TokenCursor, key: str) -> str:
+    """ON or OFF; a duration. In quotes, as in TiDB. Raises 1064."""
+    text = cursor.string()
+    try:
+        if key == "ttl_job_interval":
+            duration_s(text)
+        elif text.upper() not in ("ON", "OFF"):
+            raise ValueError(text)
+    except ValueError:
+        cursor.position -= 1
+        raise cursor.error() from None
+    return text.upper() if key == "ttl_enable" else text

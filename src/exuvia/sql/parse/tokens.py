@@ -430,7 +430,7 @@ SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {
     *("clustered_index", "auto_id_cache", "auto_rand", "force_inc"),
-    *("placement", "affinity", "global_index"),
+    *("placement", "affinity", "global_index", "ttl"),
 }
 
 _FOREIGN_SIGNS = (

@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrTooLongKey,
     ErrTooManyFields,
     ErrUnknown,
+    ErrUnsupportedColumnInTTLConfig,
     ErrUnsupportedDDLOperation,
     ErrUnsupportedOnGeneratedColumn,
     ErrWrongColumnName,
@@ -40,8 +41,10 @@ from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
+from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import Modification, back_to, indexes_with, without_keys
+from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import indexes_on_only
@@ -153,6 +156,9 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise ErrCantRemoveAllFields.with_text(text)
     check_independent(table, column)
     check_free(table, column)
+    refused = column_cannot_go(table, column.name.O)
+    if refused is not None:
+        raise refused
     if table.partition is not None and column.name.L in partition_columns(table.partition):
         raise ErrDependentByPartitionFunctional(column.name.O)
     check.check_drop_column(at, column)
@@ -247,6 +253,8 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     info = column_in(info, at.zone, None)
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
     new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
+    if column_of(table) is old and new.type.Tp not in FITTING:
+        raise ErrUnsupportedColumnInTTLConfig(old.name.O)
     indexed = bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)

@@ -48,7 +48,7 @@ from exuvia.sql.bind.scope import table_in
 from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Note, OutputColumn
-from exuvia.sql.schema import global_temporary, placement
+from exuvia.sql.schema import global_temporary, placement, ttl
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Change,
@@ -125,6 +125,7 @@ def _job(
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     else:
         info = placement.with_placement(reader, database, node, info)
+    info = ttl.with_ttl(reader, database, node, info)
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
@@ -167,6 +168,7 @@ def _temporary(
         info = source
     global_temporary.check_table(info, node)
     info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
+    info = ttl.with_ttl(reader, database, node, info)
     policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
     return CreateTemporary(info, database, rows, policy)
 
@@ -192,6 +194,7 @@ def _select_job(
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
     info = placement.with_placement(reader, database, node, info)
+    info = ttl.with_ttl(reader, database, node, info)
     return rows, requests.create_table(database, info, query=text)
 
 
@@ -251,7 +254,7 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
     info = _copied(source, check_name(node.table.name, ErrWrongTableName), database)
     info = evolve(living(reader.txn, info), exuvia_attributes="")
     if node.global_temporary:
-        info = evolve(without_policies(info), exuvia_affinity="")
+        info = evolve(ttl.without_ttl(without_policies(info)), exuvia_affinity="")
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     job = requests.create_table(database, info, query=text)
@@ -266,7 +269,8 @@ def _like(reader: SchemaReader, node: CreateTable) -> TableInfo | None:
     place = reader.database_named(node.like.db)
     source = _stored(reader, place, node.like.name)
     copied = _copied(source, check_name(node.table.name, ErrWrongTableName), place)
-    return evolve(without_policies(copied), exuvia_attributes="", exuvia_affinity="")
+    plain = ttl.without_ttl(without_policies(copied))
+    return evolve(plain, exuvia_attributes="", exuvia_affinity="")
 
 
 def _stored(reader: SchemaReader, place: DatabaseInfo, text: str) -> TableInfo:

@@ -229,7 +229,10 @@ def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str)
         raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
     if meta.find_database(txn, name) is not None:
         raise ErrDBCreateExists(name)
-    return of_job(requests.flashback_database(info, name, dropped.id, query=text))
+    expiring = (meta.get_table(txn, each) for each in meta.ttl_tables(txn))
+    own = tuple(each.id for each in expiring if each is not None and each.exuvia_db == info.id)
+    job = requests.flashback_database(info, name, dropped.id, with_ttl=own, query=text)
+    return of_job(job)
 
 
 def _dropped_database(txn: Transaction, name: str) -> Job:

@@ -41,6 +41,7 @@ from exuvia.base.mysql_errors import (
     ErrKeyColumnDoesNotExits,
     ErrTooLongIdent,
     ErrTruncateIllegalForeignKey,
+    ErrUnsupportedTTLReferencedByFK,
     ErrWrongFkDef,
     ErrWrongFKOptionForGeneratedColumn,
 )
@@ -191,13 +192,15 @@ def with_parent(
 
 
 def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
-    """Raises 1506, 3734, 3733, 3780, 1822."""
+    """Raises 1506, 8152, 3734, 3733, 3780, 1822."""
     if child.partition is not None or parent.partition is not None:
         raise ErrForeignKeyOnPartitioned()
     if not parent.is_stored:
         raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
     if parent.is_temporary:
         raise ErrCannotAddForeign()
+    if parent.exuvia_ttl is not None:
+        raise ErrUnsupportedTTLReferencedByFK()
     for own, theirs in zip(key.cols, key.ref_cols, strict=True):
         column = _public(parent, theirs.L)
         if column is None:

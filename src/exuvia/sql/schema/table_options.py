@@ -5,6 +5,7 @@
     CACHE, NOCACHE                                              one job, rows are read as before
     EXUVIA_SCHEMA_LOCKED, EXUVIA_CHANGE_LOG                     ALTER TABLE only, one job each
     PLACEMENT POLICY, ATTRIBUTES, AFFINITY                      one job each (schema/placement.py)
+    TTL, TTL_ENABLE, TTL_JOB_INTERVAL; REMOVE TTL               one job for all (schema/ttl.py)
     ENGINE, ROW_FORMAT                                          accepted, nothing to do
     any other                                                   8200, as in TiDB
 
@@ -49,7 +50,7 @@ from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
-from exuvia.sql.schema import placement
+from exuvia.sql.schema import placement, ttl
 from exuvia.sql.schema.change import AlterContext, Warn
 from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.type_text import type_name
@@ -232,6 +233,8 @@ def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
     if "charset" in options or "collate" in options:
         check_charsets(options)
         return _charset(at, options.get("charset"), options.get("collate"), columns_too=False)
+    if any(option in options for option in ttl.OPTIONS):
+        return ttl.alter_ttl(at, options)
     ((option, value),) = options.items()
     builder = _BUILDERS.get(option)
     if builder is not None:
@@ -362,6 +365,7 @@ _BUILDERS = {
     "affinity": placement.set_affinity,
     "exuvia_change_log": _change_log,
     "exuvia_schema_locked": _schema_locked,
+    "remove ttl": ttl.remove_ttl,
     "cache": _cache,
     "comment": _comment,
     "auto_increment": _auto_increment,

@@ -19,6 +19,7 @@ from exuvia.catalog.model import (
     SchemaState,
     SequenceInfo,
     TableInfo,
+    TtlInfo,
     ViewInfo,
 )
 from exuvia.ddl.actions.options import SCHEMA_LOCK
@@ -71,6 +72,8 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     text += " /* EXUVIA_CHANGE_LOG=ON */" if logged else ""
     text += " /* CACHED ON */" if table.cache_table_status else ""
     text += placement_text(table.policy_ref_info)
+    if table.exuvia_ttl is not None:
+        text += "".join(f" /*T![ttl] {option} */" for option in ttl_options(table.exuvia_ttl))
     if table.exuvia_affinity:
         text += f" /*T![affinity] AFFINITY='{table.exuvia_affinity}' */"
     text += " ON COMMIT DELETE ROWS" if table.is_global_temporary else ""
@@ -82,6 +85,15 @@ _KINDS = {
     GLOBAL_TEMPORARY: "GLOBAL TEMPORARY TABLE",
     LOCAL_TEMPORARY: "TEMPORARY TABLE",
 }
+
+
+def ttl_options(ttl: TtlInfo) -> tuple[str, str, str]:
+    """TTL, TTL_ENABLE and TTL_JOB_INTERVAL as they are written."""
+    return (
+        f"TTL={identifier(ttl.column.O)} + INTERVAL {ttl.interval_expr} {ttl.unit}",
+        f"TTL_ENABLE='{'ON' if ttl.enable else 'OFF'}'",
+        f"TTL_JOB_INTERVAL='{ttl.job_interval}'",
+    )
 
 
 def placement_text(policy: PolicyRef | None) -> str:

@@ -43,6 +43,7 @@ from exuvia.sql.show.create import (
     index_text,
     is_wrapped,
     partition_text,
+    ttl_options,
 )
 from exuvia.sql.type_text import identifier, quoted, type_text
 from exuvia.sql.write.foreign_keys import clause as key_text
@@ -550,6 +551,10 @@ def _options(old: TableInfo, new: TableInfo) -> Iterator[Clause]:
         yield Clause(f"SHARD_ROW_ID_BITS {new.ShardRowIDBits}", alone=True)
     if old.policy_ref_info != new.policy_ref_info:
         yield Clause(f"PLACEMENT POLICY = {_policy(new.policy_ref_info)}", alone=True)
+    if new.exuvia_ttl is None and old.exuvia_ttl is not None:
+        yield Clause("REMOVE TTL", alone=True)
+    elif new.exuvia_ttl is not None and old.exuvia_ttl != new.exuvia_ttl:
+        yield Clause(" ".join(ttl_options(new.exuvia_ttl)), alone=True)
     if old.exuvia_affinity != new.exuvia_affinity:
         yield Clause(f"AFFINITY = '{new.exuvia_affinity or 'none'}'", alone=True)
 

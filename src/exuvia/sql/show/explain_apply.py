@@ -46,6 +46,7 @@ from exuvia.sql.schema.drop_table import drop_table
 from exuvia.sql.schema.foreign_key import checked_names, made_key, with_key_indexes
 from exuvia.sql.schema.placement import with_placement
 from exuvia.sql.schema.table_definition import table_info
+from exuvia.sql.schema.ttl import with_ttl
 from exuvia.sql.show.create import create_table_text
 from exuvia.sql.show.difference import check_text, difference, hints
 from exuvia.sql.show.explain import CHANGE_COLUMNS, change_rows
@@ -152,6 +153,7 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     else:
         info = with_placement(reader, database, node, info)
+    info = with_ttl(reader, database, node, info)
     names = checked_names(node.foreign_keys, (), 0)
     keys = tuple(
         made_key(written, text, info, database, 1)

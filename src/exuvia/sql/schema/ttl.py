@@ -1,0 +1,84 @@
+"""TTL of a table: statement to job, and what a new table says of it.
+
+What it may be is judged as in TiDB (ddl/actions/ttl.py, whose job judges it once more).
+"""
+
+import json
+
+from exuvia.base.mysql_errors import ErrUnsupportedTTLReferencedByFK, ErrWrongValue
+from exuvia.catalog.model import TIME_UNITS, DatabaseInfo, TableInfo, TtlInfo, evolve, name
+from exuvia.catalog.ttl import amount_of
+from exuvia.ddl import requests
+from exuvia.ddl.actions.ttl import AlterTtlArgs, changed, misfit
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.functions.moment import add
+from exuvia.sql.nodes import CreateTable
+from exuvia.sql.schema.change import AlterContext, SchemaReader
+from exuvia.sql.schema.placement import check_members
+
+OPTIONS = ("ttl", "ttl_enable", "ttl_job_interval")
+
+
+def _asked(options: dict[str, str], moment: int) -> AlterTtlArgs:
+    """What the options say. Raises 1525 for an interval that leads out of the calendar."""
+    ttl = None
+    if "ttl" in options:
+        column, literal, unit = json.loads(options["ttl"])
+        ttl = TtlInfo(
+            column=name(column),
+            interval_expr=literal,
+            interval_time_unit=TIME_UNITS.index(unit),
+        )
+        if add(moment, amount_of(ttl), unit, -1) is None:
+            raise ErrWrongValue(unit, literal.strip("'"))
+    said = options.get("ttl_enable")
+    return AlterTtlArgs(ttl, None if said is None else said == "ON", options.get(OPTIONS[2]))
+
+
+def with_ttl(
+    reader: SchemaReader, database: DatabaseInfo, node: CreateTable, info: TableInfo
+) -> TableInfo:
+    """A new table with what its options say. Raises 8148, 8150 to 8153, 1054, 1525, 8200."""
+    if not any(option in node.options for option in OPTIONS):
+        _check_new(reader.txn, info)
+        return info
+    info = changed(info, _asked(node.options, reader.moment()))
+    _check_new(reader.txn, info)
+    for key in node.foreign_keys:
+        home = (key.reference.table.db or database.db_name.O).lower()
+        if (home, key.reference.table.name.lower()) == (database.db_name.L, info.name.L):
+            raise ErrUnsupportedTTLReferencedByFK()  # it would refer to itself
+    return info
+
+
+def _check_new(txn: Transaction, info: TableInfo) -> None:
+    if info.exuvia_ttl is None:
+        return
+    check_members(txn, "TTL")
+    error = misfit(info)
+    if error is not None:
+        raise error
+
+
+def alter_ttl(at: AlterContext, options: dict[str, str]) -> Job:
+    """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL. Raises what `with_ttl` does."""
+    asked = _asked(options, at.reader.moment())
+    later = changed(at.table, asked)
+    check_members(at.txn, "TTL")
+    error = misfit(later)
+    if error is not None and asked.ttl is not None:
+        raise error
+    return requests.alter_ttl(at.database, at.table, asked, query=at.text)
+
+
+def remove_ttl(at: AlterContext, value: str) -> Job | None:
+    """ALTER TABLE t REMOVE TTL; nothing to do where there is none."""
+    if at.table.exuvia_ttl is None:
+        return None
+    return requests.remove_ttl(at.database, at.table, query=at.text)
+
+
+def without_ttl(info: TableInfo) -> TableInfo:
+    """A temporary table LIKE one whose rows expire: its own do not."""
+    return info if info.exuvia_ttl is None else evolve(info, exuvia_ttl=None)
