@@ -20,7 +20,7 @@ FAR_S = 0.005
 LEASE_S = 15.0
 STEPS = 5  # of an ADD COLUMN: three states, public, and its way into history
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 
 @contextlib.contextmanager
