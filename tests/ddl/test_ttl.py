@@ -153,6 +153,20 @@ def test_no_foreign_key_refers_to_a_table_whose_rows_expire(session):
     run(session, "ALTER TABLE k TTL=c+INTERVAL 1 DAY")  # a child may
 
 
+def test_nor_does_one_that_waits_for_a_table_of_that_name(session):
+    run(session, "SET foreign_key_checks = 0")
+    for child in "kl":
+        run(session, f"CREATE TABLE {child} (p INT, FOREIGN KEY (p) REFERENCES t (id))")
+    run(session, "SET foreign_key_checks = 1")
+    run(session, "DROP TABLE k")
+    refused = (8152, "Set TTL for a table referenced by foreign key is not allowed")
+    assert error(session, PLAIN) == refused
+    run(session, PLAIN.replace("t (", "u ("))
+    assert error(session, "CREATE TABLE t LIKE u") == refused
+    run(session, "DROP TABLE l")
+    run(session, PLAIN)
+
+
 def test_what_comes_back_does_not_expire_by_itself(session):
     run(session, PLAIN)
     run(session, "DROP TABLE t")

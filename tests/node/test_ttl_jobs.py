@@ -196,6 +196,90 @@ def test_who_is_gone_is_forgotten(session: Session) -> None:
     assert len(jobs(session)) == 1
 
 
+SLOW = ("delete_batch_size = 1", "delete_rate_limit = 4")
+
+
+@pytest.fixture
+def slow(session: Session) -> Iterator[list[int]]:
+    """Four rows a second of those of `t`, whose job runs."""
+    for setting in SLOW:
+        run(session, f"SET GLOBAL tidb_ttl_{setting}")
+    run(
+        session,
+        "CREATE TABLE t (id INT PRIMARY KEY, c DATE) PARTITION BY RANGE (id)"
+        " (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN (200))",
+    )
+    values = ", ".join(f"({n}, '2020-01-01')" for n in range(100))
+    run(session, f"INSERT INTO t VALUES {values}")
+    run(session, f"ALTER TABLE t {DAY}")
+    until(lambda: len(ids(session)) < 100)
+    yield ids(session)
+    for setting in SLOW:
+        run(session, f"SET GLOBAL tidb_ttl_{setting.split()[0]} = DEFAULT")
+
+
+@pytest.mark.parametrize(
+    "gone",
+    ["DROP TABLE t", "TRUNCATE TABLE t", "ALTER TABLE t DROP PARTITION p0", "DROP DATABASE test"],
+)
+def test_a_job_whose_rows_go_away_ends(session: Session, slow: list[int], gone: str) -> None:
+    (job,) = (each for each in jobs(session) if each[2] == "p0")
+    assert job[6] == "running" and len(slow) > 90
+    run(session, gone)
+    until(lambda: {each[6] for each in jobs(session)} == {"finished"})
+    (job,) = (each for each in jobs(session) if each[2] == "p0" and each[3])
+    assert job[3] < 90
+    assert "do not expire" in json.loads(job[7])["scan_task_err"]
+    assert rows(session, "SELECT COUNT(*) FROM mysql.tidb_ttl_task") == [[0]]
+    if gone == "DROP DATABASE test":
+        run(session, "FLASHBACK DATABASE test")
+        assert 10 < len(ids(session, "test.t")) <= len(slow)
+
+
+def test_rows_that_change_places_are_their_new_tables(session: Session, slow: list[int]) -> None:
+    run(session, f"CREATE TABLE u (id INT PRIMARY KEY, c DATE) {DAY}")
+    run(session, "INSERT INTO u VALUES (50, NULL)")
+    run(session, "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u")
+    until(lambda: any("another table's" in each[7] for each in jobs(session) if each[7]))
+    run(session, "SET GLOBAL tidb_ttl_delete_rate_limit = 0")
+    assert ids(session) == [50]
+    assert 10 < len(ids(session, "u")) <= len(slow)
+    run(session, "ALTER TABLE u TTL_JOB_INTERVAL='0h'")
+    until(lambda: ids(session, "u") == [])
+    assert ids(session) == [50]
+
+
+def test_rows_that_a_foreign_key_refers_to_stay(session: Session) -> None:
+    run(session, "SET GLOBAL tidb_ttl_job_enable = OFF")
+    run(session, "SET foreign_key_checks = 0")
+    run(
+        session,
+        "CREATE TABLE k (p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)",
+    )
+    run(session, "SET foreign_key_checks = 1")
+    for table in "uw":
+        run(session, f"CREATE TABLE {table} (id INT PRIMARY KEY, c DATE) {DAY}")
+        run(session, f"INSERT INTO {table} VALUES (1, '2020-01-01')")
+    run(session, "RENAME TABLE u TO t")
+    run(session, "INSERT INTO k VALUES (1)")
+    run(session, "SET GLOBAL tidb_ttl_job_enable = ON")
+    ended(session, "w")  # the older table's turn would have come first
+    assert ids(session) == [1]
+    run(session, "ALTER TABLE t TTL_ENABLE='OFF'")
+    run(session, "ALTER TABLE k DROP FOREIGN KEY f")
+    run(session, "ALTER TABLE t TTL_ENABLE='ON'")
+    until(lambda: ids(session) == [])
+    assert rows(session, "SELECT p FROM k") == [[1]]
+
+
+def test_no_interval_is_so_short_that_jobs_crowd(session: Session) -> None:
+    run(session, f"CREATE TABLE t (id INT PRIMARY KEY, c DATE) {DAY} TTL_JOB_INTERVAL='0h'")
+    ended(session, count=3)
+    begun = "SELECT COUNT(*), COUNT(DISTINCT create_time) FROM mysql.tidb_ttl_job_history"
+    ((count, moments),) = rows(session, begun)
+    assert count == moments
+
+
 def test_people_read_the_tables_and_do_not_write_them(session: Session) -> None:
     for table in ("tidb_ttl_table_status", "tidb_ttl_task", "tidb_ttl_job_history"):
         assert rows(session, f"SELECT COUNT(*) FROM mysql.{table}") == [[0]]

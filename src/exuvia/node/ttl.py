@@ -4,7 +4,8 @@
     mysql.tidb_ttl_task           what a job does, and how far it has come
     mysql.tidb_ttl_job_history    jobs that run and jobs that ended, for 90 days
 
-    due, a slot is free      its last job began TTL_JOB_INTERVAL ago, or it never had one -> a job
+    due, a slot is free      its last job began TTL_JOB_INTERVAL ago, and a second at least, or it
+                             never had one -> a job
     running                  pieces of rows are read, what expired before the job's moment is
                              deleted, some rows a transaction
     the end of the rows, or TTL_ENABLE='OFF', REMOVE TTL, a drop, tidb_ttl_job_enable=OFF, outside
@@ -18,8 +19,9 @@ job had come to: deletes and what the task's row says of them are one transactio
 No row is deleted that has not expired. A scan only proposes. The transaction that deletes reads the
 row again on the newest snapshot, as a client's DELETE does, with the table's TTL as it is then: a
 row that was changed meanwhile stays, and so do all where nobody wants them deleted any more. It
-passes the same stations as clients' rows (node/ttl_rows.py). Foreign keys do not refer to such a
-table, so nothing cascades.
+passes the same stations as clients' rows (node/ttl_rows.py). No row goes of a table that a foreign
+key refers to, so nothing cascades: statements refuse the two together, but a key that waited for a
+table of that name finds it by RENAME.
 
 A row that a client holds is left for later, alone; after TRIES it is counted as an error, and the
 next job will meet it.
@@ -67,6 +69,7 @@ WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
 IDLE_S = 10.0
 LOOK_S = 10.0  # for a window that closes, a job that is too old
 NOTE_S = 1.0
+LEAST_S = 1.0  # between two jobs of a table: '0h' is an interval too
 RETRY_S = 1.0
 SCANNED_ROWS = 5_000
 TRIES = 3
@@ -254,13 +257,18 @@ class TtlSettings(NamedTuple):
             variables.read_int(txn, "tidb_ttl_scan_batch_size"),
             variables.read_int(txn, "tidb_ttl_delete_batch_size"),
             variables.read_int(txn, "tidb_ttl_delete_rate_limit"),
-            at_once if tasks < 0 else min(at_once, tasks),
+            at_once if tasks < 1 else min(at_once, tasks),
             zone_of(variables.get_global(txn, "time_zone")),
         )
 
 
 def jobs_are_enabled(txn: Transaction) -> bool:
     return variables.read_flag(txn, "tidb_ttl_job_enable")
+
+
+def _is_barred(info: TableInfo) -> bool:
+    """Whether no row of the table may go by itself now."""
+    return bool(info.exuvia_import_id or info.exuvia_referred)
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -420,7 +428,7 @@ class TtlWorker:
             table = self._schemas.table_by_id(txn, table_id)
             if table is None or table.info.state != SchemaState.PUBLIC or not table.info.exuvia_ttl:
                 continue
-            enabled = table.info.exuvia_ttl.enable and not table.info.exuvia_import_id
+            enabled = table.info.exuvia_ttl.enable and not _is_barred(table.info)
             cut = table.info.partition
             unused = cut.unused if cut is not None else frozenset()
             for part in table.parts:
@@ -433,8 +441,11 @@ class TtlWorker:
         """Why its job must end; "": it goes on."""
         assert self._settings is not None
         began = status.current_job_start_time
-        if status.table_id not in targets:
-            return "its rows do not expire any more, or an import fills the table"
+        target = targets.get(status.table_id)
+        if target is None:
+            return "its rows do not expire any more, or an import or a foreign key forbids it"
+        if target.table.info.id != status.parent_table_id:
+            return "its rows are another table's now"  # EXCHANGE PARTITION
         if not self._settings.may_run:
             return "tidb_ttl_job_enable is OFF, or the schedule's window has closed"
         if began is None or _elapsed_s(began, self._now()) >= MOST_S:
@@ -456,7 +467,7 @@ class TtlWorker:
             ttl = target.table.info.exuvia_ttl
             assert ttl is not None, physical_id
             if physical_id not in here:
-                left_s = 0.0 if began is None else duration_s(ttl.job_interval)
+                left_s = 0.0 if began is None else max(LEAST_S, duration_s(ttl.job_interval))
                 due.append((left_s - (_elapsed_s(began, now) if began else 0.0), physical_id))
         for left_s, physical_id in sorted(due):
             if left_s > 0:
@@ -621,8 +632,12 @@ class TtlWorker:
         job = self._jobs[0]
         self._jobs.rotate(-1)
         try:
+            job.noted_at = job.noted_at or now
+            if now >= job.noted_at + NOTE_S:
+                job.noted_at = now
+                self._write_note(job, job.progress)
             if not job.pending:
-                self._scan(job, now)
+                self._scan(job)
             elif self._settings.per_s and now < self._delete_at:
                 return self._delete_at - now
             else:
@@ -635,7 +650,7 @@ class TtlWorker:
             return 0.0
         return self._pace.rest_s(self._dial.read().share)
 
-    def _scan(self, job: TtlJob, now: float) -> None:
+    def _scan(self, job: TtlJob) -> None:
         """What of the next rows has expired; the job ends with the last of them."""
         assert self._settings is not None
         with self._store.read() as txn:
@@ -652,9 +667,6 @@ class TtlWorker:
             self._seen = ()  # another may have waited for its place
             return
         job.reached = span.end if reached is None else reached
-        if not job.pending and now >= job.noted_at + NOTE_S:
-            job.noted_at = now
-            self._write_note(job, job.progress)
 
     def _judged_by(
         self, txn: Transaction, table: Table | None, job: TtlJob
@@ -670,7 +682,7 @@ class TtlWorker:
         is_unused = cut is not None and job.physical_id in cut.unused
         if part is None or is_unused or column is None or info.state != SchemaState.PUBLIC:
             raise _Unwanted
-        if info.exuvia_import_id or not jobs_are_enabled(txn):
+        if _is_barred(info) or not jobs_are_enabled(txn):
             raise _Unwanted
         return part, column
 
@@ -711,7 +723,7 @@ class TtlWorker:
         self._write_note(job, msgspec.structs.replace(counted, scan_task_err=refused.message))
 
     def _write_note(self, job: TtlJob, done: TtlProgress) -> None:
-        """Where there is nothing to be deleted with it; and that the owner lives."""
+        """Beside deletes: how far it has come, and that its owner lives."""
 
         def write(txn: Transaction) -> TtlProgress:
             self._campaign.guard(txn)

@@ -40,7 +40,7 @@ class ExpiredRows:
     def __init__(
         self, store: Store, schemas: Schemas, member: Member, clock: Clock, deltas: Deltas
     ) -> None:
-        self._row_locks = row_locks_of(store, lambda: member.fence)
+        row_locks = row_locks_of(store, lambda: member.fence)
         services = Services(
             store=store,
             schemas=schemas,
@@ -49,8 +49,8 @@ class ExpiredRows:
             locks=MetadataLocks(clock),
             member=member,
             clock=clock,
-            row_locks=self._row_locks,
-            named_locks=self._row_locks,
+            row_locks=row_locks,
+            named_locks=row_locks,
             deltas=deltas,
         )
         session: Any = Session(services, 0, "root", "localhost")
@@ -83,7 +83,3 @@ class ExpiredRows:
 
         found = self._session.run(work, locking=True)
         return int(found.affected)
-
-    def close(self) -> None:
-        self._session.close()
-        self._row_locks.close()

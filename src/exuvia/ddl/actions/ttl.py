@@ -91,10 +91,12 @@ def misfit(table: TableInfo) -> Refused | None:
 
 
 def ttl_does_not_fit(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    asked = arguments(job, AlterTtlArgs)
     try:
-        return misfit(changed(the_table(snapshot), arguments(job, AlterTtlArgs)))
+        table = changed(the_table(snapshot), asked)
     except Refused as refused:
         return refused
+    return None if asked.ttl is None else misfit(table)  # it may always be disabled
 
 
 def column_cannot_go(table: TableInfo, column: str) -> Refused | None:

@@ -257,6 +257,7 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
         info = evolve(ttl.without_ttl(without_policies(info)), exuvia_affinity="")
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
+    ttl.check_new(reader, database, info)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)

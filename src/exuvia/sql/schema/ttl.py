@@ -6,12 +6,12 @@ What it may be is judged as in TiDB (ddl/actions/ttl.py, whose job judges it onc
 import json
 
 from exuvia.base.mysql_errors import ErrUnsupportedTTLReferencedByFK, ErrWrongValue
+from exuvia.catalog import meta
 from exuvia.catalog.model import TIME_UNITS, DatabaseInfo, TableInfo, TtlInfo, evolve, name
 from exuvia.catalog.ttl import amount_of
 from exuvia.ddl import requests
 from exuvia.ddl.actions.ttl import AlterTtlArgs, changed, misfit
 from exuvia.ddl.job import Job
-from exuvia.kv.transaction import Transaction
 from exuvia.sql.functions.moment import add
 from exuvia.sql.nodes import CreateTable
 from exuvia.sql.schema.change import AlterContext, SchemaReader
@@ -41,10 +41,10 @@ def with_ttl(
 ) -> TableInfo:
     """A new table with what its options say. Raises 8148, 8150 to 8153, 1054, 1525, 8200."""
     if not any(option in node.options for option in OPTIONS):
-        _check_new(reader.txn, info)
+        check_new(reader, database, info)
         return info
     info = changed(info, _asked(node.options, reader.moment()))
-    _check_new(reader.txn, info)
+    check_new(reader, database, info)
     for key in node.foreign_keys:
         home = (key.reference.table.db or database.db_name.O).lower()
         if (home, key.reference.table.name.lower()) == (database.db_name.L, info.name.L):
@@ -52,13 +52,18 @@ def with_ttl(
     return info
 
 
-def _check_new(txn: Transaction, info: TableInfo) -> None:
+def check_new(reader: SchemaReader, database: DatabaseInfo, info: TableInfo) -> None:
+    """What it says of its rows. Raises 1054, 8148, 8151 to 8153, 8200."""
     if info.exuvia_ttl is None:
         return
-    check_members(txn, "TTL")
+    check_members(reader.txn, "TTL")
     error = misfit(info)
     if error is not None:
         raise error
+    for each in meta.waiting_for(reader.txn, database.db_name.L, info.name.L):
+        child = meta.child_of(reader.txn, each.link)
+        if child and reader.schemas.table_by_id(reader.txn, child) is not None:
+            raise ErrUnsupportedTTLReferencedByFK()  # a key that was made without a parent
 
 
 def alter_ttl(at: AlterContext, options: dict[str, str]) -> Job:
