@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.row_codec import brief_layouts, whole_layouts
 from exuvia.catalog.columns import vector_of
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
@@ -218,6 +220,51 @@ def test_the_layout_holds_the_columns_whose_state_adds() -> None:
     back = with_layout(evolve(narrower, cols=info.cols))
     assert back.exuvia_layouts == narrower.exuvia_layouts, "an older layout serves again"
     assert planned(back).layout.id == 1
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["add", "drop", "change", "move"]), st.integers(0, 99))
+)
+
+
+def changed(info: TableInfo, kind: str, at: int) -> TableInfo:
+    """The table with a column more or less, or one of another type, or in another place."""
+    columns, last = list(info.cols), max(each.id for each in info.cols)
+    place = at % len(columns)
+    if kind == "add":
+        columns.insert(at % (len(columns) + 1), numbered_column(last + 1, INT))
+    elif kind == "change":
+        other = DECIMAL_WIDE if columns[place].type == DECIMAL else DECIMAL
+        columns[place] = evolve(columns[place], type=other)
+    elif kind == "move":
+        columns.append(columns.pop(place))
+    elif len(columns) > 1:
+        del columns[place]
+    return with_layout(evolve(info, cols=tuple(columns)))
+
+
+@given(st.integers(1, 12), CHANGES)
+def test_brief_layouts_are_the_whole_ones(size: int, changes: list[tuple[str, int]]) -> None:
+    info = info_of([INT] * size)
+    for kind, at in changes:
+        info = changed(info, kind, at)
+    at_rest = msgspec.json.decode(msgspec.json.encode(brief_layouts(info)), type=TableInfo)
+    assert whole_layouts(at_rest) == info
+    assert whole_layouts(info) is info
+    assert brief_layouts(whole_layouts(at_rest)) == at_rest
+    again = with_layout(evolve(whole_layouts(at_rest), cols=info.cols))
+    assert again == info
+
+
+def test_brief_layouts_name_what_was_added_alone() -> None:
+    info = info_of([INT] * 300)
+    for n in range(50):
+        info = changed(info, "add", 300 + n)
+    said = [len(each.columns) + len(each.gone) for each in brief_layouts(info).exuvia_layouts]
+    assert said == [300] + [1] * 50
+    info = changed(changed(info, "drop", 7), "change", 9)
+    said = [len(each.columns) + len(each.gone) for each in brief_layouts(info).exuvia_layouts]
+    assert said[51:] == [1, 1]
 
 
 def test_a_table_without_its_layout_is_broken() -> None:

@@ -1,5 +1,7 @@
 """A store of the two-queue layout becomes one of tables while its old owner is alive and busy."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl import upgrade as upgrades
+from exuvia.ddl.follow import Follower
 from exuvia.ddl.job import JobState, decode
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv import keys
@@ -196,6 +199,46 @@ def test_a_column_of_a_job_table_is_added_by_the_owner_of_the_older_program(clus
 
 
 KEY = index("ia", "a")
+
+
+def test_an_older_member_that_serves_on_is_waited_for(cluster, monkeypatch):
+    cluster.store.transact(lambda txn: txn.delete(keys.BRIEF))
+    older = ["a front of 0.3.0"]
+    monkeypatch.setattr(upgrades.members, "before_0_4", lambda txn: older)
+    _, upgrade, cluster.owner = new_node(cluster, cluster.owner)
+    until(cluster, lambda: store_format(cluster) == bootstrap.FORMAT_VERSION)
+    cluster.step(20)
+    assert not upgrade.done and cluster.read(lambda txn: txn.get(keys.BRIEF)) is None
+    older.clear()
+    until(cluster, lambda: upgrade.done)
+    assert cluster.read(lambda txn: txn.get(keys.BRIEF)) is not None
+
+
+def at_rest(cluster, table_id):
+    return cluster.read(lambda txn: json.loads(txn.get(keys.meta("table", table_id))))
+
+
+@pytest.mark.parametrize("is_brief", [False, True])
+def test_layouts_are_brief_once_nobody_reads_whole_ones_only(is_brief):
+    """Also in what jobs left, from which RECOVER TABLE and followers go on."""
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc("t")))
+    if not is_brief:
+        cluster.store.transact(lambda txn: txn.delete(keys.BRIEF))
+    for n in range(3):
+        job_id = cluster.submit(
+            requests.add_column(cluster.database(), cluster.table("t").info, column(f"c{n}"))
+        )
+        assert cluster.finish(job_id).state == JobState.SYNCED
+    info = cluster.table("t").info
+    stored = at_rest(cluster, info.id)["exuvia_layouts"]
+    assert [each.get("since", 0) for each in stored[1:]] == ([1, 2, 3] if is_brief else [0, 0, 0])
+    assert all(len(each.columns) > 1 and not each.since for each in info.exuvia_layouts)
+    (left,) = [each for each in cluster.read(queue.history) if each.id == job_id]
+    assert json.loads(msgspec.json.encode(left.binlog.TableInfo.exuvia_layouts)) == stored
+    follower = Follower()
+    follower.step(cluster.store)
+    assert follower.tables[info.id] == info
 
 
 def with_column(name, line):

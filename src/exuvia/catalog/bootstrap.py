@@ -14,7 +14,8 @@ Only this writes the catalog without a job.
     4        0.3.0     as 3, and change logs, which writers   this program
                        owe; a store may have moved
     5        0.4.0     as 4, and partial indexes, groups of   this program
-                       jobs, elements kept for UNDO
+                       jobs, elements kept for UNDO,
+                       layouts by how they differ
     above              a newer program's                      refused by its name, never guessed at
 
 A format rises with what is stored, and also with what a writer must do: a program that knows less
@@ -57,6 +58,7 @@ def _fill_or_complete(txn: Transaction) -> bool:
         return False
     txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
     txn.put(keys.RELEASE, __version__.encode())
+    txn.put(keys.BRIEF, b"")
     txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
     for database in DATABASES:
         meta.put_database(txn, database)

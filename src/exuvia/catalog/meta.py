@@ -43,6 +43,7 @@ import msgspec
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
+from exuvia.catalog.codec.row_codec import brief_layouts, whole_layouts
 from exuvia.catalog.model import (
     DatabaseInfo,
     FkInfo,
@@ -185,9 +186,15 @@ _diff = msgspec.json.Decoder(SchemaDiff)
 
 
 @lru_cache(maxsize=64)
-def _decoded(payload: bytes) -> TableInfo:
+def table_at_rest(payload: bytes) -> TableInfo:
     """One for the same bytes: the steps of a job read their table again and again."""
-    return _table.decode(payload)
+    return whole_layouts(_table.decode(payload))
+
+
+def as_at_rest(txn: Transaction, info: TableInfo) -> TableInfo:
+    """The table as it is stored: with brief layouts, once nobody is left who reads whole ones
+    only."""
+    return brief_layouts(info) if txn.get(keys.BRIEF) is not None else info
 
 
 # -- numbers --------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ def referred_tables(txn: Transaction, table_ids: Iterable[int]) -> Iterator[Tabl
     """Those of the tables that foreign keys refer to. Of very many, only they are decoded."""
     for payload in txn.get_many([keys.meta("table", each) for each in table_ids]):
         if payload is not None and b'"exuvia_referred":[]' not in payload:
-            yield _table.decode(payload)
+            yield table_at_rest(payload)
 
 
 def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
@@ -275,7 +282,7 @@ def find_table(txn: Transaction, database_id: int, name: str) -> int | None:
 def get_table(txn: Transaction, table_id: int) -> TableInfo | None:
     """The table with that id, in any state, or None."""
     payload = txn.get(keys.meta("table", table_id))
-    return None if payload is None else _decoded(payload)
+    return None if payload is None else table_at_rest(payload)
 
 
 def put_table(txn: Transaction, info: TableInfo) -> None:
@@ -299,12 +306,12 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     note_uses(txn, before, info)
     _mark_change_log(txn, before, info)
     _mark_ttl(txn, info.id, was=before is not None and before.exuvia_ttl is not None, info=info)
-    txn.put(keys.meta("table", info.id), to_json(info))
+    txn.put(keys.meta("table", info.id), to_json(as_at_rest(txn, info)))
 
 
 def put_unnamed(txn: Transaction, info: TableInfo) -> None:
     """Write a new table without giving it its name: only who knows its id finds it."""
-    txn.insert(keys.meta("table", info.id), to_json(info))
+    txn.insert(keys.meta("table", info.id), to_json(as_at_rest(txn, info)))
     txn.insert(keys.revision(info.id), keys.number(STEP))
 
 

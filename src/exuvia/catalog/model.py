@@ -467,11 +467,16 @@ class LayoutColumn(msgspec.Struct, frozen=True):
     type: FieldType
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """An immutable list of columns; see catalog/codec/row_codec.py for the bytes."""
+class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An immutable list of columns; see catalog/codec/row_codec.py for the bytes.
+
+    At rest it may say only how it differs from an earlier one of its table (`brief_layouts` there):
+    `columns` are those that are new or of another type, `gone` the ids of those that it has not."""
 
     id: int
-    columns: tuple[LayoutColumn, ...]
+    columns: tuple[LayoutColumn, ...] = ()
+    since: int = 0
+    gone: tuple[int, ...] = ()
 
 
 class Definer(msgspec.Struct, frozen=True, kw_only=True):

@@ -101,8 +101,8 @@ def live(txn: Transaction) -> list[MemberInfo]:
 
 def before_0_4(txn: Transaction) -> list[MemberInfo]:
     """Members of releases that would put every row into a partial index, complete one job of a
-    group alone, and do not know the jobs of UNDO: 0.3.0 and before. None of them can join any more
-    once the store has this release's format."""
+    group alone, know no jobs of UNDO and read whole layouts of tables only: 0.3.0 and before. None
+    of them can join any more once the store has this release's format."""
     return [each for each in live(txn) if _number(each.release) < _0_4]
 
 

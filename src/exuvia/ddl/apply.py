@@ -39,6 +39,7 @@ from exuvia.pipeline import checkpoint
 def announce_reads(txn: Transaction, job: Job) -> None:
     """What its step is sure to read, for a store where each question alone takes a while."""
     wanted = [keys.meta("sync", job.id), keys.meta("db", job.schema_id), keys.VERSION]
+    wanted.append(keys.BRIEF)
     wanted += (keys.revision(job.table_id), keys.meta("table", job.table_id))
     wanted += (keys.meta("rowid", job.table_id), keys.database_revision(job.schema_id))
     wanted.append(keys.meta("name", job.schema_id, job.table_name.lower()))

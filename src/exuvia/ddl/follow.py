@@ -17,6 +17,7 @@ that table.
 from operator import attrgetter
 
 from exuvia.catalog import meta
+from exuvia.catalog.codec.row_codec import whole_layouts
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
@@ -35,10 +36,10 @@ def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: i
     before, after = _tables(decision.before), _tables(decision.after)
     own = decision.after.table
     database = decision.after.database
-    others = [meta.get_table(txn, each.id) for each in decision.after.others]
+    others = [_as_at_rest(txn, meta.get_table(txn, each.id)) for each in decision.after.others]
     told = evolve(binlog, SchemaVersion=version, FinishedTS=decision.before.now)
-    if own is not None:
-        told = evolve(told, TableInfo=meta.get_table(txn, own.id))
+    own_now = binlog.TableInfo if own is None else meta.get_table(txn, own.id)
+    told = evolve(told, TableInfo=_as_at_rest(txn, own_now))
     if database is not None:
         told = evolve(told, DBInfo=database)
     if any(others):
@@ -47,6 +48,10 @@ def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: i
     if decision.before.database is not None and database is None:
         gone = (*gone, decision.before.database.id)
     return evolve(told, exuvia_gone=gone) if gone else told
+
+
+def _as_at_rest(txn: Transaction, info: TableInfo | None) -> TableInfo | None:
+    return None if info is None else meta.as_at_rest(txn, info)
 
 
 def _tables(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
@@ -83,7 +88,7 @@ class Follower:
         tables = (*((left.TableInfo,) if left.TableInfo else ()), *(left.MultipleTableInfos or ()))
         for info in tables:
             if info.id not in gone and self._is_newer(info.id, left.SchemaVersion):
-                self._tables[info.id] = info
+                self._tables[info.id] = whole_layouts(info)
         database = left.DBInfo
         if database is None or database.id in gone:
             pass

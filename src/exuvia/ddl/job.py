@@ -261,7 +261,8 @@ class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Binlog(msgspec.Struct, frozen=True, kw_only=True):
     """What the finished job left behind (names of seed 001): its table and its database, other
-    tables it was about, ids of tables and databases that went. See ddl/apply.py."""
+    tables it was about, ids of tables and databases that went. See ddl/apply.py. Layouts of tables
+    are as at rest (row_codec.whole_layouts)."""
 
     SchemaVersion: int = 0
     DBInfo: DatabaseInfo | None = None

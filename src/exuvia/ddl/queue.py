@@ -18,12 +18,10 @@ from functools import cache, lru_cache
 from heapq import merge
 from itertools import count, islice
 
-import msgspec
-
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.convert.values import default_of
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.ddl import two_queues
@@ -52,11 +50,8 @@ def _places(name: str) -> tuple[bytes, bytes, bytes]:
 
 @lru_cache(maxsize=64)
 def _planned(name: str, stored: bytes | None, revision: int, database_revision: int) -> Table:
-    info = SYSTEM[name] if stored is None else _info.decode(stored)
+    info = SYSTEM[name] if stored is None else meta.table_at_rest(stored)
     return Table(info, revision, DATABASES[-1], database_revision)
-
-
-_info = msgspec.json.Decoder(TableInfo)
 
 
 def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:

@@ -6,6 +6,8 @@
     a system table lacks a      ADD COLUMN, an ordinary job: whoever is owner runs it, an older
     column of this program      program too, for it needs no knowledge of what the column is for
     nothing is missing          become owner -> the format is this program's
+    older members live          none of them joins any more, and those go on until they are
+                                exchanged; then layouts of tables may be brief (keys.BRIEF)
 
 Each is one step of a loop, and any number of new nodes may try: a second migration finds nothing, a
 second column is refused (1060). No job of a user is paused: jobs step on under both formats, only
@@ -21,6 +23,7 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import bootstrap, meta
 from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import DATABASES, SYSTEM
+from exuvia.cluster import member as members
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl.job import Job
@@ -59,7 +62,7 @@ class Upgrade:
     def _advance(self, txn: Transaction) -> Then:
         found = keys.read_number(txn.get(keys.FORMAT))
         if found >= bootstrap.FORMAT_VERSION:
-            return self._end
+            return self._with_brief_layouts(txn)
         if found == LISTS_FORMAT:
             return self._as_owner(txn, TABLES_FORMAT)
         if self._asked and queue.get(txn, self._asked) is not None:
@@ -68,6 +71,13 @@ class Upgrade:
         if missing is not None:
             return partial(self._ask, missing)
         return self._as_owner(txn, bootstrap.FORMAT_VERSION)
+
+    def _with_brief_layouts(self, txn: Transaction) -> Then:
+        if txn.get(keys.BRIEF) is None:
+            if members.before_0_4(txn):
+                return lambda: DONE_S
+            txn.put(keys.BRIEF, b"")
+        return self._end
 
     def _end(self) -> float:
         self.done = True

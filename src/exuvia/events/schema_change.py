@@ -143,6 +143,11 @@ class WrongKind(TypeError):
 _decoder = msgspec.json.Decoder(Stored)
 
 
+def _without_layouts(info: TableInfo | None) -> TableInfo | None:
+    """How its rows are stored is nobody's affair who hears of a change, and long."""
+    return None if info is None else msgspec.structs.replace(info, exuvia_layouts=())
+
+
 class SchemaChange:
     """See the module. Equal by what they say. `origin`: (job id, part), part -1 for a whole job;
     no two changes have the same one."""
@@ -150,7 +155,8 @@ class SchemaChange:
     __slots__ = ("_stored", "origin")
 
     def __init__(self, stored: Stored, origin: tuple[int, int] = (0, -1)) -> None:
-        self._stored = stored
+        own, old = _without_layouts(stored.table_info), _without_layouts(stored.old_table_info)
+        self._stored = msgspec.structs.replace(stored, table_info=own, old_table_info=old)
         self.origin = origin
 
     @property

@@ -83,6 +83,8 @@ FILLING = b"m/filling"
 LAST_ID = b"m/id"
 VERSION = b"m/version"
 BINDINGS = b"m/bindings"
+BRIEF = b"m/brief"
+"""There once nobody lives, nor can join, who reads whole layouts of tables only."""
 LAST_EPOCH = b"m/epoch"
 
 

@@ -173,7 +173,7 @@ def present_table(txn: Transaction, table_id: int) -> Table | None:
     info = txn.get(keys.meta("table", table_id))
     if info is None:
         return None
-    decoded = _info(info)
+    decoded = meta.table_at_rest(info)
     database = txn.get(keys.meta("db", decoded.exuvia_db))
     if database is None:
         return None
@@ -182,15 +182,10 @@ def present_table(txn: Transaction, table_id: int) -> Table | None:
 
 
 @lru_cache(maxsize=256)
-def _info(raw: bytes) -> TableInfo:
-    return msgspec.json.decode(raw, type=TableInfo)
-
-
-@lru_cache(maxsize=256)
 def _table(info: bytes, revision: int, database: bytes, database_revision: int) -> Table:
     """One for the same bytes: what it makes of itself once serves every commit and every seed."""
     of = msgspec.json.decode(database, type=DatabaseInfo)
-    return Table(_info(info), revision, of, database_revision)
+    return Table(meta.table_at_rest(info), revision, of, database_revision)
 
 
 def check(

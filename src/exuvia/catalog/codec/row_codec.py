@@ -112,6 +112,45 @@ def with_layout(info: TableInfo) -> TableInfo:
     return evolve(info, exuvia_layouts=(*info.exuvia_layouts, Layout(last + 1, columns)))
 
 
+def brief_layouts(info: TableInfo) -> TableInfo:
+    """The table, whose layouts say how each differs from the one before it, where that is shorter:
+    they would else name all of its columns once more for each change."""
+    found: list[Layout] = []
+    before: Layout | None = None
+    for each in info.exuvia_layouts:
+        found.append(each if before is None else _since(before, each))
+        before = each
+    return evolve(info, exuvia_layouts=tuple(found))
+
+
+def whole_layouts(info: TableInfo) -> TableInfo:
+    """The table, each of whose layouts has all of its columns: `brief_layouts` undone. Only what
+    reads and writes infos at rest meets others."""
+    if not any(each.since for each in info.exuvia_layouts):
+        return info
+    found: dict[int, Layout] = {}
+    for each in info.exuvia_layouts:
+        found[each.id] = _applied(each, found[each.since]) if each.since else each
+    return evolve(info, exuvia_layouts=tuple(found.values()))
+
+
+def _since(before: Layout, layout: Layout) -> Layout:
+    known, ids = set(before.columns), {each.column for each in layout.columns}
+    gone = tuple(each.column for each in before.columns if each.column not in ids)
+    said = tuple(each for each in layout.columns if each not in known)
+    shorter = Layout(layout.id, said, before.id, gone)
+    if 2 * (len(said) + len(gone)) > len(layout.columns) or _applied(shorter, before) != layout:
+        return layout  # another order of columns
+    return shorter
+
+
+def _applied(layout: Layout, before: Layout) -> Layout:
+    """Columns of other types stand where they stood, new ones behind all."""
+    said, gone = {each.column: each for each in layout.columns}, set(layout.gone)
+    taken = [said.pop(c.column, c) for c in before.columns if c.column not in gone]
+    return Layout(layout.id, (*taken, *said.values()))
+
+
 class Shape:
     """Where the bytes of a layout are. `fixed` and `variable` hold (number in the layout,
     column)."""

@@ -29,6 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
 )
 from exuvia.catalog import meta
+from exuvia.catalog.codec.row_codec import whole_layouts
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import queue, requests
@@ -212,7 +213,8 @@ def _found(txn: Transaction, job: Job) -> Found | None:
 
 def _dropped(job: Job) -> TableInfo | None:
     dropped_table = kind_of(job).dropped_table
-    return dropped_table(job) if dropped_table else None
+    found = dropped_table(job) if dropped_table else None
+    return None if found is None else whole_layouts(found)
 
 
 def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str) -> Change:
