@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the tests speak with and fail the disk with: the mysql command line, sysbench, a C compiler;
 # and the programs of a PostgreSQL server, of which tests start and end their own. Chromium, which looks
-# at the page of the status port, is left out where there is no such package.
+# at the page of the status port, is left out where there is no such package; so are hosts that are really
+# apart (tests/support/hosts.py), and clocks that run otherwise.
 set -e
 missing=""
 command -v mysql >/dev/null || missing="$missing mariadb-client"
@@ -15,6 +16,10 @@ fi
 if ! command -v chromium >/dev/null; then
   echo "installing chromium"
   sh tools/apt.sh chromium || echo "no Chromium: tests of the page in a browser are skipped" >&2
+fi
+if ! { command -v ip && command -v nft && command -v faketime; } >/dev/null; then
+  echo "installing iproute2 nftables faketime"
+  sh tools/apt.sh iproute2 nftables faketime || echo "tests on hosts that are apart are skipped" >&2
 fi
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && exit 0
 echo "installing postgresql"
