@@ -22,7 +22,7 @@ BULK = 4_000_000
 
 
 class SlowFiles(http.server.SimpleHTTPRequestHandler):
-    """A folder of packages behind a slow line: 4 MB in two seconds."""
+    """A folder of packages behind a slow line: 4 MB in four seconds."""
 
     def log_message(self, *_: object) -> None:
         pass
@@ -30,7 +30,7 @@ class SlowFiles(http.server.SimpleHTTPRequestHandler):
     def copyfile(self, source: object, outputfile: object) -> None:
         while piece := source.read(BULK // 20):
             outputfile.write(piece)
-            threading.Event().wait(0.1)
+            threading.Event().wait(0.2)
 
 
 @pytest.fixture

@@ -392,10 +392,10 @@ STEPS = 14
 MOST_PLANTED = 40
 
 
-@pytest.mark.parametrize("lives", [2, pytest.param(6, marks=pytest.mark.long)])
-def test_every_way_to_ask_gives_the_same_rows(world: World, lives: int) -> None:
-    asked = sum(Life(world, seed).play(STEPS) for seed in range(lives))
-    assert asked > lives * STEPS * 20
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.long)])
+def test_every_way_to_ask_gives_the_same_rows(world: World, seeds: range) -> None:
+    asked = sum(Life(world, seed).play(STEPS) for seed in seeds)
+    assert asked > len(seeds) * STEPS * 20
 
 
 def test_the_judge_finds_entries_of_the_snapshot_for_own_rows(
