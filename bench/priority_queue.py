@@ -137,8 +137,8 @@ def fill_counts(
         [counts.encoder.encode(row) for _, row in rows],
     )
     for form in counts.forms:
-        found = ((form.key(row, handle), handle) for handle, row in rows)
-        entries = sorted((*key, handle) for key, handle in found if key is not None)
+        found = ((*key, h) for h, row in rows for key in form.entries(row, h))
+        entries = sorted(found)
         payloads = [LIVE + handle if unique else LIVE for _, unique, handle in entries]
         store.bulk([key for key, _, _ in entries], payloads)
 

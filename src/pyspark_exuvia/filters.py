@@ -249,7 +249,7 @@ def narrowed(store: Store, table: Table, conditions: Sequence[Condition]) -> Nar
     )
     best, least = Narrowed(ROWS, whole), sum(each.keys for each in whole)
     for index in shown_indexes(table.info) if conditions else ():
-        is_of_parts = not (index.is_partial or index.is_global)
+        is_of_parts = index.holds_every_row and not index.is_global
         found = _narrowed(store, table, index, conditions) if is_of_parts else None
         if found is None:
             continue

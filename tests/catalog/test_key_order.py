@@ -28,6 +28,7 @@ from support.tables import (
     VALUES,
     kind,
     numbered_index,
+    only_entry,
     planned,
     table_of,
     text,
@@ -167,8 +168,7 @@ def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
         made = row_batch.index_keys(table, each, columns)
         found = made.keys if isinstance(made.keys, list) else made.keys.tolist()
         wanted = [
-            key_codec.index_key(table, each, row, handle)
-            for row, handle in zip(rows, handles, strict=True)
+            only_entry(table, each, row, handle) for row, handle in zip(rows, handles, strict=True)
         ]
         assert found == [key for key, _ in wanted], each.idx_name.O
         if each.is_unique:
@@ -267,7 +267,7 @@ def test_numbers_give_keys_of_one_width_in_one_array() -> None:
 def entries(table: Any, rows: list[list[Any]]) -> dict[bytes, list[Any]]:
     found = {}
     for n, row in enumerate(rows):
-        found[key_codec.index_key(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
+        found[only_entry(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
     return found
 
 
@@ -294,7 +294,7 @@ def test_values_are_read_back_from_entries_that_keep_them() -> None:
     fields = [INT, DECIMAL, text(characters=5, code=TypeCode.STRING), BLOB]
     table = table_of(fields, [numbered_index(2, [2, 3, 4, 1])])
     row = [-5, Decimal("7.50"), "a b", b"\0x"]
-    key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(3))
+    key, _ = only_entry(table, table.info.index("i2"), row, keys.i64(3))
     found = key_codec.split_entry(table, table.info.index("i2"), key, b"\0")
     assert found == ((Decimal("7.50"), "a b", b"\0x", -5), keys.i64(3))
     assert str(found[0][0]) == "7.50"
@@ -306,11 +306,9 @@ def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str])
     table = planned(table_of([INT, text(characters=2000)], [numbered_index(2, [2])]).info)
     rows = [[n, "x" * VALUES_BYTES + tail] for n, tail in enumerate(tails)]
     for row in rows:
-        key, _ = key_codec.index_key(table, table.info.index("i2"), row, b"")
+        key, _ = only_entry(table, table.info.index("i2"), row, b"")
         assert len(key) == keys.VALUES_AT + VALUES_BYTES
-        same = [
-            r for r in rows if key_codec.index_key(table, table.info.index("i2"), r, b"")[0] == key
-        ]
+        same = [r for r in rows if only_entry(table, table.info.index("i2"), r, b"")[0] == key]
         assert {r[1] for r in same} == {row[1]}, "equality is exact beyond the cut"
         found = within(table, rows, (row[1],), (row[1],), False, False)
         assert row in found, "a bound beyond the cut is widened; the reader looks again"
@@ -322,7 +320,7 @@ def test_the_longest_entry_fits_the_store() -> None:
     table = table_of([long, long], [numbered_index(2, [2])], primary=[1], as_handle=False)
     row = ["k" * 2000, "v" * 2000]
     handle = key_codec.handle_of(table, row)
-    key, _ = key_codec.index_key(table, table.info.index("i2"), row, handle)
+    key, _ = only_entry(table, table.info.index("i2"), row, handle)
     assert len(key) == LONGEST_KEY
     assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
 
@@ -330,7 +328,7 @@ def test_the_longest_entry_fits_the_store() -> None:
 def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
     table = table_of([BLOB, INT], [numbered_index(2, [1, 2])])
     row = [b"x" * (VALUES_BYTES - HASH_BYTES - 3 - 4), None]
-    key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(9))
+    key, _ = only_entry(table, table.info.index("i2"), row, keys.i64(9))
     assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, keys.i64(9))
 
 

@@ -401,7 +401,7 @@ def test_a_key_of_one_part_is_what_the_general_way_makes(kind: Any, unique: bool
         for handle in (ONE, TWO):
             is_unique = unique and value is not None
             expected = form.prefix + form.keys.encode([value]) + (b"" if is_unique else handle)
-            assert form.key([1, value, "c"], handle) == (expected, is_unique)
+            assert form.entries([1, value, "c"], handle) == ((expected, is_unique),)
 
 
 def test_an_update_of_other_columns_makes_no_keys() -> None:

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from exuvia.catalog import meta, writer
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
@@ -20,6 +19,7 @@ from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline.reorg import Failed, Fault, Reorg
 from exuvia.sql.session.session import Session
 from support.node_processes import until
+from support.tables import only_entry
 from support.world import World, error, rows, run
 
 JOBS = "SELECT * FROM information_schema.exuvia_inspect_jobs WHERE job_id = {}"
@@ -65,7 +65,7 @@ def entry_key(world: World, n: int, name: str = "t", index_name: str = "ia") -> 
     index = table.info.index(index_name)
     assert index is not None
     part = table.parts[-1]
-    return key_codec.index_key(part, index, [n, n], k.i64(n))[0]
+    return only_entry(part, index, [n, n], k.i64(n))[0]
 
 
 def plant(world: World, name: str = "t") -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import SchemaState, evolve
 from exuvia.ddl import admin, gc_worker, kept, queue, requests
 from exuvia.ddl.job import ActionCode, JobState
@@ -26,7 +25,7 @@ from support.script_actions import (
 )
 from support.scripts import Traffic
 from support.small_cluster import SmallCluster
-from support.tables import abc, index
+from support.tables import abc, entries_of, index
 from support.world import World, error, rows, run
 
 KEPT = (
@@ -1000,8 +999,7 @@ class Window:
         assert set(public) == set(indexes)
         for each in public.values():
             live = {key for key, raw in txn.scan(t.index_span(each)) if is_live(raw)}
-            wanted = {key_codec.index_key(t, each, row, h)[0] for h, row in stored.items()}
-            assert live == wanted
+            assert live == set(entries_of(t, each, stored))
         txn.rollback()
 
 

@@ -18,7 +18,6 @@ import pytest
 
 from exuvia.base.errors import Broken, Duplicate
 from exuvia.catalog import reader, writer
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import DUTIES, DatabaseInfo, SchemaState, evolve, name
 from exuvia.catalog.table import Table, with_layout
 from exuvia.ddl.action import Action, Step, compatible, load
@@ -28,7 +27,7 @@ from exuvia.ddl.job import ActionCode
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE
-from support.tables import PRIMARY, column, index, table
+from support.tables import PRIMARY, column, index, only_entry, table
 
 ROWS, VALUES, TOMB = (0, 1), (0, 1), -1
 Key = tuple[int, ...]
@@ -159,9 +158,7 @@ def entries(unique: bool) -> dict[tuple[int, ...], bytes]:
     """Model key -> store key."""
     t = planned(SchemaState.PUBLIC, unique)
     return {
-        key_of(value, row, unique): key_codec.index_key(
-            t, t.info.indexes[0], [row, value], keys.i64(row)
-        )[0]
+        key_of(value, row, unique): only_entry(t, t.info.indexes[0], [row, value], keys.i64(row))[0]
         for row in ROWS
         for value in VALUES
     }

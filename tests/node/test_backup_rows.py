@@ -66,6 +66,8 @@ UNCHANGED = {
     "a part": "SELECT * FROM d.parts PARTITION (`a b`) ORDER BY id",
     "common": "SELECT * FROM d.common ORDER BY a, b",
     "child": "SELECT * FROM d.child ORDER BY id",
+    "by elements": "SELECT id FROM d.tagged WHERE 'b' MEMBER OF (j) ORDER BY id",
+    "index of elements": "SHOW CREATE TABLE d.tagged",
     "view": "SELECT * FROM d.v ORDER BY id",
     "definitions": "SHOW CREATE TABLE d.every",
     "definition without rows": "SHOW CREATE TABLE d.passing",
@@ -126,6 +128,9 @@ def fill(node: NodeProcess) -> None:
         "GRANT SELECT, INSERT ON d.* TO u",
         "SET GLOBAL max_connections = 77",
         "CREATE TABLE d.account (id INT PRIMARY KEY, money INT, INDEX (money))",
+        "CREATE TABLE d.tagged (id INT PRIMARY KEY, j JSON, "
+        "UNIQUE KEY m (id, (CAST(j AS CHAR(5) ARRAY))), KEY n ((CAST(j AS CHAR(5) ARRAY))))",
+        """INSERT INTO d.tagged VALUES (1, '["a", "b", "b"]'), (2, '[]'), (3, NULL), (4, '"b"')""",
         "CREATE TABLE d.move (id INT PRIMARY KEY)",
         "CREATE TABLE d.big (id INT PRIMARY KEY, k INT)",
         f"INSERT INTO d.account VALUES {accounts}",

@@ -180,7 +180,7 @@ def test_a_new_epoch_stops_the_old_driver_for_good() -> None:
 @pytest.mark.parametrize("mode", ["full", "sample", "off"])
 def test_a_fault_stops_the_index_unless_verification_is_off(mode: str) -> None:
     store, table = world(40)
-    ghost = table.form(INDEX).key([500, 3], k.i64(500))[0]
+    ghost = table.form(INDEX).entries([500, 3], k.i64(500))[0][0]
     store.bulk([ghost], b"\0")
     dial = Fixed(PipelineSettings(span_rows=25, verify=mode))
     ended = finish(PhaseRunner(store, JOB, 1, table, fill_indexes((INDEX.id,)), dial=dial))

@@ -17,7 +17,7 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
-from support.tables import JOB, begin_reorg, publish, table_info, with_states
+from support.tables import JOB, begin_reorg, only_entry, publish, table_info, with_states
 
 INFO = table_info("id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"})
 INDEX = INFO.index("ab")
@@ -48,7 +48,7 @@ def finish(reorg: PhaseRunner) -> Progress:
 
 
 def key_of(table: Table, row: list[object]) -> bytes:
-    return key_codec.index_key(table, INDEX, row, key_codec.handle_of(table, row))[0]
+    return only_entry(table, INDEX, row, key_codec.handle_of(table, row))[0]
 
 
 def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from exuvia.base.errors import Conflict, Duplicate
 from exuvia.catalog import reader, writer
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
@@ -21,7 +20,7 @@ from exuvia.pipeline.task import order_for
 from exuvia.pipeline.verify import compare
 from exuvia.pipeline.verify.compare import check_index, verification
 from exuvia.pipeline.verify.judge import FaultJudge
-from support.tables import publish, table_info
+from support.tables import only_entry, publish, table_info
 
 INFO = table_info(
     "id int not null",
@@ -63,17 +62,17 @@ def test_a_scan_can_be_made_to_rest_after_every_chunk(monkeypatch: pytest.Monkey
 def plant(store: MemoryStore, table: Table, kind: str, unique: bool) -> None:
     index = UNIQUE if unique else PLAIN
     row = [121, 121 % 10, "u121"]
-    key, _ = key_codec.index_key(table, index, row, k.i64(121))
+    key, _ = only_entry(table, index, row, k.i64(121))
     txn = store.begin()
     if kind == "missing":
         txn.delete(key)
     elif kind == "entombed":
         txn.put(key, TOMBSTONE)
     elif kind == "orphan":
-        ghost, _ = key_codec.index_key(table, index, [ROWS + 5, 3, "ghost"], k.i64(ROWS + 5))
+        ghost, _ = only_entry(table, index, [ROWS + 5, 3, "ghost"], k.i64(ROWS + 5))
         txn.put(ghost, LIVE + (k.i64(ROWS + 5) if unique else b""))
     elif kind == "wrong values":
-        stale, _ = key_codec.index_key(table, index, [121, 8, "stale"], k.i64(121))
+        stale, _ = only_entry(table, index, [121, 8, "stale"], k.i64(121))
         txn.put(stale, LIVE + (k.i64(121) if unique else b""))
     else:
         txn.put(key, LIVE + k.i64(122))
@@ -199,6 +198,6 @@ def write(store: MemoryStore, table: Table, chance: random.Random) -> None:
 def test_a_key_that_changed_since_the_scans_is_no_fault() -> None:
     store, table = filled()
     judge = FaultJudge(table, PLAIN)
-    gone, _ = key_codec.index_key(table, PLAIN, [1, 99, None], k.i64(1))
+    gone, _ = only_entry(table, PLAIN, [1, 99, None], k.i64(1))
     assert judge.compare(store, [], [(gone, b"", b"")]) == []
     assert judge.compare(store, [(gone, b"", k.i64(1))], []) == []

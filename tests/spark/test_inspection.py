@@ -2,7 +2,6 @@
 
 from exuvia.base.clock import SystemClock
 from exuvia.catalog import meta
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve, name
 from exuvia.catalog.sysvar import variables
@@ -19,7 +18,7 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from support.node_processes import until
 from support.spark import SparkStore
-from support.tables import DATABASE, publish, table_info
+from support.tables import DATABASE, only_entry, publish, table_info
 
 ROWS = 3000
 
@@ -31,7 +30,7 @@ def test_findings_of_the_executors(spark_store: SparkStore) -> None:
     bulk.load(store, table, [[[n, n] for n in range(ROWS)]])
     index = info.index("ia")
     assert index is not None
-    missing, _ = key_codec.index_key(table, index, [17, 17], k.i64(17))
+    missing, _ = only_entry(table, index, [17, 17], k.i64(17))
 
     def prepare(txn: Transaction) -> Inspection:
         variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")

@@ -7,9 +7,12 @@ from typing import NamedTuple
 import pytest
 
 from exuvia.base.errors import Deposed
+from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.model import (
     ColumnInfo,
+    IndexColumn,
+    IndexInfo,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -19,7 +22,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.model import name as named
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
@@ -38,7 +41,7 @@ from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
 from exuvia.pipeline.verify.compare import check_index
 from support.node_processes import until
 from support.spark import SparkStore, has_ended, step_until
-from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
+from support.tables import DATABASE, EVALUATOR, begin_reorg, publish, table_info, with_states
 
 LINES = ("id int not null", "k int", "u varchar(20)")
 BOUND_S = 60.0
@@ -172,6 +175,52 @@ def test_workers_fill_partial_indexes_with_their_rows(spark_store: SparkStore) -
     for name in ("ik", "iu"):
         index = table.info.index(name)
         assert index and check_index(store, table, index, "slow").faults == []
+
+
+@pytest.mark.long
+def test_workers_fill_an_entry_for_each_element(spark_store: SparkStore) -> None:
+    info = table_info("id bigint not null", "k bigint", "j longtext", table_id=107, primary="id")
+    document = evolve(info.cols[2], type=FieldType(Tp=TypeCode.JSON))
+    hidden = evolve(
+        document,
+        id=4,
+        offset=3,
+        name=named("_V$_im_0"),
+        hidden=True,
+        generated_expr_string="cast(`j` as signed array)",
+    )
+    array = IndexColumn(
+        name=hidden.name,
+        offset=3,
+        exuvia_column=4,
+        exuvia_array=FieldType(Tp=TypeCode.LONGLONG),
+    )
+    of_id = IndexColumn(name=info.cols[0].name, offset=0, exuvia_column=1)
+    made = (
+        IndexInfo(id=7, idx_name=named("im"), idx_cols=(array,)),
+        IndexInfo(id=8, idx_name=named("iu"), idx_cols=(of_id, array), is_unique=True),
+    )
+    info = with_layout(
+        evolve(info, cols=(*info.cols[:2], document, hidden), index_info=(*info.indexes, *made))
+    )
+    store = spark_store.store
+    arrays = [[n % 50, *range(n % 4)] for n in range(2000)]
+    rows = [[n, n, None if n % 9 == 8 else str(array)] for n, array in enumerate(arrays)]
+    before = evolve(info, cols=info.cols[:3], index_info=info.indexes[:-2] or None)
+    bulk.load(store, publish(store, before, 1), [rows])
+    begin_reorg(store, 1, 107)
+    states = {"im": SchemaState.WRITE_REORG, "iu": SchemaState.WRITE_REORG}
+    publish(store, with_states(info, **states), 2)
+    table = Table(with_states(info, **states), 2, DATABASE, 1, EVALUATOR)
+    ended = step_until(on_spark(spark_store, table, [7, 8], 300), has_ended)[-1]
+    assert isinstance(ended, Done)
+    expected = sum(
+        1 if j is None else len(set(a)) for (_, _, j), a in zip(rows, arrays, strict=True)
+    )
+    assert len(entries(store, table)) == 2 * expected
+    for each in made:
+        index = table.info.index(each.idx_name.O)
+        assert check_index(store, table, index, "slow").faults == []
 
 
 def term(column: ColumnInfo, operator: str, *constants: object) -> tuple[PredicateTerm, ...]:

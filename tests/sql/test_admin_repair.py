@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.codec import key_codec
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, TOMBSTONE
 from exuvia.pipeline.verify.scan import crc64
 from exuvia.sql.session.session import Session
+from support.tables import only_entry
 from support.world import World, run
 
 ROWS = 700
@@ -42,7 +42,7 @@ def plant(world: World, session: Session, index_name: str, faults: str) -> None:
 
     def key(n: int) -> bytes:
         row = [n, n % 9, f"u{n}" if n % 5 else None]
-        return key_codec.index_key(table, index, row, k.i64(n))[0]
+        return only_entry(table, index, row, k.i64(n))[0]
 
     for n in range(100, 400) if "missing" in faults else ():
         if n % 2:

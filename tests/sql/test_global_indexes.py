@@ -14,6 +14,7 @@ from exuvia.cluster import member
 from exuvia.kv.packet import LIVE
 from exuvia.sql.session.session import Session
 from support.node_processes import until
+from support.tables import only_entry
 from support.world import World, error, rows, run
 
 CUTS = (
@@ -322,7 +323,7 @@ def test_planted_faults_are_found_and_put_right(world: World, session: Session) 
         assert index is not None and table.info.partition is not None
         part = table.parts[0 if b < 10 else 1]
         handle = key_codec.handle_of(part, [a, None, b, number])
-        found = key_codec.index_key(part, index, [a, None, b, number], handle)
+        found = only_entry(part, index, [a, None, b, number], handle)
         assert found is not None
         txn.rollback()
         return found[0], part.form(index).payload(handle)

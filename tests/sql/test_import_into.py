@@ -442,3 +442,17 @@ def test_a_file_that_changes_meanwhile_ends_it(session: Session, folder: Path) -
     run(session, f"ADMIN COMPLETE DDL JOBS {job}")
     until(lambda: rows(session, f"SHOW IMPORT JOB {job}")[0][5] == "failed")
     assert "has changed" in rows(session, f"SHOW IMPORT JOB {job}")[0][8]
+
+
+def test_elements_of_a_multi_valued_index_are_held_to_its_type(
+    session: Session, folder: Path
+) -> None:
+    (folder / "bad.csv").write_text('1,"[1, 2]"\n2,"[""x""]"\n')
+    (folder / "good.csv").write_text('1,"[1, 2]"\n2,"[2, 3, 3]"\n3,"[]"\n')
+    run(session, "CREATE TABLE l (id INT PRIMARY KEY, j JSON, KEY i ((CAST(j AS UNSIGNED ARRAY))))")
+    code, text = refused(session, "IMPORT INTO l FROM 'bad.csv'")
+    assert (code, "expression index 'i'" in text) == (3903, True)
+    assert rows(session, "SELECT * FROM l") == []
+    imported(session, "IMPORT INTO l FROM 'good.csv'")
+    assert rows(session, "SELECT id FROM l WHERE 2 MEMBER OF (j)") == [[1], [2]]
+    run(session, "ADMIN CHECK TABLE l")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.codec import key_codec
 from exuvia.cluster import member
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE
 from exuvia.sql.session.session import Session
+from support.tables import only_entry
 from support.world import World, error, rows, run
 
 PREDICATES = (
@@ -139,7 +139,7 @@ def test_planted_faults_are_found_and_put_right(world: World, filled: Session) -
         index = table.info.index("p0")
         assert index is not None
         held: list[Any] = [number, 5, 5, None, None, None, None]
-        found = key_codec.index_key(table, index, held, k.i64(number))
+        found = only_entry(table, index, held, k.i64(number))
         txn.rollback()
         assert found is not None
         return found[0]

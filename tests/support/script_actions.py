@@ -418,6 +418,7 @@ OF_UNDO: Asked = {
 # -- virtual columns, expressions, facts of an index -----------------------------------------------
 
 HIDDEN = "_V$_ie_0"
+ELEMENTS = "_V$_im_0"
 
 
 def virtual(text: str, expression: str, *reads: str, hidden: bool = False) -> ColumnInfo:
@@ -436,7 +437,28 @@ _add_expression = _on_t(
     hidden=[virtual(HIDDEN, "`a` + `b`", "a", "b", hidden=True)],
 )
 
+
+def _elements(*others: str, unique: bool = False) -> Request:
+    """ADD INDEX on (CAST(JSON_ARRAY(a, b) AS SIGNED ARRAY)) and other columns behind it."""
+    of = evolve(column(ELEMENTS), hidden=True, type=FieldType(Tp=TypeCode.JSON))
+    of = evolve(
+        of,
+        generated_expr_string="cast(json_array(`a`, `b`) as signed array)",
+        dependences={"a": {}, "b": {}},
+    )
+    made = index("im", ELEMENTS, *others, unique=unique)
+    array = evolve(made.idx_cols[0], exuvia_array=FieldType(Tp=TypeCode.LONGLONG))
+    made = evolve(made, idx_cols=(array, *made.idx_cols[1:]))
+    return _on_t(requests.add_index, made, hidden=[of])
+
+
 OF_VIRTUAL_COLUMNS: Asked = {
+    "add index, elements": (_t(IA), _elements()),
+    "add index, unique elements": (_t(IA), _elements("id", unique=True)),
+    "drop index, elements": (
+        _both(_t(IA), _elements("id", unique=True)),
+        _on_t(requests.drop_index, "im"),
+    ),
     "rename index": (_t(IA), _on_t(requests.rename_index, "ia", "other")),
     "rename index, expression": (
         _both(_t(IA), _add_expression),

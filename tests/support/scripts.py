@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused
 from exuvia.catalog import meta, reader, writer
-from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID
@@ -59,7 +58,7 @@ from support.script_actions import (
     walked,
 )
 from support.small_cluster import PlainReorg, SmallCluster
-from support.tables import EVALUATOR
+from support.tables import EVALUATOR, entries_of
 
 IDS = 7
 MOST_VALUES = 6
@@ -532,18 +531,14 @@ def _check_rows(play: Play, job: Job, found: Table, rows: dict[bytes, list[objec
 
 
 def _check_index(txn: object, found: Table, each: IndexInfo, rows: dict[bytes, list]) -> None:
-    wanted = {key_codec.index_key(found, each, row, handle)[0] for handle, row in rows.items()}
+    wanted = entries_of(found, each, rows)
     live = {key for key, payload in txn.scan(found.index_span(each)) if is_live(payload)}
-    assert live == wanted and len(live) == len(rows)
+    assert live == set(wanted) and len(live) == len(wanted)
 
 
 def _check_global(txn: object, found: Table, each: IndexInfo, by_part: list) -> None:
     """Exactly the entries of the rows of all partitions: none names one that has gone."""
-    wanted = {
-        key_codec.index_key(part, each, row, handle)[0]
-        for part, rows in by_part
-        for handle, row in rows.items()
-    }
+    wanted = {key for part, rows in by_part for key in entries_of(part, each, rows)}
     live = {key for key, payload in txn.scan(found.index_span(each)) if is_live(payload)}
     assert live == wanted and len(live) == sum(len(rows) for _, rows in by_part)
 
@@ -710,8 +705,10 @@ class Injected(Traffic):
             if index.state == SchemaState.PUBLIC and local:
                 found = txn.scan(part.index_span(index))
                 live = {key for key, payload in found if is_live(payload)}
-                there = {key_codec.index_key(part, index, row, h)[0] for h, row in rows.items()}
-                assert live == there, f"{self._case}: index {index.idx_name.O} is not its table"
+                there = entries_of(part, index, rows)
+                assert live == set(there) and len(live) == len(there), (
+                    f"{self._case}: index {index.idx_name.O} is not its table"
+                )
 
     def _read_global(self, txn: Transaction, table: Table, index: IndexInfo) -> None:
         """Without what names a partition that is not read, it has exactly the entries of rows."""
@@ -723,10 +720,10 @@ class Injected(Traffic):
                 handle = reader.handle_of_entry(form, key, payload)
                 live |= {key} if int.from_bytes(handle[:8], "big") in read else set()
         there = [
-            key_codec.index_key(part, index, row, handle)[0]
+            key
             for part in table.parts
             if part.physical_id in read
-            for handle, row in reader.scan(txn, part)
+            for key in entries_of(part, index, dict(reader.scan(txn, part)))
         ]
         assert live == set(there), f"{self._case}: index {index.idx_name.O} is not its table"
         assert len(live) == len(there), f"{self._case}: two rows with one key"

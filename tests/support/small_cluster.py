@@ -16,7 +16,7 @@ from typing import TypeVar
 from exuvia.base.clock import ManualClock
 from exuvia.base.mysql_errors import ErrDupEntry
 from exuvia.catalog import reader
-from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import DatabaseInfo, IndexInfo
 from exuvia.catalog.sysvar import variables
@@ -79,19 +79,20 @@ class PlainReorg:
         yield Done(len(rows))
 
     def _put(self, index: IndexInfo, handle: bytes, row: list[object]) -> None:
-        key, unique = key_codec.index_key(self._table, index, row, handle)
-        payload = LIVE + handle if unique else LIVE
-        result = self._store.bulk([key], payload, [self._require], report=True)
-        for _, held in result.present:
-            if unique and held != payload:
-                self._judge(index, key, payload, handle, row)
+        for key, unique in index_entries(self._table, index, row, handle):
+            payload = LIVE + handle if unique else LIVE
+            result = self._store.bulk([key], payload, [self._require], report=True)
+            for _, held in result.present:
+                if unique and held != payload:
+                    self._judge(index, key, payload, handle, row)
 
     def _judge(
         self, index: IndexInfo, key: bytes, payload: bytes, handle: bytes, row: list[object]
     ) -> None:
         txn = self._store.begin()
         held, now = txn.get(key), reader.get(txn, self._table, handle)
-        same = now is not None and key_codec.index_key(self._table, index, now, handle)[0] == key
+        found = () if now is None else index_entries(self._table, index, now, handle)
+        same = any(each == key for each, _ in found)
         txn.rollback()
         if not same or held == payload:
             return

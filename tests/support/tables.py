@@ -7,6 +7,8 @@ info_of([INT, text()], ..)               columns c1, c2, .. of any type (`VALUES
                                          each with values for it), indexes by their numbers
 bootstrapped()                           a memory store as the first node leaves it: a bootstrap
                                          costs 25 ms, a copy less than one
+only_entry(t, i, row, handle)            the entry of an index in which each row has one
+entries_of(t, i, rows)                   keys of the entries of rows, by handle
 engines()                                the engines that a transcript runs on
 """
 
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from exuvia.base.types import FieldType, Flag, TypeCode, pack_date, pack_datetime
 from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -316,3 +319,14 @@ def store_of(revision: int = 1) -> MemoryStore:
     txn.put(keys.database_revision(NUMBERED_DATABASE.id), keys.number(1))
     txn.commit()
     return store
+
+
+def only_entry(table: Table, index: IndexInfo, row: list[Any], handle: bytes) -> tuple[bytes, bool]:
+    """Its key, and whether that is a unique one."""
+    (found,) = index_entries(table, index, row, handle)
+    return found
+
+
+def entries_of(table: Table, index: IndexInfo, rows: dict[bytes, list[Any]]) -> list[bytes]:
+    """Keys of the entries that rows should have."""
+    return [key for h, row in rows.items() for key, _ in index_entries(table, index, row, h)]

@@ -12,7 +12,8 @@ TABLES = r"""
 CREATE TABLE item (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(30) NOT NULL,
     price DECIMAL(10,2) UNSIGNED DEFAULT '1.50', at TIMESTAMP NULL DEFAULT '2024-01-01 00:00:00',
     kind ENUM('a','b') DEFAULT 'a', note TEXT, raw BLOB, j JSON, f BIT(4) DEFAULT b'101',
-    b BOOL DEFAULT 1, d DOUBLE, UNIQUE KEY un (name), KEY kp (price, kind)) COMMENT='it''s';
+    b BOOL DEFAULT 1, d DOUBLE, UNIQUE KEY un (name), KEY kp (price, kind),
+    KEY ka ((CAST(j->'$.a' AS SIGNED ARRAY)))) COMMENT='it''s';
 CREATE TABLE part (a INT NOT NULL, b VARCHAR(5) NOT NULL, c DATE, PRIMARY KEY (a, b));
 CREATE TABLE loose (x INT, y VARCHAR(10) CHARACTER SET latin1);
 CREATE TABLE a_child (id INT PRIMARY KEY, item_id INT, a INT, b VARCHAR(5), up INT,

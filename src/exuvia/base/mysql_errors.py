@@ -885,6 +885,9 @@ ErrForeignKeyNoColumnInParent = MySQLError(
     "Failed to add the foreign key constraint. Missing column '%s' for constraint '%s' in the "
     "referenced table '%s'",
 )
+ErrWarnDataOutOfRangeFunctionalIndex = MySQLError(
+    3752, "22003", "Value is out of range for expression index '%s' at row %s"
+)
 ErrFunctionalIndexOnJSONOrGeometryFunction = MySQLError(
     3753,
     "HY000",
@@ -994,6 +997,17 @@ ErrDependentByPartitionFunctional = MySQLError(
     3855,
     "HY000",
     "Column '%s' has a partitioning function dependency and cannot be dropped or renamed",
+)
+ErrInvalidJSONValueForFuncIndex = MySQLError(
+    3903, "22018", "Invalid JSON value for CAST for expression index '%s'"
+)
+ErrExceededMVKeysNum = MySQLError(
+    3905,
+    "HY000",
+    "Exceeded max number of values per record for multi-valued index '%s' by %s value(s).",
+)
+ErrFunctionalIndexDataIsTooLong = MySQLError(
+    3907, "22001", "Data too long for expression index '%s'"
 )
 ErrDynamicPrivilegeNotRegistered = MySQLError(
     3929,

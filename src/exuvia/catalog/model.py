@@ -422,6 +422,7 @@ class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
     length: int = -1
     exuvia_column: int = 0  # column id: survives renames and moves
     exuvia_using_changing_type: bool = False  # keys are of the column's `exuvia_changing_type`
+    exuvia_array: FieldType | None = None  # of an array part: the type of its elements
 
 
 class PredicateTerm(msgspec.Struct, frozen=True, kw_only=True):
@@ -458,6 +459,16 @@ class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
     def is_partial(self) -> bool:
         """Whether it holds only the rows of its predicate."""
         return bool(self.exuvia_predicate)
+
+    @property
+    def is_multi_valued(self) -> bool:
+        """Whether a row has an entry for each element of an array; see catalog/multi_valued.py."""
+        return any(part.exuvia_array is not None for part in self.idx_cols)
+
+    @property
+    def holds_every_row(self) -> bool:
+        """Whether each row has exactly one entry: what reads by ranges and orders must know."""
+        return not self.is_partial and not self.is_multi_valued
 
 
 class LayoutColumn(msgspec.Struct, frozen=True):

@@ -164,26 +164,29 @@ def _snapshot_entries(
         yield key, payload
 
 
+_Entries = list[tuple[bytes, bytes, bool]]
+"""(key, handle, unique)"""
+
+
 class _View:
     """The keys of one index that follow from `Transaction.own_later`, kept up as it writes."""
 
     def __init__(self) -> None:
-        self.entries: list[tuple[bytes, bytes, bool]] = []  # (key, handle, unique), sorted
-        self.of: dict[bytes, tuple[bytes, bytes, bool]] = {}
+        self.entries: _Entries = []  # sorted
+        self.of: dict[bytes, _Entries] = {}
         self.mark = self.undone = -1
 
-    def set(self, row_key: bytes, entry: tuple[bytes, bytes, bool] | None) -> None:
-        """The entry of a row, None where it has gone."""
-        former = self.of.pop(row_key, None)
-        if former == entry:
-            if entry is not None:
-                self.of[row_key] = entry
+    def set(self, row_key: bytes, found: _Entries) -> None:
+        """The entries of a row, none where it has gone."""
+        former = self.of.pop(row_key, [])
+        if found:
+            self.of[row_key] = found
+        if former == found:
             return
-        if former is not None:
-            del self.entries[bisect_left(self.entries, former)]
-        if entry is not None:
+        for entry in former:
+            del self.entries[bisect_left(self.entries, entry)]
+        for entry in found:
             insort(self.entries, entry)
-            self.of[row_key] = entry
 
 
 def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
@@ -191,26 +194,26 @@ def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
     prefixes = tuple(part.row_prefix for part in table.parts)
     before = PART_BYTES if table.is_partitioned else 0
 
-    def entry_of(row_key: bytes, payload: bytes | None) -> tuple[bytes, bytes, bool] | None:
+    def entries_of(row_key: bytes, payload: bytes | None) -> _Entries:
         if payload is None:
-            return None
+            return []
         handle = row_key[1 : 1 + before] + row_key[HANDLE_AT:]
-        found = form.key(table.decode(payload), handle)
-        return None if found is None else (found[0], handle, found[1])
+        found = form.entries(table.decode(payload), handle)
+        return [(key, handle, unique) for key, unique in found]
 
     name = form.prefix, table.revision
     view = txn.views.get(name)
     if not isinstance(view, _View) or view.undone != txn.undone:
         view = _View()
         for row_key, payload in chain.from_iterable(map(txn.own_later, prefixes)):
-            entry = entry_of(row_key, payload)
-            if entry is not None:
-                view.of[row_key] = entry
-        view.entries = sorted(view.of.values())
+            found = entries_of(row_key, payload)
+            if found:
+                view.of[row_key] = found
+        view.entries = sorted(chain.from_iterable(view.of.values()))
     else:
         for row_key in set(txn.written_since(view.mark)):
             if row_key.startswith(prefixes) and txn.is_later(row_key):
-                view.set(row_key, entry_of(row_key, txn.get(row_key)))
+                view.set(row_key, entries_of(row_key, txn.get(row_key)))
     view.mark, view.undone = mark, txn.undone
     txn.views[name] = view
     return view

@@ -4,7 +4,8 @@ it, found once.
     Table(info, revision, database, database_revision, evaluator of virtual columns)
       .columns        public columns, what clients see
       .layout         what a writer's rows look like: exactly the columns whose state adds
-      .forms          an IndexForm for each index that writers owe something (catalog/model.py)
+      .forms          an IndexForm for each index that writers owe something (catalog/model.py);
+                      `IndexForm.entries` says which entries a row has: none, one or several
       .handle_form    the encoding of a clustered key that is not one integer
 
 Immutable. Building one costs microseconds; encoders and decoders are made when first asked for.
@@ -57,6 +58,7 @@ from exuvia.catalog.model import (
     SchemaState,
     TableInfo,
 )
+from exuvia.catalog.multi_valued import elements
 from exuvia.catalog.predicate import Predicate
 from exuvia.kv import keys
 from exuvia.kv.packet import LIVE, Span
@@ -118,8 +120,12 @@ CUT_HANDLES = (
 )
 
 
+Entries = Sequence[tuple[bytes, bool]]
+
+
 class IndexForm:
     """One index, ready to make keys. `positions` are those of its parts in the table's columns.
+    `array`: which of them is an array, in a multi-valued index.
 
     `part`: what its entries have before a row's handle: nothing; of a global index the partition's
     id. For the logical table, whose handles begin with it, nothing either."""
@@ -128,6 +134,7 @@ class IndexForm:
         "_encode_one",
         "_only",
         "_watched",
+        "array",
         "duty",
         "info",
         "keys",
@@ -163,27 +170,41 @@ class IndexForm:
         more = () if self.predicate is None else self.predicate.positions
         self._watched = (*self.positions, *more)
         self._only = self.positions[0]
-        is_plain = not (self.unique or self.wraps or more or self.part)
+        arrays = (n for n, part in enumerate(info.idx_cols) if part.exuvia_array is not None)
+        self.array = next(arrays, None)
+        is_plain = not (self.unique or self.wraps or more or self.part or info.is_multi_valued)
         is_plain = is_plain and len(self.positions) == 1
         self._encode_one = self.keys.one if is_plain else None
 
     def is_same(self, old: Row, new: Row) -> bool:
-        """Whether its entry is certainly the same in both rows: they have the same objects. Values
-        that are only equal may have keys of their own."""
+        """Whether its entries are certainly the same in both rows: they have the same objects.
+        Values that are only equal may have keys of their own."""
         if self._encode_one is not None:
             return old[self._only] is new[self._only]
         return all(old[position] is new[position] for position in self._watched)
 
-    def key(self, row: Row, handle: bytes) -> tuple[bytes, bool] | None:
-        """The entry's key, and whether it is a unique one (no part is NULL): then it does not end
-        in the handle. None where a partial index does not hold the row."""
+    def entries(self, row: Row, handle: bytes) -> Entries:
+        """The keys of the row's entries, each once, and whether each is a unique one (no part is
+        NULL): then it does not end in the handle.
+
+        None where a partial index does not hold the row; in a multi-valued one as many as its
+        array has elements."""
         if self._encode_one is not None:
-            return self.prefix + self._encode_one(row[self._only]) + handle, False
+            return ((self.prefix + self._encode_one(row[self._only]) + handle, False),)
         if self.predicate is not None and not self.predicate.holds(row):
-            return None
+            return ()
         values = [row[position] for position in self.positions]
         if self.wraps:
             values = [wrapped(v, kind) for v, kind in zip(values, self.types, strict=True)]
+        if self.array is None:
+            return (self._entry(values, handle),)
+        found = []
+        for element in elements(values[self.array], self.types[self.array]):
+            values[self.array] = element
+            found.append(self._entry(values, handle))
+        return found
+
+    def _entry(self, values: Sequence[Value], handle: bytes) -> tuple[bytes, bool]:
         encoded = self.keys.encode(values)
         if self.unique and None not in values:
             return self.prefix + encoded, True

@@ -16,8 +16,10 @@ needs no such care, since the fill judges what it meets there.) Those writers co
 columns that take another's place, so the key is made of converted values. An update removes it too
 where it changes the key: its row may be new in its own transaction.
 
-A partial index holds the rows of its predicate (catalog/predicate.py). A row that it does not hold
-has no key there: one that leaves the predicate is gone, one that enters it is new.
+A row has the entries that follow from it (`IndexForm.entries`): one, in a partial index none unless
+its predicate is true (catalog/predicate.py), in a multi-valued one as many as its array has
+elements (catalog/multi_valued.py). The table says what becomes of each: an entry that the row had
+and has no longer is gone, one that it had not is new.
 
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
 put one. What a unique write meets is judged where it commits (kv/packet.py).
@@ -46,7 +48,7 @@ from collections.abc import Set as AbstractSet
 from itertools import compress, repeat
 
 from exuvia.base.errors import Broken, Duplicate, Refused
-from exuvia.base.types import Family, TypeCode, Value
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
@@ -172,13 +174,13 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     for form in table.forms:
         if stays and form.is_same(old_row, new_row):
             continue
-        before, after = form.key(old_row, handle), form.key(new_row, moved)
-        if before == after and (stays or before is None or not before[1]):
+        before, after = form.entries(old_row, handle), form.entries(new_row, moved)
+        if before == after and (stays or not (before and before[0][1])):
             continue
-        if before is not None:
-            removed.append((form, *before))
-        if after is not None and form.duty.adds:
-            added.append((form, *after))
+        kept = frozenset(before).intersection(after) if stays else frozenset()
+        removed += [(form, *each) for each in before if each not in kept]
+        if form.duty.adds:
+            added += [(form, *each) for each in after if each not in kept]
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
@@ -268,8 +270,7 @@ Entry = tuple[IndexForm, bytes, bool]
 
 def _entries(row: Row, handle: bytes, forms: Iterable[IndexForm]) -> list[Entry]:
     """Those that the row has in these indexes."""
-    keys_of = ((form, form.key(row, handle)) for form in forms)
-    return [(form, *found) for form, found in keys_of if found is not None]
+    return [(form, *found) for form in forms for found in form.entries(row, handle)]
 
 
 def _add_entries(
@@ -343,11 +344,10 @@ def _clear_former_life(
     row = _as_it_will_be(table, row)
     before = None if before is None else _as_it_will_be(table, before)
     for form in table.forms_not_added:
-        found = form.key(row, handle)
-        if found is None or found[1]:
-            continue
-        if before is None or found != form.key(before, handle):
-            txn.write(WriteKind.REMOVE, found[0], b"")
+        former = () if before is None else form.entries(before, handle)
+        for found in form.entries(row, handle):
+            if not found[1] and found not in former:
+                txn.write(WriteKind.REMOVE, found[0], b"")
 
 
 def _as_it_will_be(table: Table, row: Row) -> Row:
@@ -400,7 +400,7 @@ def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) ->
         values = key_codec.handle_values(table, handle)
         if row is not None and table.handle_positions:
             values = tuple(_shown_handle(table, row))
-        return _duplicate(table, error, table.handle_positions, values, "PRIMARY")
+        return _duplicate(table, error, _handle_types(table), values, "PRIMARY")
     index_id = int.from_bytes(error.key[keys.HANDLE_AT : keys.VALUES_AT], "big")
     index = table.info.index_by_id(index_id)
     if index is None:
@@ -409,13 +409,26 @@ def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) ->
     if row is not None:
         return _entry_taken(table, form, row, error)
     values, _ = form.keys.decode(error.key, keys.VALUES_AT)
-    return _duplicate(table, error, form.positions, values, index.idx_name.O)
+    return _duplicate(table, error, _shown_types(table, form), values, index.idx_name.O)
 
 
 def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> Duplicate:
     parts = zip(form.positions, form.info.idx_cols, strict=True)
+    values: tuple[object, ...] | None
     values = tuple(_prefix(row[position], part.length) for position, part in parts)
-    return _duplicate(table, error, form.positions, values, form.info.idx_name.O)
+    if form.array is not None:  # the key tells which of its elements it is
+        decoded, _ = form.keys.decode(error.key, keys.VALUES_AT)
+        at = form.array
+        values = None if decoded is None else (*values[:at], decoded[at], *values[at + 1 :])
+    return _duplicate(table, error, _shown_types(table, form), values, form.info.idx_name.O)
+
+
+def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
+    """Of the parts; of an array that of its elements."""
+    kinds = [table.info.cols[position].type for position in form.positions]
+    if form.array is not None:
+        kinds[form.array] = form.types[form.array]
+    return kinds
 
 
 def _shown_handle(table: Table, row: Row) -> Iterator[object]:
@@ -432,25 +445,26 @@ def _prefix(value: object, length: int) -> object:
 
 def _primary_taken(table: Table, row: Row, key: bytes, handle: bytes) -> Duplicate:
     values = tuple(_shown_handle(table, row))
-    return _duplicate(table, Duplicate(key, handle), table.handle_positions, values, "PRIMARY")
+    return _duplicate(table, Duplicate(key, handle), _handle_types(table), values, "PRIMARY")
+
+
+def _handle_types(table: Table) -> list[FieldType]:
+    return [table.info.cols[position].type for position in table.handle_positions]
 
 
 def _duplicate(
     table: Table,
     error: Duplicate,
-    positions: tuple[int, ...] | list[int],
+    kinds: Sequence[FieldType],
     values: tuple[object, ...] | None,
     index: str,
 ) -> Duplicate:
-    entry = "-".join(_texts(table, positions, values)) if values is not None else "..."
+    entry = "-".join(_texts(kinds, values)) if values is not None else "..."
     return Duplicate(error.key, error.handle, entry, f"{table.info.name.O}.{index}")
 
 
-def _texts(
-    table: Table, positions: tuple[int, ...] | list[int], values: tuple[object, ...]
-) -> Iterator[str]:
-    for position, value in zip(positions, values, strict=True):
-        kind = table.info.cols[position].type
+def _texts(kinds: Sequence[FieldType], values: tuple[object, ...]) -> Iterator[str]:
+    for kind, value in zip(kinds, values, strict=True):
         if value is not None and (kind.family == Family.BYTES or kind.Tp == TypeCode.BIT):
             shown = to_bytes(value, kind)
             if kind.Tp == TypeCode.STRING:  # what fills a BINARY up is not said

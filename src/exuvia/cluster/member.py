@@ -106,7 +106,13 @@ def before_0_4(txn: Transaction) -> list[MemberInfo]:
     return [each for each in live(txn) if _number(each.release) < _0_4]
 
 
-_0_4 = (0, 4)
+def before_0_5(txn: Transaction) -> list[MemberInfo]:
+    """Members of releases that would give a row one entry in a multi-valued index: 0.4.0 and
+    before. None of them can join any more once the store has this release's format."""
+    return [each for each in live(txn) if _number(each.release) < _0_5]
+
+
+_0_4, _0_5 = (0, 4), (0, 5)
 
 
 def _number(release: str) -> tuple[int, ...]:

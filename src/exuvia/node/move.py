@@ -395,14 +395,14 @@ class StoreMove:
                 if before is not None:
                     row = table.decode(before)
                     gone.add(key)
-                    found = (form.key(row, handle) for form in table.forms)
-                    gone.update(entry[0] for entry in found if entry is not None)
+                    for form in table.forms:
+                        gone.update(entry for entry, _ in form.entries(row, handle))
                 if after is not None:
                     row = table.decode(after)
                     puts[key] = after
                     for form in table.forms:
-                        if (entry := form.key(row, handle)) is not None:
-                            puts[entry[0]] = form.payload(handle) if entry[1] else LIVE
+                        for entry, unique in form.entries(row, handle):
+                            puts[entry] = form.payload(handle) if unique else LIVE
         _write(self._target, puts, gone - puts.keys())
 
     # -- compare ---------------------------------------------------------------------------------

@@ -248,16 +248,13 @@ def _index_keeps_its_promise(
     form = table.form(index)
     owners: dict[bytes, list[bytes]] = {}
     want: dict[bytes, bytes] = {}
-    held_rows = 0
+    entries = 0
     for handle, row in rows.items():
-        found = form.key(row, handle)
-        if found is None:
-            continue
-        key, unique = found
-        held_rows += 1
-        owners.setdefault(key, []).append(handle)
-        want[key] = LIVE + handle if unique else LIVE
-    if is_public and len(want) < held_rows:
+        for key, unique in form.entries(row, handle):
+            entries += 1
+            owners.setdefault(key, []).append(handle)
+            want[key] = LIVE + handle if unique else LIVE
+    if is_public and len(want) < entries:
         raise Broke("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
     for key, held in live.items():
         whose = owners.get(key)

@@ -6,6 +6,10 @@ VIRTUAL columns are computed when a row is read (catalog/table.py, which finds `
 its name), all of them when a row is written (sql/write/rows.py). Both ways give one value for
 one row: an expression sees no session, its time zone is UTC, its literals are utf8mb4_bin.
 Reading never fails on a value that does not fit its column: the nearest one is shown, as in TiDB.
+
+The hidden column of a multi-valued index, CAST(j AS UNSIGNED ARRAY), holds the array that its
+entries follow from (catalog/multi_valued.py): the document's elements as json_arrays.py
+has them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +24,17 @@ from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 from exuvia.catalog.table import VirtualStep
 from exuvia.sql.bind.bind import bind
+from exuvia.sql.bind.cast import element_type
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.cells import assign_to, narrowed
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Expr, columns_of
+from exuvia.sql.json_arrays import array_maker, documents_of
 from exuvia.sql.parse.text import parse_expression
 
 PLACE = "generated column function"
+PREFIX = "_V$"  # of the name of an index's hidden column
 STRICT = "exuvia_strict"  # in `change_state_info` of an index's column: its fill refuses
 
 
@@ -37,12 +44,15 @@ class GeneratedColumn(NamedTuple):
     position: int
     column: ColumnInfo
     reads: tuple[int, ...]
-    bound: Expr
+    bound: Expr  # of an array the document's
     call: Callable[[Sequence[Value], Env], Value]
+    is_array: bool = False
 
     def value(self, row: Sequence[Value], env: Env) -> Value:
         """The column's value in a row. Raises 1264, 1265, 1406, ..., 1048 without a row number."""
         found = self.call(row, env)
+        if self.is_array:
+            return found
         return assign_to(self.column, self.bound.type)(found, 1)
 
     def nearest(self, row: Sequence[Value], env: Env) -> Value:
@@ -50,6 +60,8 @@ class GeneratedColumn(NamedTuple):
         found = None
         with suppress(Refused, ArithmeticError):
             found = self.call(row, env)
+        if self.is_array:
+            return found
         if found is None:
             return zero_of(self.column.type) if self.column.not_null else None
         try:
@@ -85,15 +97,29 @@ def generated_columns(info: TableInfo) -> tuple[GeneratedColumn, ...]:
     made: dict[int, GeneratedColumn] = {}
     positions = [n for n, each in enumerate(info.cols) if each.is_generated and each.state != 0]
     for position in positions:
-        column = info.cols[position]
-        expr = bound_expression(column.generated_expr_string, info.cols)
-        reads = tuple(sorted(columns_of(expr) - {position}))
-        made[position] = GeneratedColumn(position, column, reads, expr, compile_expression(expr))
+        made[position] = _computed(position, info.cols)
     found: dict[int, GeneratedColumn] = {}
     for position in positions:
         for each in _with_inputs(position, made):
             found.setdefault(each.position, each)
     return tuple(found.values())
+
+
+def _computed(position: int, columns: Sequence[ColumnInfo]) -> GeneratedColumn:
+    column = columns[position]
+    tree = parse_expression(column.generated_expr_string)
+    kind = element_type(tree) if column.hidden else None
+    expr = bind(tree if kind is None else tree.this, scope_of(columns))
+    reads = tuple(sorted(columns_of(expr) - {position}))
+    if kind is None:
+        return GeneratedColumn(position, column, reads, expr, compile_expression(expr))
+    call = array_maker(documents_of(expr), kind, index_name_of(column))
+    return GeneratedColumn(position, column, reads, expr, call, is_array=True)
+
+
+def index_name_of(hidden: ColumnInfo) -> str:
+    """The name of the index on expressions of which that is a column: `_V$_name_0`."""
+    return hidden.name.O.removeprefix(PREFIX + "_").rpartition("_")[0]
 
 
 def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[GeneratedColumn]:
@@ -116,7 +142,8 @@ def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:
 
 def _strictly(column: GeneratedColumn) -> Callable[[Sequence[Value]], Value] | None:
     info = column.column
-    if info.state != SchemaState.WRITE_REORG or STRICT not in (info.change_state_info or {}):
+    is_asked = info.state == SchemaState.WRITE_REORG and STRICT in (info.change_state_info or {})
+    if not (is_asked or column.is_array):  # an element that is none has no entry, in no mode
         return None
     env = PlainEnv(strict=True)
     return lambda row: column.value(row, env)
@@ -126,6 +153,15 @@ def _reading(column: GeneratedColumn) -> Callable[[Sequence[Value]], Value]:
     env = PlainEnv()
     assign = assign_to(column.column, column.bound.type)
     call = column.call
+    if column.is_array:
+
+        def array(row: Sequence[Value]) -> Value:
+            try:
+                return call(row, env)
+            except Refused:
+                return None
+
+        return array
 
     def value(row: Sequence[Value]) -> Value:
         env.warnings.clear()

@@ -1,5 +1,5 @@
-"""Index keys of many rows: the kernel of a fill. The same bytes as `key_codec.index_key` gives
-row by row.
+"""Index keys of many rows: the kernel of a fill. The same bytes as `key_codec.index_entries`
+gives row by row.
 
     all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
     texts of one width  a matrix of bytes, a block of columns a part                   V<n>

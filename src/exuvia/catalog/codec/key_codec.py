@@ -15,15 +15,16 @@ from exuvia.base.types import Value
 from exuvia.catalog.codec.key_encoder import HASH_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import Entries, Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
 
-def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool] | None:
-    """The key of the row's entry, and whether it is a unique key (then the handle is in the
-    payload); None where a partial index does not hold the row."""
-    return table.form(index).key(row, handle)
+def index_entries(table: Table, index: IndexInfo, row: Row, handle: bytes) -> Entries:
+    """The keys of the row's entries, and whether each is a unique key (then the handle is in the
+    payload): one, but none where a partial index does not hold the row, and any number in a
+    multi-valued one."""
+    return table.form(index).entries(row, handle)
 
 
 def handle_of(table: Table, row: Row) -> bytes:

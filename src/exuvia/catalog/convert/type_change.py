@@ -289,7 +289,9 @@ def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
 
 
 def keyed_type(column: ColumnInfo, part: IndexColumn) -> FieldType:
-    """The type that an index part's keys are made of."""
+    """The type that an index part's keys are made of; of an array that of its elements."""
+    if part.exuvia_array is not None:
+        return part.exuvia_array
     return (part.exuvia_using_changing_type and column.exuvia_changing_type) or column.type
 
 

@@ -237,9 +237,19 @@ def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def table_is_not_cut(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200: another job has taken the partitions that a global index was to span."""
     if the_table(snapshot).partition is not None:
-        return None
+        return _not_for_partitions(indexes_of(job))
     if any(index.is_global for index in indexes_of(job)):
         return ErrUnsupportedDDLOperation("Global Index on non-partitioned table")
+    return None
+
+
+def _not_for_partitions(wanted: tuple[IndexInfo, ...]) -> Refused | None:
+    for index in wanted:
+        if index.is_partial:
+            said = "partial index on partitioned table is not supported"
+            return ErrUnsupportedDDLOperation(f"add partial index: {said}")
+        if index.is_multi_valued:
+            return ErrUnsupportedDDLOperation("multi-valued index on partitioned table")
     return None
 
 

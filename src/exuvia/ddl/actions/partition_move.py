@@ -113,6 +113,18 @@ def an_index_is_global(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None
 
 
+def an_index_holds_not_every_row(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200: what moves rows moves one entry of each with them."""
+    for index in the_table(snapshot).indexes:
+        if index.is_partial:
+            said = "partial index is not supported on partitioned table"
+            return ErrUnsupportedDDLOperation(f"add partial index: {said}")
+        if index.is_multi_valued:
+            said = f"partitions of a table with the multi-valued index '{index.idx_name.O}'"
+            return ErrUnsupportedDDLOperation(said)
+    return None
+
+
 def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new set stands beside the old one."""
     partition, target = as_partitioned(snapshot), target_of(job)
@@ -250,7 +262,12 @@ def _move(label: str, code: ActionCode) -> Action:
             label,
             code,
             PARTITION,
-            refuses=(table_is_missing, partitions_to_move_are_there, an_index_is_global),
+            refuses=(
+                table_is_missing,
+                partitions_to_move_are_there,
+                an_index_is_global,
+                an_index_holds_not_every_row,
+            ),
             path=(
                 Step(ABSENT, DELETE_ONLY, edit=place_new),
                 Step(DELETE_ONLY, WRITE_ONLY),

@@ -1,6 +1,7 @@
 """Index entries as columns: the ones that rows should have, and the ones that stand in an index.
 
-    rows     t{table}r{handle}   -> row_batch.decode -> row_batch.index_keys -> Entries per index
+    rows     t{table}r{handle}   -> row_batch.decode -> held_by -> row_batch.index_keys
+                                                                              -> Entries per index
     index    t{table}i{index}... -> tombstones dropped                       -> Entries
 
 Both sides of a comparison come from here, and what a fill writes. `suffixes` are what an entry's
@@ -8,7 +9,7 @@ payload holds behind LIVE: the handle in a unique index (empty where one of the 
 whose key ends in the handle instead), None in a plain index, where it is always empty.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,8 +20,9 @@ from exuvia.base.mysql_errors import ErrInvalidUseOfNull
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import NUMBERS
-from exuvia.catalog.columns import Array, Keys
+from exuvia.catalog.columns import Array, Keys, Vector, vector_of
 from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.multi_valued import spread
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, SnapshotUse, Span
@@ -255,7 +257,7 @@ def is_narrow(table: Table, index_ids: Sequence[int]) -> bool:
     """Whether the indexes' entries are a few words each, all in the key."""
     forms = [form for form in table.forms if form.info.id in index_ids]
     families = {kind.family for form in forms for kind in form.types}
-    plain = not any(form.unique for form in forms)
+    plain = not any(form.unique or form.array is not None for form in forms)
     return plain and not table.info.is_common_handle and families <= NUMBERS
 
 
@@ -288,12 +290,10 @@ def of_rows(
 
 
 def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Entries:
-    """Entries that rows should have in an index, of which these are the columns: of a partial one
-    only those that it holds."""
+    """Entries that rows should have in an index, of which these are the columns."""
     columns = held_by(table, index, columns)
     if not columns.rows:
         return Entries([], [] if index.is_unique else None, [])
-    columns = named_by(table, index, columns)
     keys, nulls = row_batch.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)
@@ -309,25 +309,43 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
 
 
 def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
-    """Of these rows the ones that an index holds: all, but of a partial one."""
-    predicate = table.form(index).predicate
-    if predicate is None or not columns.rows:
-        return columns
-    held = held_rows(predicate, columns)
-    if held.all():
-        return columns
-    at = np.flatnonzero(held)
+    """These rows once for each entry that they have in an index, with the handles by which it names
+    them: a partial one does not hold all of them, a multi-valued one holds a row for each element,
+    which then stands in its array's place. As `IndexForm.entries` says row by row."""
+    form = table.form(index)
+    if form.predicate is not None and columns.rows:
+        held = held_rows(form.predicate, columns)
+        if not held.all():
+            columns = _taken(columns, np.flatnonzero(held))
+    if form.array is not None and columns.rows:
+        at, kind = form.positions[form.array], form.types[form.array]
+        values, numbers = spread(columns.column(at).to_list(), kind)
+        rows = np.repeat(np.arange(columns.rows, dtype=np.int64), numbers)
+        columns = _taken(columns, rows, {at: vector_of(values, kind)})
+    return _named_by(table, index, columns) if columns.rows else columns
+
+
+def _taken(
+    columns: row_batch.Columns, at: Array, made: Mapping[int, Vector] | None = None
+) -> row_batch.Columns:
+    """The rows at these places; columns that were `made` for them, by position, are as they are."""
+    known = made or {}
+
+    def column(_: row_batch.Columns, position: int) -> Vector:
+        found = known.get(position)
+        return columns.column(position).take(at) if found is None else found
+
     return row_batch.Columns(
         columns.fields,
         columns.names,
         columns.positions,
         take(columns.handles, at) if len(columns.handles) else columns.handles,
-        lambda _, position: columns.column(position).take(at),
+        column,
         len(at),
     )
 
 
-def named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
+def _named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
     """These rows with the handles by which the index names them: in a global one they begin with
     the partition's id."""
     part = table.form(index).part

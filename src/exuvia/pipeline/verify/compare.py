@@ -329,7 +329,7 @@ def _entry_by_entry(
     def findings() -> Iterator[Fault | None]:
         if rows is not None:
             for handle, _ in islice(reader.scan(txn, table, rows), limit):
-                yield judge.of_row(txn, handle)
+                yield from judge.of_row(txn, handle)
         if entries is not None:
             for key, _ in txn.scan(entries, limit):
                 yield judge.of_entry(txn, key)

@@ -1,14 +1,15 @@
 """What can be wrong with an index, and the judgement of single entries, each in one snapshot.
 
     missing      a row has no entry
-    orphan       an entry has no row, or one that its partial index does not hold
+    orphan       an entry has no row, or one that its partial index does not hold, or without that
+                 element
     wrong        an entry stands, but its row has other values, or the key belongs to another row
     duplicate    two rows have one key of a unique index
 
 The text of a fault is that of TiDB's error 8223: handle, values in the index, values in the row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +18,7 @@ from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
+from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
@@ -25,7 +27,7 @@ from exuvia.kv.keys import VALUES_AT, read_i64
 from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, named_by, positions_of
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, positions_of
 from exuvia.pipeline.reorg import Fault
 from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, TaskOrder
 from exuvia.pipeline.verify.scan import Entry
@@ -48,7 +50,8 @@ class FaultJudge:
         standing = {(key, suffix) for key, suffix, _ in stand}
         with store.read() as txn:
             faults = {
-                key: self.of_row(txn, handles[key, s]) for key, s in handles.keys() - standing
+                key: next(self.of_row(txn, handles[key, s], key), None)
+                for key, s in handles.keys() - standing
             }
             for key, _ in standing - handles.keys():
                 if faults.get(key) is None:
@@ -56,22 +59,22 @@ class FaultJudge:
         confirmed = (faults[key] for key in sorted(faults))
         return [fault for fault in confirmed if fault is not None][:MOST_FAULTS]
 
-    def of_row(self, txn: Transaction, handle: bytes) -> Fault | None:
-        """Whether the row of this handle, if it exists, has its entry: a handle of the table, or
-        of the partition, that this is about."""
+    def of_row(self, txn: Transaction, handle: bytes, only: bytes | None = None) -> Iterator[Fault]:
+        """Which of its entries the row of this handle, if it exists, has not: a handle of the
+        table, or of the partition, that this is about. `only`: looks at the one of that key."""
         row = row_of(txn, self._table, self._index, handle)
-        if row is None:
-            return None
-        wanted = key_codec.index_key(self._table, self._index, row, handle)
-        if wanted is None:
-            return None
-        key, unique = wanted
-        entry = txn.get(key)
-        if entry == (self._form.payload(handle) if unique else LIVE):
-            return None
-        if entry is None or not is_live(entry):
-            return self._fault("missing", handle, "", self._row_text(row))
-        return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
+        wanted = () if row is None else index_entries(self._table, self._index, row, handle)
+        for key, unique in wanted:
+            if row is None or (only is not None and key != only):
+                continue
+            entry = txn.get(key)
+            if entry == (self._form.payload(handle) if unique else LIVE):
+                continue
+            if entry is None or not is_live(entry):
+                yield self._fault("missing", handle, "", self._row_text(row, key))
+            else:
+                text = self._entry_text(key, entry)
+                yield self._fault("wrong", handle, text, self._row_text(row, key))
 
     def of_entry(self, txn: Transaction, key: bytes) -> Fault | None:
         """Whether the entry at this key, if it is live, has its row."""
@@ -82,30 +85,40 @@ class FaultJudge:
         row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return self._fault("orphan", handle, self._entry_text(key, entry), "")
-        wanted = key_codec.index_key(self._table, self._index, row, handle)
-        if wanted is None:
-            row_text = f"{self._row_text(row)} outside of the predicate"
-            return self._fault("orphan", handle, self._entry_text(key, entry), row_text)
-        if wanted[0] == key and entry == (self._form.payload(handle) if wanted[1] else LIVE):
+        wanted = dict(index_entries(self._table, self._index, row, handle))
+        if key in wanted and entry == (self._form.payload(handle) if wanted[key] else LIVE):
             return None
-        return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
+        text, row_text = self._entry_text(key, entry), self._row_text(row)
+        if self._index.is_multi_valued and key not in wanted:
+            return self._fault("orphan", handle, text, row_text)
+        if not wanted:
+            return self._fault("orphan", handle, text, f"{row_text} outside of the predicate")
+        return self._fault("wrong", handle, text, row_text)
 
     # -- words -----------------------------------------------------------------------------------
 
     def _entry_text(self, key: bytes, payload: bytes) -> str:
         decoded, _ = key_codec.split_entry(self._table, self._index, key, payload)
-        return f"key {key[VALUES_AT:].hex()}" if decoded is None else self._text(decoded)
+        return f"key {key[VALUES_AT:].hex()}" if decoded is None else self._text(decoded, True)
 
-    def _row_text(self, row: list[object]) -> str:
-        return self._text(tuple(row[at] for at in self._positions()))
+    def _row_text(self, row: list[object], key: bytes = b"") -> str:
+        """Its values; in the place of an array the element of that key, or all of them."""
+        parts = [row[at] for at in self._positions()]
+        decoded = self._form.keys.decode(key, VALUES_AT)[0] if key else None
+        if self._form.array is None or decoded is None:
+            return self._text(parts, False)
+        parts[self._form.array] = decoded[self._form.array]
+        return self._text(parts, True)
 
     def _positions(self) -> list[int]:
         return [self._table.position(part.name.L) for part in self._index.idx_cols]
 
-    def _text(self, parts: tuple[object, ...]) -> str:
+    def _text(self, parts: Sequence[object], is_element: bool) -> str:
         types = [self._table.info.cols[at].type for at in self._positions()]
+        if self._form.array is not None and is_element:
+            types[self._form.array] = self._form.types[self._form.array]
         texts = (
-            "NULL" if value is None else values.to_text(value, field)
+            "NULL" if value is None else text_of(value, field)
             for value, field in zip(parts, types, strict=True)
         )
         return f"[{' '.join(texts)}]"
@@ -210,8 +223,8 @@ def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key
     """Whether the row of this handle exists in the snapshot and has this key."""
     part, inner = table.holder(table.form(index), handle)
     row = reader.get(txn, part, inner)
-    found = None if row is None else key_codec.index_key(part, index, row, inner)
-    return found is not None and found[0] == key
+    found = () if row is None else index_entries(part, index, row, inner)
+    return any(each == key for each, _ in found)
 
 
 def row_of(txn: Transaction, table: Table, index: IndexInfo, handle: bytes) -> Row | None:
@@ -269,7 +282,6 @@ class DuplicateScan:
             columns = held_by(table, self._index, columns)
             if not columns.rows:
                 continue
-            columns = named_by(table, self._index, columns)
             made, nulls = row_batch.index_keys(table, self._index, columns)
             empty = [False] * columns.rows if nulls is None else nulls.tolist()
             handles = columns.handle_list()

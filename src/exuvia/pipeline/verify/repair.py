@@ -53,8 +53,8 @@ class Repair:
 
     def _put_missing(self, should: list[Entry], stand: list[Entry]) -> None:
         standing = {(key, suffix) for key, suffix, _ in stand}
-        missing = [handle for key, suffix, handle in should if (key, suffix) not in standing]
-        self._repair(missing, self._put)
+        missing = (handle for key, suffix, handle in should if (key, suffix) not in standing)
+        self._repair(list(dict.fromkeys(missing)), self._put)
 
     def _remove_orphans(self, should: list[Entry], stand: list[Entry]) -> None:
         wanted = {(key, suffix) for key, suffix, _ in should}
@@ -62,7 +62,7 @@ class Repair:
         self._repair(orphans, self._remove)
 
     def _repair(self, wrong: list[bytes], repair_one: Callable[[Transaction, bytes], int]) -> None:
-        """Some in a transaction. `repair_one`: how many entries it has written, 0 or 1."""
+        """Some in a transaction. `repair_one`: how many entries it has written."""
         for at in range(0, len(wrong), _ATOMIC):
             together = wrong[at : at + _ATOMIC]
 
@@ -74,20 +74,20 @@ class Repair:
             self.done += self._store.transact(repaired, _TRIES)
 
     def _put(self, txn: Transaction, handle: bytes) -> int:
+        """All that the row of this handle lacks."""
         row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return 0
-        found = key_codec.index_key(self._table, self._index, row, handle)
-        if found is None:
-            return 0
-        key, unique = found
-        held, wanted = txn.get(key), self._form.payload(handle) if unique else LIVE
-        if held == wanted or is_live(held):
-            return 0
-        txn.require(self._table.row_key(handle))
-        txn.require(key)
-        txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, wanted)
-        return 1
+        put = 0
+        for key, unique in key_codec.index_entries(self._table, self._index, row, handle):
+            held, wanted = txn.get(key), self._form.payload(handle) if unique else LIVE
+            if held == wanted or is_live(held):
+                continue
+            txn.require(self._table.row_key(handle))
+            txn.require(key)
+            txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, wanted)
+            put += 1
+        return put
 
     def _remove(self, txn: Transaction, key: bytes) -> int:
         held = txn.get(key)
@@ -96,9 +96,9 @@ class Repair:
         _, handle = key_codec.split_entry(self._table, self._index, key, held)
         row = row_of(txn, self._table, self._index, handle)
         if row is not None:
-            wanted = key_codec.index_key(self._table, self._index, row, handle)
+            wanted = dict(key_codec.index_entries(self._table, self._index, row, handle))
             payload = self._form.payload(handle)
-            if (wanted, held) in (((key, False), LIVE), ((key, True), payload)):
+            if key in wanted and held == (payload if wanted[key] else LIVE):
                 return 0
         txn.require(self._table.row_key(handle))
         txn.delete(key)

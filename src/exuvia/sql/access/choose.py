@@ -20,6 +20,9 @@ USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name); U
 the clustered key. So do the hints of comments and bindings, for which an index that is not there
 is no error (parse/hints.py).
 
+A multi-valued index serves no range and no order: it is read for the elements that a WHERE asks of
+its array (access/members.py), where no key narrows the rows by a value.
+
 How many rows a path reads, and whether it is worth its detour:
 
     a point                    1
@@ -43,6 +46,7 @@ from exuvia.catalog.model import IndexColumn, IndexInfo, SchemaState, TableInfo,
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.implied import may_imply
+from exuvia.sql.access.members import IndexMerge, MemberTerm, merged
 from exuvia.sql.access.paths import (
     Everywhere,
     IndexRange,
@@ -129,6 +133,8 @@ def rows_read(path: Path, context: Context) -> float:
     parts, inner = _apart(path, context)
     if isinstance(inner, Points | UniquePoints):
         return 1.0
+    if isinstance(inner, IndexMerge):
+        return rows_there(parts, context) / RANGE_SHARE
     if isinstance(inner, Matched) and inner.match.used:
         known = _known(inner, parts, context)
         return rows_there(parts, context) / RANGE_SHARE if known is None else known
@@ -142,6 +148,8 @@ def rows_there(parts: Sequence[Table], context: Context) -> float:
 def is_worth(path: Path, context: Context, is_hinted: bool) -> bool:
     """Whether to read by the key, and not all rows."""
     parts, inner = _apart(path, context)
+    if isinstance(inner, IndexMerge):
+        return True
     if path.short or not isinstance(inner, Matched) or not inner.match.used or is_hinted:
         return path.short or has_equality(path)
     known = _known(inner, parts, context)
@@ -212,8 +220,10 @@ def choose(
     hinted: Sequence[exp.IndexTableHint],
     wanted: WantedOrder,
     shares: Shares | None = None,
+    members: Sequence[MemberTerm] = (),
 ) -> Path:
-    """The path for a WHERE. Raises 1176 for a hint that names no index."""
+    """The path for a WHERE; `members`: what it asks of arrays. Raises 1176 for a hint that names no
+    index."""
     indexes = list(shown_indexes(table.info))
     only: set[str] = set()
     never: set[str] = set()
@@ -230,12 +240,28 @@ def choose(
     if restricted:
         indexes = [index for index in indexes if index.idx_name.L in only]
     indexes = [index for index in indexes if index.idx_name.L not in never]
-    wide = [index for index in indexes if not index.is_partial]
-    best = _chosen(table, terms, wide, wanted, bool(hinted), shares)
-    if len(wide) == len(indexes):
+    best = _ordinary(table, terms, indexes, wanted, bool(hinted), shares)
+    if best.short or has_equality(best):
+        return best
+    arrays = (index for index in indexes if index.is_multi_valued and not index.is_invisible)
+    return merged(table, list(arrays), terms, members, best) or best
+
+
+def _ordinary(
+    table: Table,
+    terms: Terms,
+    indexes: Sequence[IndexInfo],
+    wanted: WantedOrder,
+    hinted: bool,
+    shares: Shares | None,
+) -> Path:
+    whole = [index for index in indexes if index.holds_every_row]
+    best = _chosen(table, terms, whole, wanted, hinted, shares)
+    indexes = [index for index in indexes if not index.is_multi_valued]
+    if len(whole) == len(indexes):
         return best
     able = [index for index in indexes if may_imply(table, index, terms)]
-    taken = _chosen(table, terms, able, wanted, bool(hinted), shares)
+    taken = _chosen(table, terms, able, wanted, hinted, shares)
     if not isinstance(taken, IndexRange) or not taken.match.key.is_partial:
         return best
     return PartialRange(taken, (*terms.usable, *terms.others), best)

@@ -20,6 +20,7 @@ from exuvia.base.types import Value
 from exuvia.catalog.codec.row_codec import Select
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
+from exuvia.sql.access.members import member_terms
 from exuvia.sql.access.paths import PathRows, in_partitions
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
@@ -92,7 +93,8 @@ class Filter:
         wanted = _wanted(order, limit is not None)
         terms = _terms(source, where, context.zone)
         shares = Shares(context.txn, source.table)
-        path = choose(source.table, terms, source.hints, wanted, shares)
+        members = member_terms(where, source.resolve, source.table, context)
+        path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)

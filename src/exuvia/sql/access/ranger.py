@@ -236,7 +236,7 @@ def terms_of(
 
     `resolve` gives a column's position, None for what is not this table's; `zoned` likewise of
     columns that the session's `zone` shows as something else than they are."""
-    conjuncts = [] if where is None else list(_conjuncts(where))
+    conjuncts = [] if where is None else list(conjuncts_of(where))
     place = _Places(resolve, expressions or {})
     found = [term for n, each in enumerate(conjuncts) for term in _terms(each, n, place)]
     if zone is not None:
@@ -258,12 +258,13 @@ def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
         yield from _comparison(tree, "!=", number, places)
 
 
-def _conjuncts(tree: Tree) -> Iterator[Tree]:
+def conjuncts_of(tree: Tree) -> Iterator[Tree]:
+    """What must all be true, one by one."""
     if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.this)
-        yield from _conjuncts(tree.expression)
+        yield from conjuncts_of(tree.this)
+        yield from conjuncts_of(tree.expression)
     elif isinstance(tree, exp.Paren):
-        yield from _conjuncts(tree.this)
+        yield from conjuncts_of(tree.this)
     else:
         yield tree
 

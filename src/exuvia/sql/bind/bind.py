@@ -13,7 +13,12 @@ Constant parts are folded. Errors: 1054, 1052 names; 1305, 1582 functions; 1267 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql_errors import ErrOperandColumns, ErrUnknown, ErrUnknownCharacterSet
+from exuvia.base.mysql_errors import (
+    ErrNotSupportedYet,
+    ErrOperandColumns,
+    ErrUnknown,
+    ErrUnknownCharacterSet,
+)
 from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import aggregates as bind_groups
@@ -64,6 +69,8 @@ def _joined_literals(tree: exp.Concat, scope: Scope) -> Expr:
 
 def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     to = tree.to
+    if to.this == exp.DType.ARRAY:
+        raise ErrNotSupportedYet(casts.ARRAY_HERE)
     argument = scope.bind(tree.this)
     if to.this == exp.DType.CHARACTER_SET and not to.expressions:
         kind = to.args.get("kind")

@@ -240,6 +240,38 @@ def checked_collation(name: str, charset: str) -> str:
 
 # -- CAST ------------------------------------------------------------------------------------------
 
+_CHAR, _BINARY = ("CHAR", "VARCHAR", "NCHAR", "NVARCHAR"), ("BINARY", "VARBINARY")
+_ELEMENTS = ("BIGINT", "UBIGINT", "DOUBLE", "DATE", "DATETIME", "TIME", *_CHAR, *_BINARY)
+ARRAY_HERE = (
+    "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE or"
+    " in general expressions"
+)
+
+
+def element_type(tree: exp.Expression) -> FieldType | None:
+    """The type of the elements where an expression is CAST(... AS type ARRAY), None for any other.
+    Texts compare as JSON's strings do: byte by byte, spaces count. Raises 1235."""
+    if not isinstance(tree, exp.Cast) or tree.to.this != exp.DType.ARRAY:
+        return None
+    of = tree.to.expressions[0]
+    name = of.this.name
+    if name not in _ELEMENTS:
+        raise ErrNotSupportedYet(f"CAST-ing data to array of {name}")
+    if name in (*_CHAR, *_BINARY) and not of.expressions:
+        text = "char/binary BLOBs with unspecified length"
+        raise ErrNotSupportedYet(f"CAST-ing data to array of {text}")
+    if of.args.get("kind") is not None:
+        raise ErrNotSupportedYet("specifying charset for multi-valued index")
+    kind = cast_type(of, "utf8mb4_bin")
+    if name in _CHAR:
+        return evolve(kind, Tp=TypeCode.VARCHAR, Charset="utf8mb4", Collate="utf8mb4_0900_bin")
+    if name in _BINARY:
+        return evolve(kind, Tp=TypeCode.VARCHAR)
+    if name in ("DATETIME", "TIME"):
+        return evolve(kind, Decimal=6)  # as JSON has them
+    return kind
+
+
 _INTEGERS = {"BIGINT", "INT", "SMALLINT", "TINYINT", "MEDIUMINT", "SIGNED"}
 _UNSIGNED = {"UBIGINT", "UINT", "USMALLINT", "UTINYINT", "UMEDIUMINT", "UNSIGNED"}
 

@@ -482,6 +482,7 @@ class QueryText:
 MySQLParser.FUNCTIONS.clear()
 MySQLParser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
 MySQLParser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
+MySQLParser.LAMBDAS.clear()  # j->'$.a' among arguments is JSON_EXTRACT, no function of j
 for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
     del MySQLParser.FUNCTION_PARSERS[_name]
 

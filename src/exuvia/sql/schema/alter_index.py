@@ -19,7 +19,14 @@ from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
-from exuvia.sql.schema.index_definition import check_count, check_visible, index_info, with_hidden
+from exuvia.sql.schema.index_definition import (
+    array_of,
+    check_array_nodes,
+    check_count,
+    check_visible,
+    index_info,
+    with_hidden,
+)
 from exuvia.sql.schema.partial_index import check_nodes, check_partitioned
 from exuvia.sql.schema.partition_definition import (
     check_global,
@@ -48,7 +55,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     taken = [index.idx_name.L for index in table.indexes]
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken)
-        if "STRICT" in at.reader.variable("sql_mode"):
+        if "STRICT" in at.reader.variable("sql_mode") or any(map(array_of, hidden)):
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
         index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken, at.zone)
     except Refused as error:
@@ -61,6 +68,10 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     check_count(len(table.indexes) + 1)
     if index.is_partial:
         check_nodes(at.txn)
+    if index.is_multi_valued:
+        check_array_nodes(at.txn)
+        if table.partition is not None:
+            raise ErrUnsupportedDDLOperation("multi-valued index on partitioned table")
     if index.is_global:
         check_global_nodes(at.txn)
     if table.partition is not None:

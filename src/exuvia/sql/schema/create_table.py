@@ -63,6 +63,7 @@ from exuvia.sql.schema.change import (
 from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
+from exuvia.sql.schema.index_definition import check_array_nodes
 from exuvia.sql.schema.partial_index import check_nodes
 from exuvia.sql.schema.partition_definition import check_global_nodes
 from exuvia.sql.schema.table_definition import Warn, table_info
@@ -131,6 +132,8 @@ def _job(
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
     if any(index.is_partial for index in info.indexes):
         check_nodes(reader.txn)
+    if any(index.is_multi_valued for index in info.indexes):
+        check_array_nodes(reader.txn)
     if info.global_indexes:
         check_global_nodes(reader.txn)
     job = requests.create_table(database, info, query=text)

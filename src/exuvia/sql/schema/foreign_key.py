@@ -241,7 +241,7 @@ def begins(index: IndexInfo, columns: Sequence[str]) -> bool:
     return (
         same
         and is_whole
-        and not index.is_partial
+        and index.holds_every_row
         and index.state in (SchemaState.PUBLIC, SchemaState.ABSENT)
     )
 

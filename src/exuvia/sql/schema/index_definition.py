@@ -12,6 +12,13 @@ states; names and refusals are TiDB's:
     3762 a plain column in parentheses · 3758 a function that sees more than a row
     3754 the AUTO_INCREMENT column · 3753 JSON · 3757 TEXT and BLOB · 3756 in a primary key
     1054 · 1060
+
+That of a multi-valued index holds an array (sql/generated.py), and its part says of what elements:
+
+    INDEX i ((CAST(j AS UNSIGNED ARRAY)))  ->  `_V$_i_0` JSON, hidden     a part of UNSIGNED
+
+    3146 no JSON · 1235 two of them, a type that none has, elsewhere in an expression
+    8200 on rows of a predicate, over all partitions
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,6 +39,7 @@ from exuvia.base.mysql_errors import (
     ErrFunctionalIndexPrimaryKey,
     ErrFunctionalIndexRefAutoIncrement,
     ErrFunctionalIndexRowValueIsNotAllowed,
+    ErrInvalidTypeForJSON,
     ErrJSONUsedAsKey,
     ErrKeyColumnDoesNotExits,
     ErrKeyPart0,
@@ -51,11 +59,16 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, evolve, name
+from exuvia.cluster.member import before_0_5
+from exuvia.kv.transaction import Transaction
+from exuvia.sql import types
+from exuvia.sql.bind.cast import ARRAY_HERE, element_type
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.expr import Expr
-from exuvia.sql.generated import bound_expression, names_in
+from exuvia.sql.generated import PREFIX, bound_expression, names_in
 from exuvia.sql.nodes import IndexDefinition, IndexPart, Tree
 from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.generated_column import disallowed
 from exuvia.sql.schema.partial_index import predicate_of
@@ -159,21 +172,34 @@ def _parts(
             )
         if any(each.exuvia_column == column.id for each in found):
             raise ErrDupFieldName(part.column)
-        length = _prefix(column, part.length)
-        total += _bytes(column, length)
+        array = array_of(column)
+        length = -1 if array is not None else _prefix(column, part.length)
+        total += _bytes(column.type if array is None else array, length)
         if total > KEY_BYTES:
             raise ErrTooLongKey(total, KEY_BYTES)
         found.append(
             IndexColumn(
-                name=column.name, offset=column.offset, length=length, exuvia_column=column.id
+                name=column.name,
+                offset=column.offset,
+                length=length,
+                exuvia_column=column.id,
+                exuvia_array=array,
             )
         )
     return tuple(found)
 
 
+def array_of(column: ColumnInfo) -> FieldType | None:
+    """The type of the elements of a multi-valued index's hidden column; None of any other."""
+    if not column.hidden or column.type.Tp != TypeCode.JSON:
+        return None
+    return element_type(parse_expression(column.generated_expr_string))
+
+
 def part_bytes(column: ColumnInfo, length: int) -> int:
     """Bytes that a part of a key takes; `length` is a prefix or -1. Raises 1089, 1170, 3152."""
-    return _bytes(column, _prefix(column, length))
+    array = array_of(column)
+    return _bytes(column.type, _prefix(column, length)) if array is None else _bytes(array, -1)
 
 
 def _prefix(column: ColumnInfo, length: int) -> int:
@@ -198,8 +224,7 @@ def _prefix(column: ColumnInfo, length: int) -> int:
     return -1 if length == kind.Flen else length
 
 
-def _bytes(column: ColumnInfo, length: int) -> int:
-    kind = column.type
+def _bytes(kind: FieldType, length: int) -> int:
     if kind.family in _STRINGS:
         width = CHARSETS.get(kind.Charset, ("", "", 4))[2]
         return (kind.Flen if length < 0 else length) * width
@@ -230,7 +255,7 @@ def _primary_of(table: TableInfo) -> IndexInfo | None:
             return index
         whole = (
             index.is_unique
-            and not index.is_partial
+            and index.holds_every_row
             and all(each is not None and each.not_null for each in columns)
         )
         if whole and first is None:
@@ -247,7 +272,6 @@ def check_count(indexes: int) -> None:
 # -- expressions -----------------------------------------------------------------------------------
 
 
-PREFIX = "_V$"
 _ANONYMOUS = "expression_index"
 _KEPT_FLAGS = Flag.UNSIGNED | Flag.BINARY | Flag.ZEROFILL
 
@@ -273,16 +297,20 @@ def with_hidden(
             _check(index, part.expression, columns)
             shown = restored(part.expression)
             visible = [each if not each.hidden else _without_name(each) for each in columns]
+            array = element_type(part.expression)
             try:
-                bound = bound_expression(shown, visible)
+                inner = part.expression.this if array is not None else part.expression
+                bound = bound_expression(restored(inner), visible)
             except Refused as error:
                 raise _in_index(error) from None
+            if array is not None and bound.family is not Family.JSON:
+                raise ErrInvalidTypeForJSON(1, "cast_as_array")
             hidden.append(
                 ColumnInfo(
                     id=len(known) + 1,
                     name=name(text),
                     offset=len(known),
-                    type=_type(bound),
+                    type=types.JSON if array is not None else _type(bound),
                     hidden=True,
                     generated_expr_string=shown,
                     dependences={each: {} for each in names_in(part.expression)},
@@ -290,6 +318,7 @@ def with_hidden(
             )
             part = IndexPart(text, descending=part.descending)
         parts.append(part)
+    _check_arrays(written, hidden)
     facts = {field: getattr(written, field) for field in written.__struct_fields__}
     definition = IndexDefinition(**{**facts, "name": index, "parts": tuple(parts)})
     return definition, tuple(hidden)
@@ -342,8 +371,27 @@ def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo]) -> None:
     auto = {each.name.L for each in columns if each.auto_increment}
     if auto & set(names_in(tree)):
         raise ErrFunctionalIndexRefAutoIncrement(index)
-    if any(cast.to.this == exp.DType.ARRAY for cast in tree.find_all(exp.Cast)):
-        raise ErrNotSupportedYet("multi-valued index")
+    inside = (each for each in tree.find_all(exp.Cast) if each is not tree)
+    if any(cast.to.this == exp.DType.ARRAY for cast in inside):
+        raise ErrNotSupportedYet(ARRAY_HERE)
+
+
+def _check_arrays(written: IndexDefinition, hidden: Sequence[ColumnInfo]) -> None:
+    arrays = sum(array_of(each) is not None for each in hidden)
+    if arrays > 1:
+        raise ErrNotSupportedYet("more than one multi-valued key part per index")
+    if arrays and written.where is not None:
+        raise ErrUnsupportedDDLOperation("add partial index: it is multi-valued")
+    if arrays and written.is_global:
+        raise ErrUnsupportedDDLOperation("global index that is multi-valued")
+
+
+def check_array_nodes(txn: Transaction) -> None:
+    """Raises 8200 while a node serves that would give each row one entry, of its whole array."""
+    older = [each.title for each in before_0_5(txn)]
+    if older:
+        text = f"multi-valued index: {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
 
 
 def _type(bound: Expr) -> FieldType:

@@ -104,8 +104,8 @@ def _redundant_indexes(table: TableInfo) -> Iterator[_Said]:
 
     handle = [(c.name.L, -1) for c in table.public_columns if c.type.Flag & Flag.PRI_KEY]
     others = [("PRIMARY", handle, True)] if table.pk_is_handle else []
-    # others are for few rows, or for the rows of all partitions
-    whole = [each for each in table.indexes if not (each.is_partial or each.is_global)]
+    # others are for few rows, for the rows of all partitions, or for elements
+    whole = [each for each in table.indexes if each.holds_every_row and not each.is_global]
     others += [(each.idx_name.O, parts(each), each.is_unique) for each in whole]
     for at, (text, own, unique) in enumerate(others):
         for place, (other, longer, other_unique) in enumerate(others):

@@ -157,7 +157,7 @@ def _key_columns(table: TableInfo) -> tuple[str, ...]:
             parts = [table.column(part.name.L) for part in index.idx_cols]
             if (
                 getattr(index, wanted)
-                and not index.is_partial
+                and index.holds_every_row
                 and all(part and part.not_null for part in parts)
             ):
                 return tuple(part.name.O for part in index.idx_cols)

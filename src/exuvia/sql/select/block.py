@@ -478,7 +478,7 @@ def _by_keys(known: set[int], frame: Frame) -> set[int]:
             parts = [table.info.column(part.name.L) for part in index.idx_cols]
             whole = index.is_primary or (
                 index.is_unique
-                and not index.is_partial
+                and index.holds_every_row
                 and all(part is not None and part.not_null for part in parts)
             )
             if whole and all(part.name.L in names for part in index.idx_cols):

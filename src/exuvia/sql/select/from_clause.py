@@ -44,6 +44,7 @@ from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql import types
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, index_hints, is_worth
+from exuvia.sql.access.members import member_terms
 from exuvia.sql.access.paths import over_partitions
 from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import expressions_of, terms_of
@@ -394,7 +395,11 @@ class _From:
         # IS NULL is true of what an outer join fills up
         terms = terms._replace(others=tuple(t for t in terms.others if t.operator != "is null"))
         scan.terms = terms
-        path = choose(table, terms, hints, WantedOrder(), Shares(context.txn, table))
+        shares, members = (
+            Shares(context.txn, table),
+            member_terms(self.where, resolve, table, context),
+        )
+        path = choose(table, terms, hints, WantedOrder(), shares, members)
         if table.is_partitioned:
             scan.choice = PartitionChoice(table, terms, named)
             path = over_partitions(path, scan.choice)

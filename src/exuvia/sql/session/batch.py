@@ -225,7 +225,7 @@ def _is_indexed(table: Table, name: str) -> bool:
     return any(
         index.state == SchemaState.PUBLIC
         and not index.is_invisible
-        and not index.is_partial
+        and index.holds_every_row
         and index.idx_cols[0].name.L == name
         for index in table.info.indexes
     )

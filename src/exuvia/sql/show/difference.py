@@ -435,7 +435,7 @@ def _replaced(
 
 def _goes_along(index: _Index, dropped: frozenset[str]) -> bool:
     """Whether it goes with its only column. A column of a predicate is refused to go (8272)."""
-    plain = index.info is not None and not (index.info.is_primary or index.info.is_partial)
+    plain = index.info is not None and index.info.holds_every_row and not index.info.is_primary
     return plain and len(index.columns) == 1 and index.columns <= dropped
 
 

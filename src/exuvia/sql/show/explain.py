@@ -61,6 +61,7 @@ from exuvia.ddl.state_machine import without_begun
 from exuvia.sql import nodes, planner
 from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
+from exuvia.sql.access.members import IndexMerge
 from exuvia.sql.access.paths import Everywhere, IndexRange, Matched, Path, Points, UniquePoints
 from exuvia.sql.bind.aggregates import AGGREGATES
 from exuvia.sql.nodes import Delete, Explain, ExplainChange, Insert, Update
@@ -141,6 +142,14 @@ def _filter_lines(
         index = "" if path.table.info.pk_is_handle and isinstance(path, Points) else _index(path)
         name = _indented(f"{path.name}_{next(number)}", depth)
         yield [name, rows, "root", table + index, "handle" if not index else ""]
+    elif isinstance(path, IndexMerge):
+        yield [_indented(f"IndexMerge_{next(number)}", depth), rows, "root", "", path.kind]
+        for ranges in path.ranges(context):
+            scan = _indented(f"IndexRangeScan_{next(number)}(Build)", depth + 1).replace("└", "├")
+            told = f"range:{ranges}, keep order:false"
+            yield [scan, rows, "root", table + _index(path), told]
+        probe = _indented(f"TableRowIDScan_{next(number)}(Probe)", depth + 1)
+        yield [probe, rows, "root", table, "keep order:false"]
     elif isinstance(path, IndexRange):
         yield [_indented(f"IndexLookUp_{next(number)}", depth), rows, "root", "", ""]
         scan = _indented(f"{path.name}_{next(number)}(Build)", depth + 1).replace("└", "├")
@@ -151,8 +160,8 @@ def _filter_lines(
         yield [_indented(f"{path.name}_{next(number)}", depth), rows, "root", table, info]
 
 
-def _index(path: Matched) -> str:
-    index = path.match.key
+def _index(path: Matched | IndexMerge) -> str:
+    index = path.by if isinstance(path, IndexMerge) else path.match.key
     table = path.table.info
     parts = [expression_of(table, part) or part.name.O for part in index.idx_cols]
     return f", index:{index.idx_name.O}({', '.join(parts)})"

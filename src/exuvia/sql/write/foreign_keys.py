@@ -73,7 +73,7 @@ def index_over(info: TableInfo, columns: Sequence[int]) -> IndexInfo | None:
         parts = index.idx_cols[: len(wanted)]
         is_whole = all(part.length < 0 for part in parts)
         same = tuple(part.exuvia_column for part in parts) == wanted
-        if index.state == SchemaState.PUBLIC and same and is_whole and not index.is_partial:
+        if index.state == SchemaState.PUBLIC and same and is_whole and index.holds_every_row:
             return index
     return None
 

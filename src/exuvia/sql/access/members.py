@@ -1,0 +1,252 @@
+"""Rows by the elements of an array, in a multi-valued index:
+
+    INDEX i ((CAST(j->'$.a' AS UNSIGNED ARRAY)))
+
+    3 MEMBER OF (j->'$.a')                       union         [3,3]
+    JSON_CONTAINS(j->'$.a', '[3, 4]')            intersection  [3,3] [4,4]
+    JSON_OVERLAPS(j->'$.a', '[3, 4]')            union         [3,3] [4,4]       either way round
+
+Entries of every element are looked up, and each row that they lead to is read once, by its handle;
+in an intersection those that all of them lead to. The condition itself is evaluated again. Parts
+before the array must each be given by an equality.
+
+An element compares as JSON's values do, an entry as values of the index's type; so a constant is
+looked up if it is an element of that type, or the same number. One of any other (a document, an
+empty array, NULL) is left to another path, as constants are known only at each run.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from itertools import chain
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import Family, Value
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.jsontext import Document
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.packet import Span, is_live
+from exuvia.sql import expressions
+from exuvia.sql.access.paths import Path, PathRows, Rows
+from exuvia.sql.access.ranger import Match, Resolve, Terms, combinations, conjuncts_of, match
+from exuvia.sql.functions.json_functions import load
+from exuvia.sql.json_arrays import element_of
+from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.statement.context import Context
+from exuvia.sql.types import family_of
+
+MOST_ELEMENTS = 1000
+"""Asked for by one condition; each has a scan of its own."""
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+class MemberTerm(NamedTuple):
+    """A condition on the array of which that is the text. `items`: what is asked for at a run, None
+    where that is nothing an index tells; `all_of`: whether a row must have all."""
+
+    array: str
+    all_of: bool
+    items: Callable[[Context], list[Document] | None]
+
+
+def member_terms(
+    where: Tree | None, resolve: Resolve, table: Table, context: Context
+) -> list[MemberTerm]:
+    """Those of a WHERE; none for a table without a multi-valued index. `resolve`: see ranger.py."""
+    if where is None or not any(index.is_multi_valued for index in table.info.indexes):
+        return []
+    found = (_term(tree, resolve, context) for tree in conjuncts_of(where))
+    return [term for term in found if term is not None]
+
+
+def _term(tree: Tree, resolve: Resolve, context: Context) -> MemberTerm | None:
+    if isinstance(tree, exp.JSONArrayContains):
+        return _made("member", tree.expression, tree.this, resolve, context)
+    if not isinstance(tree, exp.Anonymous) or len(tree.expressions) != 2:
+        return None
+    name, (one, other) = str(tree.this).lower(), tree.expressions
+    if name == "json_contains":
+        return _made(name, one, other, resolve, context)
+    if name != "json_overlaps":
+        return None
+    return _made(name, one, other, resolve, context) or _made(name, other, one, resolve, context)
+
+
+def _made(
+    name: str, array: Tree, asked: Tree, resolve: Resolve, context: Context
+) -> MemberTerm | None:
+    while isinstance(array, exp.Paren):
+        array = array.this
+    columns = list(array.find_all(exp.Column))
+    if not columns or any(resolve(each) is None for each in columns) or not _is_constant(asked):
+        return None
+    if name == "member":
+        asked = exp.Anonymous(this="json_array", expressions=[asked.copy()])
+    compiled = expressions.compiled(asked, [], context)
+    if family_of(compiled.type) not in (Family.JSON, Family.STRING):
+        return None
+
+    def items(run: Context) -> list[Document] | None:
+        try:
+            text = compiled.call([], run)
+            found = None if text is None else load(text)
+        except Refused:
+            return None
+        return found if isinstance(found, list) else None if found is None else [found]
+
+    return MemberTerm(restored(array), name == "json_contains", items)
+
+
+_CONSTANT = (
+    *(exp.Literal, exp.Placeholder, exp.Null, exp.Boolean, exp.Neg, exp.Paren),
+    *(exp.Cast, exp.DataType, exp.DataTypeParam, exp.Introducer, exp.Identifier, exp.Var),
+)
+_MADE_OF_CONSTANTS = {"json_array", "json_quote"}
+
+
+def _is_constant(tree: Tree) -> bool:
+    return all(
+        isinstance(each, _CONSTANT)
+        or (isinstance(each, exp.Anonymous) and str(each.this).lower() in _MADE_OF_CONSTANTS)
+        for each in tree.walk()
+    )
+
+
+# -- the path --------------------------------------------------------------------------------------
+
+
+def merged(
+    table: Table,
+    indexes: Sequence[IndexInfo],
+    terms: Terms,
+    members: Sequence[MemberTerm],
+    other: Path,
+) -> Path | None:
+    """The path by the first of the indexes that serves one of the conditions. `other`: where a
+    run's constants do not fit."""
+    for term in members:
+        for index in indexes:
+            form = table.form(index)
+            at = form.array
+            assert at is not None, index.idx_name.O
+            column = table.info.cols[form.positions[at]]
+            if _document_text(column.generated_expr_string) != term.array:
+                continue
+            before = match(table, index, form.positions[:at], terms)
+            if len(before.equal) == at:
+                return IndexMerge(table, index, before, term, other)
+    return None
+
+
+def _document_text(text: str) -> str:
+    inner: Tree = parse_expression(text).this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    return restored(inner)
+
+
+class _Scan(NamedTuple):
+    element: Value
+    spans: list[Span]
+
+
+class IndexMerge(Path):
+    """See the module."""
+
+    name = "IndexMerge"
+
+    def __init__(
+        self, table: Table, index: IndexInfo, before: Match, term: MemberTerm, other: Path
+    ) -> None:
+        super().__init__(table, covers=False)
+        self.index = self.by = index
+        self.kind = f"type: {'intersection' if term.all_of else 'union'}"
+        self._before = before
+        self._term = term
+        self._other = other
+
+    def count(self, context: Context, most: int = -1) -> int | None:
+        return None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """None: rows come by their handles, whatever path a run takes."""
+        return ()
+
+    def taken(self, context: Context) -> Path:
+        """This one, or the other where the constants are no elements."""
+        if self._scans(context) is not None:
+            return self
+        other = copy(self._other)
+        other.table, other.used = self.table, self.used
+        return other.taken(context)
+
+    def ranges(self, context: Context) -> Iterator[str]:
+        """What is read of the index, scan by scan, for people."""
+        form = self.table.form(self.by)
+        assert form.array is not None
+        kind = form.types[form.array]
+        for scan in self._scans(context) or ():
+            text = to_text(scan.element, kind)
+            shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
+            shown = (
+                shown if kind.family in (Family.INT, Family.UINT, Family.FLOAT) else f'"{shown}"'
+            )
+            yield f"[{shown},{shown}]"
+
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
+        """The rows whose entries are there."""
+        scans = self._scans(context)
+        if scans is None:
+            return self.taken(context).open(context)._replace(ordered=False)
+        found = [self._handles(context, scan.spans) for scan in scans]
+        join = set.intersection if self._term.all_of else set.union
+        return PathRows(self._read(context, sorted(join(*found))), covered=False, ordered=False)
+
+    def _handles(self, context: Context, ranges: list[Span]) -> set[bytes]:
+        form = self.table.form(self.by)
+        entries = chain.from_iterable(
+            reader.entries(context.txn, self.table, form, span) for span in ranges
+        )
+        return {
+            reader.handle_of_entry(form, key, payload)
+            for key, payload in entries
+            if is_live(payload)
+        }
+
+    def _read(self, context: Context, handles: list[bytes]) -> Rows:
+        get, prefix = context.txn.get, self.table.row_prefix
+        decode = self.table.decoding(self.used)
+        for handle in handles:
+            payload = get(prefix + handle)
+            if payload is not None:
+                yield handle, decode(payload)
+
+    def _scans(self, context: Context) -> list[_Scan] | None:
+        """One for each element; None where another path is to be read."""
+        form, items = self.table.form(self.by), self._term.items(context)
+        assert form.array is not None
+        if not items or len(items) > MOST_ELEMENTS:
+            return None
+        before = combinations(self._before, context)
+        if before is None:
+            return None
+        found: dict[Value, _Scan] = {}
+        for item in items:
+            for value in element_of(item, form.types[form.array]) or (None,):
+                if value is None:
+                    return None
+                spans = [self._span((*row, value)) for row in before]
+                found[value] = _Scan(value, spans)
+        return list(found.values())
+
+    def _span(self, values: tuple[Value, ...]) -> Span:
+        return key_codec.index_range(self.table, self.by, values, values)
