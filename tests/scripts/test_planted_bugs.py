@@ -2,8 +2,9 @@
 
 import pytest
 
+from exuvia.catalog import table as tables
 from exuvia.catalog import writer
-from exuvia.catalog.model import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, PartitionInfo, SchemaState
 from exuvia.ddl import apply
 from exuvia.ddl.decision import ReorgOrder
 from exuvia.ddl.job import JobState
@@ -11,6 +12,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Standing
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import rewrite
+from exuvia.sql.write.rows import Twins
 from support.scripts import Play, check, scripts
 
 
@@ -72,10 +74,42 @@ def test_a_planted_bug_is_found(plant, monkeypatch):
     assert noticed() is not None
 
 
+# -- of global indexes while rows move -------------------------------------------------------------
+
+
+def twins_are_left(patch):
+    patch.setattr(Twins, "leaving", lambda self, part, handle, row: [])
+
+
+def the_new_index_has_no_tombstones(patch):
+    of_writers = tables.state_for_writers
+
+    def public(index, table):
+        cut = table.partition
+        is_new = cut is not None and cut.paired_with(index.id) and index.idx_name.O.startswith("_")
+        return SchemaState.PUBLIC if is_new else of_writers(index, table)
+
+    patch.setattr(tables, "state_for_writers", public)
+
+
+def both_indexes_hold_all_rows(patch):
+    patch.setattr(PartitionInfo, "without_rows_of", lambda self, physical_id: frozenset())
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [twins_are_left, the_new_index_has_no_tombstones, both_indexes_hold_all_rows],
+    ids=lambda plant: plant.__name__,
+)
+def test_a_planted_bug_of_a_move_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert noticed_of("alter table reorganize partition, global") is not None
+
+
 # -- of MODIFY COLUMN ------------------------------------------------------------------------------
 
 
-def noticed_in_rewrites(label):
+def noticed_of(label):
     """The first script of that label that fails, or None."""
     for seed in range(8):
         for script in scripts():
@@ -131,4 +165,4 @@ def entries_are_kept_of_rows_that_were_refused(patch):
 )
 def test_a_planted_bug_of_a_rewrite_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    assert noticed_in_rewrites("modify column, rows") is not None
+    assert noticed_of("modify column, rows") is not None

@@ -115,6 +115,32 @@ def test_spark_moves_what_this_process_moves_and_its_executors_did_it(
                 assert faults == []
 
 
+def test_new_global_indexes_are_filled_from_the_new_partitions(spark_store: SparkStore) -> None:
+    store = spark_store.store
+    table, plan = make(store, 651, "300", "600", "MAXVALUE")
+    cut = table.info.partition
+    assert cut is not None
+    hidden = tuple(
+        evolve(each, id=each.id + 20, is_global=True, state=SchemaState.WRITE_REORG)
+        for each in table.info.indexes
+        if not each.is_primary
+    )
+    pairs = tuple((each.id + 20, each.id) for each in hidden)
+    cut = evolve(cut, exuvia_index_pairs=pairs, exuvia_home=690)
+    info = evolve(table.info, index_info=(*table.info.indexes, *hidden), partition=cut)
+    table = publish(store, info, 3)
+    sources, targets = plan.phases[0].sources, plan.phases[0].targets
+    plan = move_rows(MOVER, sources, targets, spread=tuple(each.id for each in hidden))
+    done = ended(reorg_of(spark_store, table, plan, spark=True))
+    assert isinstance(done, Done), done
+    after = publish(store, evolve(info, partition=cut.switched), 4)
+    for index in hidden:
+        assert check_index(store, after, index, "slow").faults == []
+        assert store.count(after.index_span(index)) == ROWS
+    local = sum(map(len, content(store, table, plan)))
+    assert local == 3 * ROWS, "a row and two local entries each"
+
+
 @pytest.mark.long
 def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 501, "100", "200", "MAXVALUE")

@@ -81,14 +81,6 @@ def test_the_definition_is_shown_and_read_again(session: Session) -> None:
         ),
         ("ALTER TABLE plain ADD INDEX i (a) GLOBAL", 8200, "on non-partitioned table"),
         ("ALTER TABLE t ADD UNIQUE i (c)", 8264, "Global Index is needed"),
-        ("ALTER TABLE t REMOVE PARTITIONING", 8200, "remove partitioning of a table with"),
-        ("ALTER TABLE t PARTITION BY HASH (b)", 8200, "partition by of a table with"),
-        (
-            "ALTER TABLE t REORGANIZE PARTITION p0 INTO (PARTITION p0 VALUES LESS THAN (5),"
-            " PARTITION p00 VALUES LESS THAN (10))",
-            8200,
-            "reorganize partition of a table with the global index 'ua'",
-        ),
         (
             "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE plain",
             1731,

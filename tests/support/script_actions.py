@@ -503,10 +503,10 @@ def whole() -> PartitionInfo:
     return PartitionInfo(type=PartitionType.NONE, definitions=definitions, num=1)
 
 
-def _moved(code: ActionCode, names: list[str], target: PartitionInfo) -> Request:
+def _moved(code: ActionCode, names: list[str], target: PartitionInfo, **kinds: bool) -> Request:
     def ask(cluster: SmallCluster) -> Job:
         database, info = cluster.database(), cluster.table("t").info
-        return requests.move_rows(code, database, info, names, target, MOVER)
+        return requests.move_rows(code, database, info, names, target, MOVER, kinds)
 
     return ask
 
@@ -565,6 +565,30 @@ OF_PARTITIONS: Asked = {
     "truncate partition, global": (
         _t(IA, GA, GB, partition=THREE),
         _on_t(requests.truncate_partition, ["p0", "p1"]),
+    ),
+    "alter table reorganize partition, global": (
+        _t(IA, GA, GB, partition=THREE),
+        _moved(REORGANIZE, ["p0", "p1"], ranges(q0="1", q1="3", q2="4")),
+    ),
+    "alter table reorganize partition, global hash": (
+        _t(GA, GB, partition=hashed(2)),
+        _moved(REORGANIZE, [], hashed(3)),
+    ),
+    "alter table partition by, global": (
+        _t(IA, GA, GB, partition=THREE),
+        _moved(BY, [], hashed(2)),
+    ),
+    "alter table partition by, becomes global": (
+        _t(IA, UB),
+        _moved(BY, [], hashed(3), ia=True, ub=True),
+    ),
+    "alter table partition by, becomes local": (
+        _t(GA, GB, partition=THREE),
+        _moved(BY, [], hashed(2), ga=False),
+    ),
+    "alter table remove partitioning, global": (
+        _t(IA, GA, GB, partition=THREE),
+        _moved(REMOVE, [], whole()),
     ),
     "truncate table, global": (_t(GA, GB, partition=THREE), _on_t(requests.truncate_table)),
     "drop table, global": (_t(GA, GB, partition=THREE), _on_t(requests.drop_table)),

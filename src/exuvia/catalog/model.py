@@ -43,7 +43,9 @@ How a table is cut into partitions, at rest; JSON names of TiDB.
 Who reads and writes which of them follows from `ddl_state`; see `moving` and `others`.
 
 A global index holds the rows of all partitions under one id, `exuvia_home`, which is no
-partition's. Its entries name rows by handles that begin with the partition's id.
+partition's. Its entries name rows by handles that begin with the partition's id. While rows move
+into other partitions there are two for it, a pair of `exuvia_index_pairs`: the old one has no rows
+of `adding_definitions`, the new one none of `dropping_definitions`.
 
 A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).
@@ -283,6 +285,8 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     ddl_columns: tuple[Name, ...] = ()
     exuvia_ddl_empty_columns: bool = False
     exuvia_home: int = 0  # the id that entries of global indexes lie under; 0: it never had any
+    exuvia_index_pairs: tuple[tuple[int, int], ...] = ()
+    """Ids of the old and the new index of each that is, or was, global, while rows move."""
 
     def definition(self, text: str) -> PartitionDefinition | None:
         """The partition of that name, or None."""
@@ -293,6 +297,55 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
         """The definitions under these ids, in order."""
         pairs = zip(self.definitions, ids, strict=True)
         return evolve(self, definitions=tuple(evolve(each, id=number) for each, number in pairs))
+
+    def crossed(
+        self, old: tuple[PartitionDefinition, ...], new: tuple[PartitionDefinition, ...]
+    ) -> "PartitionInfo":
+        """`new` stands where `old` stood, and the two ways to cut change places."""
+        gone = {each.id for each in old}
+        at = next(n for n, each in enumerate(self.definitions) if each.id in gone)
+        kept = [each for each in self.definitions if each.id not in gone]
+        before = [each for each in self.definitions[:at] if each.id not in gone]
+        definitions = (*before, *new, *kept[len(before) :])
+        return evolve(
+            self,
+            definitions=definitions,
+            num=len(definitions),
+            type=self.ddl_type,
+            expr=self.ddl_expr,
+            columns=self.ddl_columns,
+            is_empty_columns=self.exuvia_ddl_empty_columns,
+            ddl_type=self.type,
+            ddl_expr=self.expr,
+            ddl_columns=self.columns,
+            exuvia_ddl_empty_columns=self.is_empty_columns,
+        )
+
+    @property
+    def switched(self) -> "PartitionInfo":
+        """As readers will see it once they read the other set."""
+        return self.crossed(self.dropping_definitions, self.adding_definitions)
+
+    @property
+    def staying(self) -> tuple[PartitionDefinition, ...]:
+        """Those whose rows do not move while others' do."""
+        gone = {each.id for each in (*self.dropping_definitions, *self.adding_definitions)}
+        return tuple(each for each in self.definitions if each.id not in gone)
+
+    def without_rows_of(self, physical_id: int) -> frozenset[int]:
+        """Ids of the indexes of pairs that hold no rows of that partition."""
+        if not self.exuvia_index_pairs:
+            return frozenset()
+        if any(each.id == physical_id for each in self.adding_definitions):
+            return frozenset(old for old, _ in self.exuvia_index_pairs)
+        if any(each.id == physical_id for each in self.dropping_definitions):
+            return frozenset(new for _, new in self.exuvia_index_pairs)
+        return frozenset()
+
+    def paired_with(self, index_id: int) -> int:
+        """Id of the other index of its pair, 0: it has none."""
+        pairs = self.exuvia_index_pairs
+        return next((old + new - index_id for old, new in pairs if index_id in (old, new)), 0)
 
     @property
     def moving(self) -> frozenset[int]:

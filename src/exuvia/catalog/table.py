@@ -151,7 +151,7 @@ class IndexForm:
         self, info: IndexInfo, table: TableInfo, physical_id: int, *, is_logical: bool = False
     ) -> None:
         self.info = info
-        self.duty: Duty = DUTIES[info.state]
+        self.duty: Duty = DUTIES[state_for_writers(info, table)]
         self.unique = info.is_unique
         under = table.home if info.is_global else physical_id
         self.prefix = keys.index_prefix(under, info.id)
@@ -213,6 +213,14 @@ class IndexForm:
     def payload(self, handle: bytes) -> bytes:
         """What a unique entry of the row of this handle holds."""
         return LIVE + self.part + handle
+
+
+def state_for_writers(index: IndexInfo, table: TableInfo) -> SchemaState:
+    """Its state. A local one of a pair is that of one set of partitions alone, and kept like all
+    that lies there."""
+    found = table.partition
+    is_apart = found is not None and not index.is_global and bool(found.paired_with(index.id))
+    return SchemaState.PUBLIC if is_apart else index.state
 
 
 def _predicate(table: TableInfo, index: IndexInfo) -> Predicate | None:
@@ -521,8 +529,12 @@ class Table:
 
     @cached_property
     def forms(self) -> tuple[IndexForm, ...]:
-        """The indexes a writer owes something."""
-        return tuple(form for form in self._forms.values() if form.duty.removes)
+        """The indexes a writer owes something: of a partition those that hold rows of it."""
+        cut = self.info.partition
+        is_part = cut is not None and not self.is_partitioned
+        apart = cut.without_rows_of(self.physical_id) if cut is not None and is_part else ()
+        forms = self._forms.values()
+        return tuple(form for form in forms if form.duty.removes and form.info.id not in apart)
 
     @cached_property
     def forms_not_added(self) -> tuple[IndexForm, ...]:

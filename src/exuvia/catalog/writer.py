@@ -53,7 +53,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
-from exuvia.catalog.model import SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import PART_BYTES, IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.change_log import ChangedRow
@@ -204,9 +204,11 @@ def move(
     moved: bytes | None,
     old_row: Row,
     new_row: Row,
+    twins: Sequence[Table] = (),
 ) -> bytes:
     """Take a row as it was read out of one partition and put what it becomes into another one; its
-    handle there. `moved` is given where rows have hidden ids.
+    handle there. `moved` is given where rows have hidden ids; `twins`: other partitions that have
+    the row too, and lose it.
 
     One step and not a delete and an insert: the row may keep its key of a global unique index.
     Raises Duplicate before anything is written."""
@@ -219,10 +221,13 @@ def move(
     if txn.get(key) is not None:
         raise _primary_taken(target, new_row, key, moved)
     gone = _entries(old_row, handle, source.forms)
+    for twin in twins:
+        gone += _entries(old_row, handle, twin.forms)
     added = _entries(new_row, moved, (form for form in target.forms if form.duty.adds))
     ours = {form.payload(handle) for form, _, _ in gone if form.part}
     _refuse_taken(txn, target, added, new_row, {moved}, ours)
-    _write_row(txn, source, WriteKind.DELETE, source.row_prefix + handle, b"")
+    for each in (source, *twins):
+        _write_row(txn, each, WriteKind.DELETE, each.row_prefix + handle, b"")
     _remove_entries(txn, gone, handle)
     _add_entries(txn, target, added, new_row, moved)
     _clear_former_life(txn, target, new_row, moved)
@@ -236,6 +241,12 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     old_row = _as_stored(table, old_row)
     _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
     _remove_entries(txn, _entries(old_row, handle, table.forms), handle)
+
+
+def clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
+    """What a row that others will put there may have left, see the module."""
+    fence(txn, table)
+    _clear_former_life(txn, table, _changed(table, _completed(table, row, None)), handle)
 
 
 def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: bytes) -> None:
@@ -409,7 +420,7 @@ def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) ->
     if row is not None:
         return _entry_taken(table, form, row, error)
     values, _ = form.keys.decode(error.key, keys.VALUES_AT)
-    return _duplicate(table, error, _shown_types(table, form), values, index.idx_name.O)
+    return _duplicate(table, error, _shown_types(table, form), values, _shown_name(table, index))
 
 
 def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> Duplicate:
@@ -420,7 +431,8 @@ def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> D
         decoded, _ = form.keys.decode(error.key, keys.VALUES_AT)
         at = form.array
         values = None if decoded is None else (*values[:at], decoded[at], *values[at + 1 :])
-    return _duplicate(table, error, _shown_types(table, form), values, form.info.idx_name.O)
+    kinds, shown = _shown_types(table, form), _shown_name(table, form.info)
+    return _duplicate(table, error, kinds, values, shown)
 
 
 def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
@@ -429,6 +441,14 @@ def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
     if form.array is not None:
         kinds[form.array] = form.types[form.array]
     return kinds
+
+
+def _shown_name(table: Table, index: IndexInfo) -> str:
+    """As clients know it: of a pair only one is public."""
+    cut = table.info.partition
+    other = table.info.index_by_id(cut.paired_with(index.id)) if cut is not None else None
+    is_shown = other is not None and other.state == SchemaState.PUBLIC
+    return other.idx_name.O if other is not None and is_shown else index.idx_name.O
 
 
 def _shown_handle(table: Table, row: Row) -> Iterator[object]:

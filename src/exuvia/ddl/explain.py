@@ -18,7 +18,7 @@ from statistics import median
 from typing import NamedTuple
 
 from exuvia.catalog import meta
-from exuvia.catalog.model import STATE_TEXT, TableInfo, evolve
+from exuvia.catalog.model import STATE_TEXT, IndexInfo, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue, two_queues
@@ -83,10 +83,11 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
     version = "version +1" if decision.moves else ""
     if decision.barrier:
         version = "no version, older writers are waited for"
-    left = ""
-    if decision.ranges:
-        what = "tombstones to purge" if decision.ranges[0].tombstones_only else "to empty"
-        left = f"{len(decision.ranges)} range(s) {what}"
+    purged = sum(each.tombstones_only for each in decision.ranges)
+    emptied = len(decision.ranges) - purged
+    left = f"{emptied} range(s) to empty" if emptied else ""
+    if purged:
+        left += f"{', ' if left else ''}{purged} range(s) tombstones to purge"
     events = [f"event {event.type}" for event in decision.events[:1]]
     walks = "; ".join(_walks(before, decision))
     return [walks, _REORG_TEXT.get(decision.reorg, ""), version, left, *events]
@@ -160,8 +161,9 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
         count = store.count(span)
         rows += count
         size += round(count * row_bytes)
-    words = dict.fromkeys(_phase_words(phase, table) for phase in reorg.phases)
-    written = sum(_written(phase, table, rows, size) for phase in reorg.phases)
+    phases = (*reorg.phases, *reorg.whole)
+    words = dict.fromkeys(_phase_words(phase, table) for phase in phases)
+    written = sum(_written(phase, table, rows, size) for phase in phases)
     return Work(", ".join(filter(None, words)), rows, size, written, reorg)
 
 
@@ -180,7 +182,7 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
     match phase.kernel:
         case "fill":
             filled = [index for index in table.indexes if index.id in phase.index_ids]
-            names = [f"{i.idx_name.O}{' (unique)' if i.is_unique else ''}" for i in filled]
+            names = [f"{_shown(i, table)}{' (unique)' if i.is_unique else ''}" for i in filled]
             return f"fill and verify index {', '.join(names)}"
         case "rewrite" | "check column":
             column = next((each.name.O for each in table.cols if each.id == phase.column), "")
@@ -199,6 +201,13 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""
+
+
+def _shown(index: IndexInfo, table: TableInfo) -> str:
+    """Its name; of a hidden one beside a global one that of the other."""
+    cut = table.partition
+    other = table.index_by_id(cut.paired_with(index.id)) if cut is not None else None
+    return (other or index).idx_name.O
 
 
 def runner(txn: Transaction, work: Work) -> str:

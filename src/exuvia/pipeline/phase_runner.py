@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from exuvia.base.errors import Conflict, Deposed, OutOfSpace, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, Deposed, OutOfSpace, Refused, Unavailable
 from exuvia.base.limits import COLD_INLINE
 from exuvia.base.mysql_errors import ErrDupEntry, ErrLoadDataPreCheckFailed
 from exuvia.catalog.table import Table
@@ -104,6 +104,7 @@ def stages_of(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
 
 def whole_stage(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
     """What is done of all partitions together, behind them."""
+    table = _switched(table) if reorg.switched else table
     return (Stage(table, False, reorg.whole),) if reorg.whole else ()
 
 
@@ -126,6 +127,15 @@ def _under(table: Table, physical_id: int) -> Table:
     info = replace(table.info, exuvia_physical=physical_id)
     facts = table.revision, table.database, table.database_revision, table.evaluator
     return Table(info, *facts)
+
+
+def _switched(table: Table) -> Table:
+    """The table as it will be once readers read the other set of partitions."""
+    cut = table.info.partition
+    if cut is None:
+        raise Broken("a table without partitions has no other set of them")
+    facts = table.revision, table.database, table.database_revision, table.evaluator
+    return Table(replace(table.info, partition=cut.switched), *facts)
 
 
 class PhaseRunner:
@@ -326,7 +336,8 @@ class PhaseRunner:
 
     def _order(self, phase: Phase) -> TaskOrder:
         table = self._stages[self._stage].table
-        return replace(order_of(self._base, phase), physical_id=table.physical_id)
+        order = order_of(self._base, phase)
+        return replace(order, info=table.info, physical_id=table.physical_id)
 
     def _rows_of(self, phase: Phase) -> list[RowsOf]:
         """Of each physical table that the phase is about."""
@@ -350,7 +361,7 @@ class PhaseRunner:
         if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
             return run_rows(self._stages[self._stage].table, index_ids, rows)
         if phase.router:
-            return max(1, rows // max(1, len(move.indexes_of(self._table))))
+            return max(1, rows // max(1, len(move.copied_indexes(self._table))))
         return rows
 
     # -- a phase that writes -----------------------------------------------------------------------
@@ -524,7 +535,7 @@ class PhaseRunner:
 
     def _compared(self, phase: Phase, rows: list[RowsOf]) -> Ended:
         """Indexes that hold something else than their rows say end the reorg (law 9)."""
-        kept = tuple(index.id for index in move.indexes_of(self._table))
+        kept = tuple(index.id for index in move.copied_indexes(self._table))
         index_ids = phase.index_ids or kept
         if not index_ids:
             return None

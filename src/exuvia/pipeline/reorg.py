@@ -7,7 +7,8 @@
                     column, or check column, or that -> fill -> compare partition by partition
     check_rows      check rows
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
-    move_rows       move -> check moved -> compare, of each new partition
+    move_rows       move -> check moved -> compare, of each new partition;
+                    new global indexes: fill -> compare, of all partitions  at the end
     import_rows     import -> check rows of each CHECK -> fill -> compare
     check_apart     check apart
 
@@ -149,12 +150,14 @@ class Reorg(msgspec.Struct, frozen=True):
     """Its phases in order. `over`: physical tables whose rows it is about, none: all of the
     table's. `by_partition`: each partition goes through all phases before the next one begins, and
     one that has is remembered as that. `whole`: phases of the table as a whole, once all partitions
-    have been through the others. `under`: the table is to have its rows under this id."""
+    have been through the others; `switched`: as it will be when readers read the other set of
+    partitions. `under`: the table is to have its rows under this id."""
 
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
     by_partition: ReorgElement | None = None
     whole: tuple[Phase, ...] = ()
+    switched: bool = False
     under: int = 0
 
     def inline_rows(self, setting: int) -> int:
@@ -264,10 +267,17 @@ def exchange_rows(router: str, source: int, partition: int, *, checks: bool) -> 
 
 
 def move_rows(
-    router: str, sources: tuple[int, ...], targets: tuple[int, ...], *, joins: bool = False
+    router: str,
+    sources: tuple[int, ...],
+    targets: tuple[int, ...],
+    *,
+    joins: bool = False,
+    spread: tuple[int, ...] = (),
+    staying: tuple[int, ...] = (),
 ) -> Reorg:
     """Rows of the old partitions copied to the new ones, then both sets compared. Physical ids; the
-    router's name. `joins`: the new ones have rows of their own, too."""
+    router's name. `joins`: the new ones have rows of their own, too. `spread`: ids of global
+    indexes that are to hold the rows of the new partitions and of those that stay."""
     move = Phase(
         kernel="move",
         over=sources,
@@ -278,7 +288,13 @@ def move_rows(
     )
     held = sources if joins else (*sources, *targets)
     both = Phase(kernel="check moved", over=held, router=router, sources=sources, verifies=True)
-    return Reorg((move, both, Phase(kernel=COMPARE, over=targets, verifies=True)), over=sources)
+    phases = (move, both, Phase(kernel=COMPARE, over=targets, verifies=True))
+    if not spread:
+        return Reorg(phases, over=sources)
+    after, element = (*targets, *staying), _indexes(spread)
+    fill = Phase(kernel="fill", over=after, element=element, index_ids=spread)
+    compare = Phase(kernel=COMPARE, over=after, index_ids=spread, is_whole=True, verifies=True)
+    return Reorg(phases, over=(*sources, *staying), whole=(fill, compare), switched=True)
 
 
 def import_rows(

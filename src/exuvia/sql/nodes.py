@@ -160,7 +160,8 @@ class IntervalWritten(Node, frozen=True, kw_only=True):
 
 
 class Partitioning(Node, frozen=True, kw_only=True):
-    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression."""
+    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression;
+    `indexes`: which become GLOBAL (True), or LOCAL, as UPDATE INDEXES names them."""
 
     kind: str
     expression: Tree | None = None
@@ -170,6 +171,7 @@ class Partitioning(Node, frozen=True, kw_only=True):
     linear: bool = False
     subpartitioned: bool = False
     interval: IntervalWritten | None = None
+    indexes: tuple[tuple[str, bool], ...] = ()
 
 
 # -- sequences -------------------------------------------------------------------------------------

@@ -16,9 +16,22 @@ Two neighbours of that row are always compatible, as for an index (F1). Undo wal
 write only and delete only, and leaves the new set to be emptied. A table without partitions is for
 that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
 partition's id as the place of the table's rows (`exuvia_physical`).
+
+A global index names partitions, and a unique key can name only one. So each of them has another
+one beside it from the first step on, hidden, which holds the rows of the new set and of the
+partitions that stay; both walk with the partitions (`index_states`):
+
+    partitions              old index       new index
+    delete only             public          delete only
+    write only, w. reorg    public          the same      filled once all rows are there
+    delete reorganization   write only      public        under the name of the old one
+    public                  delete only     public
+
+An index that becomes global, or local, likewise; a local one is kept as all that lies with the
+rows of its set is, whatever its state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exuvia.base.errors import Refused
@@ -29,6 +42,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import (
     DatabaseInfo,
+    IndexInfo,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -38,16 +52,16 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.placement import refs_in
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.partition import (
-    PARTITION,
+    move_partition,
     partition_of,
     ranges_of,
     with_partition,
 )
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
-from exuvia.ddl.elements import the_table
+from exuvia.ddl.elements import indexes_in, ranges_of_index, reflag, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
@@ -59,11 +73,14 @@ WHOLE_TABLE = "pFullTable"
 
 class MovePartitionsArgs(NamedTuple):
     """What is asked: the partitions to move, () for all; the new ones and how they are cut; who
-    finds a row's partition (pipeline/kernels/move.py). The job asks for an id for each new one."""
+    finds a row's partition (pipeline/kernels/move.py); which indexes become global (True), or local
+    ones, by their names in lower case. The job asks for an id for each new partition, and for one
+    that global indexes may lie under."""
 
     names: tuple[str, ...]
     target: PartitionInfo
     router: str
+    kinds: tuple[tuple[str, bool], ...] = ()
 
 
 def move_rows(
@@ -73,19 +90,23 @@ def move_rows(
     names: Sequence[str],
     target: PartitionInfo,
     router: str,
+    kinds: Mapping[str, bool] | None = None,
     *,
     query: str = "",
 ) -> Job:
-    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING."""
-    asked = MovePartitionsArgs(tuple(names), target, router)
-    job = job_for(code, database, table, asked, query)
-    given = refs_in(target.definitions)
-    return evolve(job, exuvia_ids=(0,) * len(target.definitions), exuvia_policies=given)
+    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `kinds`: of indexes that become
+    global (True), or local ones."""
+    kinds = kinds or {}
+    asked = MovePartitionsArgs(tuple(names), target, router, tuple(kinds.items()))
+    job = job_for(code, database, table, asked if kinds else asked[:-1], query)  # as 0.4.0 reads it
+    ids = len(target.definitions) + any(kinds.values())
+    return evolve(job, exuvia_ids=(0,) * ids, exuvia_policies=refs_in(target.definitions))
 
 
 def target_of(job: Job) -> PartitionInfo:
     """The new set and how it is cut, under the ids the job was given."""
-    return arguments(job, MovePartitionsArgs).target.with_ids(job.exuvia_ids)
+    target = arguments(job, MovePartitionsArgs).target
+    return target.with_ids(job.exuvia_ids[: len(target.definitions)])
 
 
 def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
@@ -97,20 +118,19 @@ def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
     return PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
 
 
+def index_states(state: SchemaState) -> tuple[SchemaState, SchemaState]:
+    """Of the old and the new index of a pair, while the partitions are in that state."""
+    if state in (DELETE_REORG, PUBLIC):
+        return WRITE_ONLY if state == DELETE_REORG else DELETE_ONLY, PUBLIC
+    return PUBLIC, state
+
+
 def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     wanted, partition = arguments(job, MovePartitionsArgs).names, the_table(snapshot).partition
     if partition is None:
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
     return None if known else ErrWrongPartitionName()
-
-
-def an_index_is_global(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200: both sets of partitions would have to be in it."""
-    for index in the_table(snapshot).global_indexes:
-        said = f"{job.action_text} of a table with the global index '{index.idx_name.O}'"
-        return ErrUnsupportedDDLOperation(said)
-    return None
 
 
 def an_index_holds_not_every_row(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -139,53 +159,60 @@ def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
         ddl_columns=target.columns,
         exuvia_ddl_empty_columns=target.is_empty_columns,
     )
-    return job, with_partition(snapshot, placed)
+    return job, _with_pairs(job, with_partition(snapshot, placed))
+
+
+def _with_pairs(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
+    """Each index that is global, or is to be, has another one behind it."""
+    table, partition = the_table(snapshot), partition_of(snapshot)
+    kinds = dict(arguments(job, MovePartitionsArgs).kinds)
+    stays_cut = partition.ddl_type != PartitionType.NONE
+    indexes: list[IndexInfo] = []
+    pairs: list[tuple[int, int]] = []
+    for old in table.indexes:
+        indexes.append(old)
+        becomes = stays_cut and kinds.get(old.idx_name.L, old.is_global)
+        if old.state == PUBLIC and (old.is_global or becomes):
+            pairs.append((old.id, table.max_idx_id + 1 + len(pairs)))
+            hidden = name(f"_Idx$_{old.idx_name.O}_0")
+            new = evolve(old, id=pairs[-1][1], idx_name=hidden, is_global=becomes, state=ABSENT)
+            indexes.append(new)
+    if not pairs:
+        return snapshot
+    home = partition.exuvia_home or (job.exuvia_ids[-1] if any(kinds.values()) else 0)
+    cut = evolve(partition, exuvia_index_pairs=tuple(pairs), exuvia_home=home)
+    most = table.max_idx_id + len(pairs)
+    placed = evolve(table, partition=cut, index_info=tuple(indexes), max_idx_id=most)
+    return evolve(snapshot, table=placed)
 
 
 def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Readers read the new set; the other one is the old."""
     partition = partition_of(snapshot)
-    return job, with_partition(
-        snapshot, _crossed(partition, partition.dropping_definitions, partition.adding_definitions)
-    )
+    table = _renamed(the_table(snapshot), dict(partition.exuvia_index_pairs))
+    return job, with_partition(evolve(snapshot, table=table), partition.switched)
 
 
 def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Readers read the old set again."""
     partition = partition_of(snapshot)
-    return job, with_partition(
-        snapshot, _crossed(partition, partition.adding_definitions, partition.dropping_definitions)
-    )
+    table = _renamed(the_table(snapshot), {new: old for old, new in partition.exuvia_index_pairs})
+    back = partition.crossed(partition.adding_definitions, partition.dropping_definitions)
+    return job, with_partition(evolve(snapshot, table=table), back)
 
 
-def _crossed(
-    partition: PartitionInfo,
-    old: tuple[PartitionDefinition, ...],
-    new: tuple[PartitionDefinition, ...],
-) -> PartitionInfo:
-    """`new` stands where `old` stood, and the two ways to cut change places."""
-    gone = {each.id for each in old}
-    at = next(n for n, each in enumerate(partition.definitions) if each.id in gone)
-    kept = [each for each in partition.definitions if each.id not in gone]
-    before = [each for each in partition.definitions[:at] if each.id not in gone]
-    definitions = (*before, *new, *kept[len(before) :])
-    return evolve(
-        partition,
-        definitions=definitions,
-        num=len(definitions),
-        type=partition.ddl_type,
-        expr=partition.ddl_expr,
-        columns=partition.ddl_columns,
-        is_empty_columns=partition.exuvia_ddl_empty_columns,
-        ddl_type=partition.type,
-        ddl_expr=partition.expr,
-        ddl_columns=partition.columns,
-        exuvia_ddl_empty_columns=partition.is_empty_columns,
-    )
+def _renamed(table: TableInfo, pairs: dict[int, int]) -> TableInfo:
+    """Of these pairs, shown and hidden index, the other one is shown."""
+    names = {each.id: each.idx_name for each in table.indexes}
+    for shown, hidden in pairs.items():
+        names[shown], names[hidden] = names[hidden], names[shown]
+    indexes = tuple(evolve(each, idx_name=names[each.id]) for each in table.indexes)
+    return evolve(table, index_info=indexes or None)
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the old set is left; a table with one whole partition has none."""
+    snapshot = _without_indexes(snapshot, {old for old, _ in _pairs(snapshot)})
     partition = _at_rest(partition_of(snapshot))
     if partition.type != PartitionType.NONE:
         return job, with_partition(snapshot, partition)
@@ -196,9 +223,35 @@ def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the new set is left."""
+    snapshot = _without_indexes(snapshot, {new for _, new in _pairs(snapshot)})
     partition = _at_rest(partition_of(snapshot))
     kept = None if partition.type == PartitionType.NONE else partition
     return job, with_partition(snapshot, kept)
+
+
+def _pairs(snapshot: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
+    return partition_of(snapshot).exuvia_index_pairs
+
+
+def _without_indexes(snapshot: CatalogSnapshot, ids: set[int]) -> CatalogSnapshot:
+    table = the_table(snapshot)
+    kept = tuple(each for each in table.indexes if each.id not in ids)
+    return evolve(snapshot, table=evolve(table, index_info=kept or None))
+
+
+def move_with_indexes(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
+    """The partitions in that state, and the indexes of pairs with them."""
+    snapshot = move_partition(job, snapshot, state)
+    cut = the_table(snapshot).partition
+    if cut is None or not cut.exuvia_index_pairs:
+        return snapshot
+    old_ids, new_ids = zip(*cut.exuvia_index_pairs, strict=True)
+    old, new = index_states(state)
+    table = indexes_in(indexes_in(the_table(snapshot), old_ids, old), new_ids, new)
+    return evolve(snapshot, table=reflag(table))
+
+
+MOVED = Element("partition", follows_rows=False, move=move_with_indexes)
 
 
 def _at_rest(partition: PartitionInfo) -> PartitionInfo:
@@ -210,6 +263,7 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
         ddl_expr="",
         ddl_columns=(),
         exuvia_ddl_empty_columns=False,
+        exuvia_index_pairs=(),
     )
 
 
@@ -226,17 +280,39 @@ def move_and_verify(
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
     router = router or arguments(job, MovePartitionsArgs).router
-    return StepWait("", reorg.move_rows(router, sources, targets, joins=joins))
+    new = {index_id for _, index_id in partition.exuvia_index_pairs}
+    spread = tuple(each.id for each in the_table(snapshot).global_indexes if each.id in new)
+    staying = tuple(each.id for each in partition.staying)
+    plan = reorg.move_rows(router, sources, targets, joins=joins, spread=spread, staying=staying)
+    return StepWait("", plan)
 
 
 def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the old set."""
-    return ranges_of(partition_of(snapshot).dropping_definitions)
+    """All that lies under the ids of the old set and in its global indexes; tombstones of the new
+    ones."""
+    gone = ranges_of(partition_of(snapshot).dropping_definitions)
+    pairs = _pairs(snapshot)
+    return (*gone, *_ranges_of_pairs(snapshot, [o for o, _ in pairs], [n for _, n in pairs]))
 
 
 def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the new set."""
-    return ranges_of(partition_of(snapshot).adding_definitions)
+    """All that lies under the ids of the new set and in its global indexes; tombstones of the old
+    ones, which were written while they were hidden."""
+    gone = ranges_of(partition_of(snapshot).adding_definitions)
+    pairs = _pairs(snapshot)
+    return (*gone, *_ranges_of_pairs(snapshot, [n for _, n in pairs], [o for o, _ in pairs]))
+
+
+def _ranges_of_pairs(
+    snapshot: CatalogSnapshot, gone: list[int], kept: list[int]
+) -> Iterator[DeleteRange]:
+    table = the_table(snapshot)
+    for index in table.global_indexes:
+        for each in ranges_of_index(table, index.id):
+            if index.id in gone:
+                yield each
+            elif index.id in kept:
+                yield evolve(each, tombstones_only=True)
 
 
 def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
@@ -261,11 +337,10 @@ def _move(label: str, code: ActionCode) -> Action:
         Action(
             label,
             code,
-            PARTITION,
+            MOVED,
             refuses=(
                 table_is_missing,
                 partitions_to_move_are_there,
-                an_index_is_global,
                 an_index_holds_not_every_row,
             ),
             path=(
@@ -281,7 +356,7 @@ def _move(label: str, code: ActionCode) -> Action:
             undo=Action(
                 "keep partitions",
                 code,
-                PARTITION,
+                MOVED,
                 path=(
                     Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
                     Step(WRITE_ONLY, DELETE_ONLY),

@@ -137,7 +137,7 @@ def why_no_rows(table: TableInfo) -> str:
     if any(index.is_multi_valued for index in table.indexes):
         return "it has a multi-valued index, with which rows cannot be moved"
     if table.global_indexes:
-        return "it has a global index, with which rows cannot be moved"
+        return "it has a global index, which the rows that come back would not be in"
     return ""
 
 

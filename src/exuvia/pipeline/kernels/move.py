@@ -18,6 +18,11 @@ has a version that the store compares, an index entry has none (decision 015).
 Rows come first: a writer who changes a row whose twin stands writes the entries whose keys change
 and leaves the others to the run; one who finds no twin puts it whole.
 
+Entries of global indexes are not copied: theirs name another partition. They are put by a fill of
+the new index, once all rows are there, beside those of the partitions that stay. Writers leave it
+tombstones, so it may be blind (law 6); that the move, and no writer, has put a row that it reads
+makes no difference to it (tests/laws has the model).
+
 `check moved`, `check apart` and `check fits` read only: rows of either set of partitions, each
 looked up in the other, where its twin must be, or where nothing may be that it could not stand
 beside (1062: UNDO of a TRUNCATE); and rows that are to become a partition, each of which must
@@ -195,8 +200,8 @@ class Move:
         self._store = store
         self._task = task
         self._source = task.order.table
-        self._indexes = indexes_of(self._source)
         self._logical = task.order.logical
+        self._indexes = copied_indexes(self._logical)
         self._way = router_named(task.order.router)(self._logical).other
         self._dial = dial
         self._monotonic = monotonic
@@ -289,6 +294,15 @@ class Move:
 def indexes_of(table: Table) -> list[IndexInfo]:
     """The indexes that writers keep."""
     return [form.info for form in table.forms if form.duty.adds]
+
+
+def copied_indexes(table: Table) -> list[IndexInfo]:
+    """Those whose entries lie with the rows, in the set that is not read. A global one of it is
+    filled, once the rows are there."""
+    cut = table.info.partition
+    if cut is None or not cut.others:
+        return indexes_of(table)
+    return [each for each in indexes_of(table.part(cut.others[0].id)) if not each.is_global]
 
 
 def copied(

@@ -57,6 +57,11 @@ def partitioning(cursor: TokenCursor) -> Partitioning:
     return partitioning_rest(cursor)
 
 
+def _updated_index(cursor: TokenCursor) -> tuple[str, bool]:
+    """An index's name and whether it becomes a GLOBAL one."""
+    return cursor.name(), cursor.accept_any("GLOBAL", "LOCAL") == "GLOBAL"
+
+
 def partitioning_rest(cursor: TokenCursor) -> Partitioning:
     """What follows PARTITION BY."""
     linear = cursor.accept("LINEAR")
@@ -88,10 +93,14 @@ def partitioning_rest(cursor: TokenCursor) -> Partitioning:
         if cursor.accept("SUBPARTITIONS"):
             cursor.integer()
     definitions = definitions_of(cursor) if cursor.at("(", "PARTITION") else ()
+    indexes: tuple[tuple[str, bool], ...] = ()
     if cursor.accept("UPDATE", "INDEXES"):
-        cursor.skip_parentheses()
+        cursor.expect("(")
+        indexes = cursor.listed(lambda: _updated_index(cursor))
+        cursor.expect(")")
     return Partitioning(
         kind=kind,
+        indexes=indexes,
         expression=expression,
         columns=columns,
         number=number,

@@ -5,7 +5,7 @@ Names and values are checked here against the table as it is; the owner looks ag
 job may have changed meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import PARTITIONS
@@ -52,16 +52,18 @@ from exuvia.sql.schema.partition_definition import (
     added_until,
     check_definitions,
     check_names,
-    check_no_global,
+    check_pair_nodes,
     constant,
     dropped_before,
     numbered,
     partition_info,
     shape_like,
+    with_updated_indexes,
 )
 from exuvia.sql.schema.placement import placed
 
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)
+NO_KINDS: Mapping[str, bool] = {}
 
 
 def change(at: AlterContext, spec: PartitionChange) -> Job | None:
@@ -151,10 +153,19 @@ def _rehashed(
     return _moved(at, ActionCode.REORGANIZE_PARTITION, (), target)
 
 
-def _moved(at: AlterContext, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
+def _moved(
+    at: AlterContext,
+    code: ActionCode,
+    names: Sequence[str],
+    target: PartitionInfo,
+    kinds: Mapping[str, bool] = NO_KINDS,
+) -> Job:
     database, table = at.database, at.table
-    job = requests.move_rows(code, database, table, names, target, MOVER, query=at.text)
-    check_no_global(table, job.action_text)
+    if table.global_indexes or any(kinds.values()):
+        check_pair_nodes(at.txn)
+    else:
+        kinds = NO_KINDS  # all are local ones and stay so: a job that older nodes know
+    job = requests.move_rows(code, database, table, names, target, MOVER, kinds, query=at.text)
     at.warn(
         ErrUnknown.code,
         "The statistics of new partitions will be outdated after reorganizing partitions. "
@@ -273,11 +284,12 @@ def _check_range_kept(
 
 def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
-    plain = evolve(at.table, partition=None)
+    plain = with_updated_indexes(evolve(at.table, partition=None), spec.partitioning)
+    kinds = {text.lower(): is_global for text, is_global in spec.partitioning.indexes}
     target = partition_info(plain, spec.partitioning, at.warn, at.zone)
     written = spec.partitioning.definitions
     target = evolve(target, definitions=placed(at.txn, target.definitions, written))
-    return _moved(at, ActionCode.PARTITION_BY, (), target)
+    return _moved(at, ActionCode.PARTITION_BY, (), target, kinds)
 
 
 def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
@@ -286,9 +298,9 @@ def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
     target = PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
     database, table = at.database, at.table
     code = ActionCode.REMOVE_PARTITIONING
-    job = requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
-    check_no_global(table, job.action_text)
-    return job
+    if table.global_indexes:
+        check_pair_nodes(at.txn)
+    return requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
 
 
 def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:

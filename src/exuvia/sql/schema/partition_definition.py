@@ -57,6 +57,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrValuesIsNotIntType,
     ErrWrongExprInPartitionFunc,
+    ErrWrongNameForIndex,
     ErrWrongPartitionName,
     ErrWrongTypeColumnValue,
 )
@@ -71,10 +72,13 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    SchemaState,
     TableInfo,
+    evolve,
     name,
 )
 from exuvia.cluster import member
+from exuvia.cluster.member import MemberInfo
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
@@ -320,30 +324,50 @@ def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
         check_unique_key(index, needed)
 
 
+_BOTH = "create an index that is both a global index and a clustered index"
+
+
 def check_global(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
     """A GLOBAL index spans partitions, and is none that rows are kept under. Raises 8200."""
     for each in definitions:
         if each.is_global and not partitioned:
             raise ErrUnsupportedDDLOperation("Global Index on non-partitioned table")
         if each.is_global and each.clustered:
-            raise ErrUnsupportedDDLOperation(
-                "create an index that is both a global index and a clustered index"
-            )
+            raise ErrUnsupportedDDLOperation(_BOTH)
+
+
+def with_updated_indexes(table: TableInfo, written: Partitioning) -> TableInfo:
+    """The table with its indexes as UPDATE INDEXES says. Raises 1280, 1503, 8200."""
+    kinds: dict[str, bool] = {}
+    for text, is_global in written.indexes:
+        index = table.index(text)
+        if index is None and text.upper() == "PRIMARY" and table.pk_is_handle:
+            raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
+        if index is None or index.state != SchemaState.PUBLIC or index.idx_name.L in kinds:
+            raise ErrWrongNameForIndex(text)
+        if is_global and index.exuvia_clustered:
+            raise ErrUnsupportedDDLOperation(_BOTH)
+        kinds[index.idx_name.L] = is_global
+    indexes = tuple(
+        evolve(each, is_global=kinds.get(each.idx_name.L, each.is_global)) for each in table.indexes
+    )
+    return evolve(table, index_info=indexes or None)
 
 
 def check_global_nodes(txn: Transaction) -> None:
     """Raises 8200 while a node serves that would not keep a global index."""
-    older = [each.title for each in member.before_0_4(txn)]
+    _check_older(member.before_0_4(txn), "Global Index")
+
+
+def check_pair_nodes(txn: Transaction) -> None:
+    """Raises 8200 while a node serves that knows no pairs of indexes."""
+    _check_older(member.before_0_5(txn), "moving rows of a Global Index")
+
+
+def _check_older(older: list[MemberInfo], what: str) -> None:
     if older:
-        said = f"Global Index: {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
-
-
-def check_no_global(table: TableInfo, change: str) -> None:
-    """Raises 8200 for a change of partitions that does not keep global indexes."""
-    for index in table.global_indexes:
-        said = f"{change} of a table with the global index '{index.idx_name.O}'"
-        raise ErrUnsupportedDDLOperation(said)
+        titles = ", ".join(each.title for each in older)
+        raise ErrUnsupportedDDLOperation(f"{what}: {titles} of an older release serves")
 
 
 def check_unique_key(index: IndexInfo, needed: set[str]) -> None:

@@ -39,7 +39,11 @@ from exuvia.sql.schema.index_definition import (
     check_visible,
     index_info,
 )
-from exuvia.sql.schema.partition_definition import check_global, partition_info
+from exuvia.sql.schema.partition_definition import (
+    check_global,
+    partition_info,
+    with_updated_indexes,
+)
 from exuvia.sql.schema.table_options import (
     check_charsets,
     check_comment,
@@ -94,6 +98,7 @@ def table_info(
     info = with_auto_random(info, node.columns, modes.note, base)
     check_visible(info)
     if node.partitioning is not None:
+        info = with_updated_indexes(info, node.partitioning)
         info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))
     flagged = list(info.cols)  # with the key flags that SHOW COLUMNS prints
     for index in info.indexes:

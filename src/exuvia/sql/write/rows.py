@@ -28,7 +28,8 @@ were exchanged.
 The double write of partitions that change:
 
     state                   row removed          row new or changed
-    delete only             its twin goes        the twin of what it was goes
+    delete only             its twin goes        the twin of what it was goes; what would stop
+                                                 the fill of a new global index goes, too
     write only and on       its twin goes        the twin is put, or becomes what the row is
 
 UNDO of a TRUNCATE: the other set has rows of its own, which are to come back. From its first step
@@ -102,20 +103,36 @@ class Twins:
             self._twin_part(row)
 
     def put(self, part: Table, handle: bytes, row: Row) -> None:
-        if self._adds and part.physical_id in self._moving:
-            twin = self._twin_part(row)
-            if self._txn.get(twin.row_prefix + handle) is None:
-                writer.insert(self._txn, twin, row, handle)
-
-    def remove(self, part: Table, handle: bytes, row: Row) -> None:
         if part.physical_id not in self._moving:
             return
+        if not self._adds:
+            self._make_way(handle, row)
+            return
+        twin = self._twin_part(row)
+        if self._txn.get(twin.row_prefix + handle) is None:
+            writer.insert(self._txn, twin, row, handle)
+
+    def _make_way(self, handle: bytes, row: Row) -> None:
+        """Its twin will be put by others, or by the move: nothing may stop a fill behind that."""
+        place = self._route.place(row)
+        if place != NOWHERE:
+            twin = self._table.part(self._ids[place])
+            if twin.forms_not_added:
+                writer.clear_former_life(self._txn, twin, row, handle)
+
+    def remove(self, part: Table, handle: bytes, row: Row) -> None:
+        for twin in self.leaving(part, handle, row):
+            writer.delete(self._txn, twin, handle, row)
+
+    def leaving(self, part: Table, handle: bytes, row: Row) -> list[Table]:
+        """Where the twin of a row is that goes."""
+        if part.physical_id not in self._moving:
+            return []
         place = self._route.place(row)
         if place == NOWHERE:
-            return
+            return []
         twin = self._table.part(self._ids[place])
-        if self._is_there(twin, handle):
-            writer.delete(self._txn, twin, handle, row)
+        return [twin] if self._is_there(twin, handle) else []
 
     def change(self, part: Table, handle: bytes, moved: bytes, old: Row, new: Row) -> None:
         """A row that stays in its partition; `moved` is its handle from now on."""
@@ -209,17 +226,18 @@ class PartitionWrites:
 
     def _move(self, source: Table, target: Table, handle: bytes, old: Row, new: Row) -> None:
         moved = None if self._table.handle_positions else self._new_handle()
+        txn, leaving = self._context.txn, []
         if self._twins is not None:
             self._twins.check(target, new, moved)
+            leaving = self._twins.leaving(source, handle, old)
         try:
-            moved = writer.move(self._context.txn, source, target, handle, moved, old, new)
+            moved = writer.move(txn, source, target, handle, moved, old, new, leaving)
         except Duplicate as taken:
             raise _qualified(target, taken) from None
         self._count(target, 1)
         self._count(source, -1)
         if self._twins is not None:
             self._twins.put(target, moved, new)
-            self._twins.remove(source, handle, old)
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
