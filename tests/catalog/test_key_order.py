@@ -338,6 +338,7 @@ def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
 
 
 COLLATIONS = ["utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci"]
+COLLATIONS += ["gbk_bin", "gb18030_bin"]
 SIGNS = ("aAb!\u00e9\U0001f41e", "ab ", "a \t\0", "aA \ud800")
 
 
@@ -355,3 +356,18 @@ def test_keys_of_texts_at_once_compare_as_those_of_each(collate: str, texts: lis
     for n, key in enumerate(keys_of_all):
         for m, other in enumerate(keys_of_all):
             assert (key < other, key == other) == (single[n] < single[m], single[n] == single[m])
+
+
+@pytest.mark.parametrize("charset", ["gbk", "gb18030"])
+@given(st.data())
+def test_chinese_texts_sort_as_their_bytes(charset: str, data: st.DataObject) -> None:
+    signs = st.characters(codec=charset, exclude_categories=["Cs"]) | st.sampled_from("ab \t")
+    one, two = (data.draw(st.text(signs, max_size=4)) for _ in range(2))
+    width = 4 * max(len(one), len(two), 1)
+    raw = [each.encode(charset).ljust(width, b" ") for each in (one, two)]
+    assert compare(one, two, f"{charset}_bin") == (raw[0] > raw[1]) - (raw[0] < raw[1])
+    found = collation(f"{charset}_bin")
+    assert found.fold_each(one) == one
+    if charset == "gbk":
+        field = text("gbk_bin", 4)
+        assert len(found.sort_key(one)) <= most_bytes(field)

@@ -3,9 +3,11 @@
 import threading
 
 import pytest
+from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
 from exuvia.catalog import meta
+from exuvia.cluster import member
 from support.world import World, rows, run
 
 
@@ -165,3 +167,86 @@ def test_an_index_that_changes_beside_its_column(session, change, left, modify_f
     if not left:
         run(session, "ALTER TABLE t DROP COLUMN c")
     run(session, "DROP TABLE t")
+
+
+def test_moments_are_of_the_session_that_asked_whoever_writes(world, session):
+    """A writer in another zone, on another day, makes of a value what the rewrite makes of it."""
+    run(session, "SET time_zone = '+08:00'")
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a timestamp, t time, KEY ia (a))")
+    run(session, "INSERT INTO t SELECT 1, '2020-01-01 12:00:00', '10:00:00'")
+    for power in range(8):
+        run(session, f"INSERT INTO t SELECT id + {2**power}, a, t FROM t")
+    over, done = threading.Event(), []
+
+    def client() -> None:
+        mine = world.session("mc")
+        run(mine, "SET time_zone = '-05:00'")
+        run(mine, "SET timestamp = 1000000000")
+        while not over.is_set():
+            number = 1000 + len(done)
+            eleven = "CAST('11:00:00' AS TIME)"
+            run(mine, f"INSERT INTO t VALUES ({number}, FROM_UNIXTIME({number}), {eleven})")
+            run(mine, f"UPDATE t SET t = CAST('12:00:00' AS TIME) WHERE id = {number % 256}")
+            done.append(number)
+        mine.close()
+
+    run(session, "SET timestamp = 1577836800")
+    thread = threading.Thread(target=client)
+    thread.start()
+    try:
+        run(session, "ALTER TABLE t MODIFY a datetime, MODIFY t datetime")
+    finally:
+        over.set()
+        thread.join()
+    run(session, "ADMIN CHECK TABLE t")
+    # those written before the columns were new, and those after
+    zones = {
+        "2020-01-01 11:00:00": "1970-01-01 08:00:00",
+        "2001-09-08 11:00:00": "1969-12-31 19:00:00",
+    }
+    counts = [
+        rows(session, f"SELECT COUNT(*) FROM t WHERE id >= 1000 AND t = '{time}'"
+             f" AND a = '{zero}' + INTERVAL id SECOND")[0][0]
+        for time, zero in zones.items()
+    ]  # fmt: skip
+    assert counts[0] and sum(counts) == len(done)
+    days = "DATE(t) IN (DATE '2020-01-01', DATE '2001-09-08')"
+    right = f"id < 1000 AND a = '2020-01-01 12:00:00' AND {days}"
+    assert rows(session, f"SELECT COUNT(*) FROM t WHERE {right}") == [[256]]
+
+
+def test_an_older_node_is_waited_for(world, session, monkeypatch):
+    """0.4.0 would make other values of these, and of no others."""
+    run(session, "CREATE TABLE t (j json, n json, t time, ts timestamp, s varchar(30), a int)")
+    honest = member.live
+    monkeypatch.setattr(
+        member, "live", lambda txn: [evolve(each, release="0.4.0") for each in honest(txn)]
+    )
+    for change in ("j int", "j year", "j datetime", "t datetime"):
+        code, message = said(session, f"ALTER TABLE t MODIFY {change}")
+        assert code == 8200 and "of an older release serves" in message, change
+    for change in ("n varchar(30)", "ts datetime", "s timestamp", "a varchar(9)"):
+        run(session, f"ALTER TABLE t MODIFY {change}")
+    run(session, "ALTER TABLE t MODIFY ts timestamp, MODIFY s varchar(30)")
+    run(session, "SET time_zone = '+01:00'")
+    for change in ("ts datetime", "ts varchar(30)", "s timestamp"):
+        assert said(session, f"ALTER TABLE t MODIFY {change}")[0] == 8200, change
+
+
+def test_a_charset_without_a_character_refuses_it(session):
+    """utf8 has three bytes a character, ascii one: also where MODIFY only checks the rows."""
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a varchar(9), b varchar(9) CHARSET utf8)")
+    run(session, "INSERT INTO t VALUES (1, 'ab', 'ab'), (2, '\u4e2d', '\u4e2d')")
+    assert said(session, "INSERT INTO t VALUES (3, '', '\U0001f600')") == (
+        1366,
+        "Incorrect string value '\\xF0\\x9F\\x98\\x80' for column 'b'",
+    )
+    run(session, "INSERT INTO t VALUES (3, '\U0001f600', '')")
+    for charset in ("ascii", "utf8"):
+        assert said(session, f"ALTER TABLE t MODIFY a varchar(8) CHARSET {charset}")[0] == 1366
+    run(session, "DELETE FROM t WHERE id = 3")
+    run(session, "ALTER TABLE t MODIFY a varchar(8) CHARSET utf8")
+    assert said(session, "ALTER TABLE t MODIFY a varchar(7) CHARSET ascii")[0] == 1366
+    run(session, "DELETE FROM t WHERE id = 2")
+    run(session, "ALTER TABLE t MODIFY a varchar(7) CHARSET ascii")
+    assert said(session, "UPDATE t SET a = '\xe9'")[0] == 1366

@@ -189,6 +189,7 @@ SET = kind(TypeCode.SET, collate="utf8mb4_bin", Elems=("a", "b", "c"))
 CHAR = text(characters=20, code=TypeCode.STRING)
 
 LETTERS = st.characters(codec="utf-8")
+CHINESE = st.text("ab \tB\x00\u4e2d\u4e00\u963f\u4e01", max_size=8)  # of gbk
 TEXTS = st.text(LETTERS, max_size=30) | st.text("ab \tB\x00é", max_size=8)
 
 
@@ -238,6 +239,8 @@ VALUES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "unicode_ci": (text("utf8mb4_unicode_ci"), TEXTS),
     "0900_ai_ci": (text("utf8mb4_0900_ai_ci"), TEXTS),
     "0900_bin": (text("utf8mb4_0900_bin"), TEXTS),
+    "gbk_bin": (text("gbk_bin"), CHINESE),
+    "gb18030_bin": (text("gb18030_bin"), CHINESE | TEXTS),
 }
 
 

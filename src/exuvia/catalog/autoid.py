@@ -9,6 +9,11 @@ rest of a block is lost when its node ends, as in TiDB. A value given beyond the
 block behind it. ALTER TABLE ... AUTO_INCREMENT and AUTO_ID_CACHE begin a new *epoch* of the table's
 ids: who plans with it finds no block of an older one.
 
+AUTO_ID_CACHE 1 is MySQL's way: a statement takes exactly the ids that it gives, right behind those
+that anybody has, and a node holds none. So ids ascend over all nodes, fronts and sessions, and
+nothing is lost but what a statement took and did not keep. Each has the store's counter for itself
+for one commit. Hidden row ids come in blocks all the same.
+
 AUTO_RANDOM(s[, r]): ids whose high bits scatter them, so that rows in a row lie apart.
 
     bigint           | sign | shard: s bits | counter: r - s - 1 bits |      r = 64 unless said
@@ -332,7 +337,7 @@ class IdAllocator:
         with _taking(block.lock):
             last = spacing.last(block.next, count)
             if last > block.last:
-                self._refill(table_id, kind, block, last - block.next + 1, rule)
+                self._refill(table_id, kind, block, count, rule, spacing)
                 last = spacing.last(block.next, count)
             block.next = last + 1
             return last - (count - 1) * spacing.increment
@@ -373,11 +378,21 @@ class IdAllocator:
                 known = self._blocks[table_id, kind] = epoch, _Block()
             return known[1]
 
-    def _refill(self, table_id: int, kind: Kind, block: _Block, count: int, rule: IdRule) -> None:
-        """Another block, behind the rest of this one if nobody took ids in between."""
+    def _refill(
+        self,
+        table_id: int,
+        kind: Kind,
+        block: _Block,
+        count: int,
+        rule: IdRule,
+        spacing: Spacing,
+    ) -> None:
+        """Another block, behind the rest of this one if nobody took ids in between: with `count`
+        ids that may be given, wherever it begins."""
 
         def further(held: int) -> int:
-            return held + max(count, min(rule.block, rule.last - held))
+            start = block.next if held == block.last else held + 1
+            return max(spacing.last(start, count), held + min(rule.block, rule.last - held))
 
         held, last = self._change(table_id, kind, further, rule.last)
         if held != block.last:
@@ -385,7 +400,7 @@ class IdAllocator:
         block.last = last
 
     def _raise(self, table_id: int, kind: Kind, block: _Block, value: int, rule: IdRule) -> None:
-        """A block behind the value; none where ids are taken one at a time."""
+        """A block behind the value; none with AUTO_ID_CACHE 1."""
         more = rule.block if rule.block > 1 else 0
 
         def further(held: int) -> int:
@@ -423,17 +438,20 @@ class IdAllocator:
 class TableIds:
     """An allocator's ids for one table, by its rule."""
 
-    __slots__ = ("_ids", "_rule", "_table_id")
+    __slots__ = ("_ids", "_rowid_rule", "_rule", "_table_id")
 
     def __init__(self, ids: IdAllocator, info: TableInfo) -> None:
         self._ids = ids
         self._table_id = info.id
         is_unsigned = any(each.auto_increment and each.type.unsigned for each in info.cols)
         last = _ANY if is_unsigned else LAST_ID
-        self._rule = IdRule(info.exuvia_ids_epoch, info.auto_id_cache or BLOCK, last)
+        size = info.auto_id_cache or BLOCK
+        self._rule = IdRule(info.exuvia_ids_epoch, size, last)
+        self._rowid_rule = self._rule._replace(block=size if size > 1 else BLOCK)
 
     def next(self, kind: Kind = "auto", count: int = 1, spacing: Spacing = EVERY) -> int:
-        return self._ids.next(self._table_id, kind, count, self._rule, spacing)
+        rule = self._rule if kind == "auto" else self._rowid_rule
+        return self._ids.next(self._table_id, kind, count, rule, spacing)
 
     def rebase(self, value: int) -> None:
         """As the allocator's, of AUTO_INCREMENT."""

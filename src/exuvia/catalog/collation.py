@@ -6,6 +6,7 @@ r"""Collations: a text's sort key is bytes whose order and equality are those of
     *_general_ci, *_swedish_ci       one weight each    are ignored     no (PAD SPACE)    general
     *_unicode_ci, *_unicode_520_ci   about the UCA      are ignored     no (PAD SPACE)    unicode
     *_0900_ai_ci                     about the UCA      are ignored     count (NO PAD)    unicode
+    gbk_bin, gb18030_bin             its bytes          differ          no (PAD SPACE)    GBK, ..
 
 A sort key is the folded text in UTF-8 (its order is that of code points), then escaped so that it
 ends itself and composite keys sort right:
@@ -30,7 +31,12 @@ What case-insensitive collations see of a text: every character replaced by what
                     several); ASCII is renumbered to the order of the Unicode collation:
                     control < space < punctuation < 0-9 < a-z
 
-The results sort by code point and are used by nothing but sort keys.
+    GBK, GB18030    exact: no two texts become one. A byte is its code point, each pair of bytes
+                    one beyond U+10000, so texts sort as their bytes in that charset. What GBK
+                    has not is its question mark, as in TiDB
+
+The results sort by code point and are used by nothing but sort keys. The _chinese_ci collations,
+whose order is a table of pinyin, are not known.
 """
 
 import re
@@ -120,6 +126,42 @@ def _unicode_piece(text: str) -> str:
     return text.lower().translate(_UNICODE_ASCII)
 
 
+class _Pairs(dict[int, str]):
+    """Of each character its bytes in a charset, as the module says; found once."""
+
+    MOST = 1 << 16
+
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+
+    def __missing__(self, code: int) -> str:
+        raw = chr(code).encode(self._codec, "replace")
+        if len(raw) == 1:
+            found = chr(raw[0])
+        else:
+            pairs = (raw[at : at + 2] for at in range(0, len(raw), 2))
+            found = "".join(chr(0x10000 + int.from_bytes(pair, "big")) for pair in pairs)
+        if len(self) >= self.MOST:
+            self.clear()
+        self[code] = found
+        return found
+
+
+_GBK, _GB18030 = _Pairs("gbk"), _Pairs("gb18030")
+
+
+def gbk_fold(text: str) -> str:
+    """The text as gbk_bin sorts it."""
+    return text if text.isascii() else "".join(in_pieces(text, lambda each: each.translate(_GBK)))
+
+
+def gb18030_fold(text: str) -> str:
+    """The text as gb18030_bin sorts it."""
+    if text.isascii():
+        return text
+    return "".join(in_pieces(text, lambda each: each.translate(_GB18030)))
+
+
 # -- collation -------------------------------------------------------------------------------------
 
 Fold = Callable[[str], str]
@@ -149,14 +191,16 @@ class _OneForOne(dict[int, str]):
 
 
 class Collation:
-    """One collation. `fold` is None where the text itself is compared; `pads` is PAD SPACE."""
+    """One collation. `fold` is None where the text itself is compared; `pads` is PAD SPACE;
+    `is_exact`: equal texts are the same text, trailing spaces apart."""
 
-    __slots__ = ("_each", "fold", "name", "pads")
+    __slots__ = ("_each", "fold", "is_exact", "name", "pads")
 
-    def __init__(self, name: str, fold: Fold | None, pads: bool) -> None:
+    def __init__(self, name: str, fold: Fold | None, pads: bool, is_exact: bool = False) -> None:
         self.name = name
         self.fold = fold
         self.pads = pads
+        self.is_exact = fold is None or is_exact
         self._each = _OneForOne(fold or str)
 
     @property
@@ -168,11 +212,11 @@ class Collation:
     @property
     def is_short(self) -> bool:
         """Whether a character takes at most four bytes of a key."""
-        return self.fold is not unicode_fold
+        return self.fold not in (unicode_fold, gb18030_fold)
 
     def fold_each(self, text: str) -> str:
         """The text folded, one character for each: what LIKE, LOCATE and the like compare by."""
-        if self.fold is None:
+        if self.is_exact:
             return text
         if len(text) <= PIECE:
             return text.translate(self._each)
@@ -245,12 +289,17 @@ def read_pad_space(encoded: bytes, start: int) -> tuple[bytes, int]:
         parts.append(b" ")
 
 
+_BY_BYTES: dict[str, Fold] = {"gbk_bin": gbk_fold, "gb18030_bin": gb18030_fold}
+
+
 @lru_cache(maxsize=256)
 def collation(name: str) -> Collation:
     """The collation of that name. Refused 1273."""
     lower = name.lower()
     if lower in ("binary", "utf8mb4_0900_bin"):
         return Collation(lower, None, pads=False)
+    if lower in _BY_BYTES:
+        return Collation(lower, _BY_BYTES[lower], pads=True, is_exact=True)
     if lower.endswith("_bin"):
         return Collation(lower, None, pads=True)
     if lower.endswith(("_general_ci", "_swedish_ci")):
@@ -268,8 +317,8 @@ def weights(text: str, collate: str) -> bytes:
     Of the UCA only the weights that follow from the code point are known: refused 1235."""
     found = collation(collate)
     text = text.rstrip(" ") if found.pads else text
-    if found.fold is None:
-        return text.encode()
+    if found.is_exact:
+        return text.encode(collate.partition("_")[0] if found.fold else "utf-8", "replace")
     if found.fold is general_fold:
         return b"".join(min(ord(sign), 0xFFFD).to_bytes(2, "big") for sign in general_fold(text))
     if not all("\u4e00" <= sign <= "\u9fff" for sign in text):

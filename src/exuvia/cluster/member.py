@@ -107,9 +107,10 @@ def before_0_4(txn: Transaction) -> list[MemberInfo]:
 
 
 def before_0_5(txn: Transaction) -> list[MemberInfo]:
-    """Members of releases that know no second index beside a global one and would give a row one
-    entry in a multi-valued index: 0.4.0 and before. None of them can join any more once the store
-    has this release's format."""
+    """Members of releases that know no second index beside a global one, would give a row one entry
+    in a multi-valued index, convert values otherwise in a MODIFY COLUMN, and do not know the order
+    of gbk and gb18030: 0.4.0 and before. None of them can join any more once the store has this
+    release's format."""
     return [each for each in live(txn) if _number(each.release) < _0_5]
 
 

@@ -25,8 +25,9 @@ from exuvia.base.mysql_errors import (
     WarnDataTruncated,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
+from exuvia.catalog import temporal
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import STRICT, Mode
+from exuvia.catalog.convert.values import NARROW_CHARSETS, STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.nodes import Tree
 
@@ -44,6 +45,19 @@ def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
     if not literal or column.type.Tp in _NAMES_AND_BITS or column.type.family not in _NUMBERS:
         return tree
     return exp.Cast(this=tree, to=exp.DataType(this=exp.DType.UBIGINT, nested=False))
+
+
+MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
+
+
+def is_dated(source: FieldType, target: FieldType) -> bool:
+    """Whether a TIME becomes a DATE, DATETIME or TIMESTAMP: that of a day, `on_day`."""
+    return source.Tp == TypeCode.TIME and target.family in (Family.DATE, Family.DATETIME)
+
+
+def on_day(time: Value, now: int) -> Value:
+    """A TIME of the day of `now`, a packed DATETIME, as a MOMENT."""
+    return None if time is None else temporal.add_micro(now >> 37 << 37, time)
 
 
 NARROWED = frozenset(
@@ -71,7 +85,7 @@ def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Ass
     if target.Tp in INTEGER_BITS and source.family in (Family.INT, Family.UINT):
         return _integer(target, general)
     is_text = target.family == Family.STRING and source.family == Family.STRING
-    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset != "ascii"
+    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset not in NARROW_CHARSETS
     if plain and target.Flen >= 0:
         return _text(target.Flen, general)
     return general
@@ -95,7 +109,7 @@ def assign_many_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -
         least, most = values.bounds_of(target)
         return lambda given: given if least <= min(given) and max(given) <= most else each(given)
     is_text = target.family == Family.STRING and source.family == Family.STRING
-    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset != "ascii"
+    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset not in NARROW_CHARSETS
     if not plain or target.Flen < 0:
         return each
 

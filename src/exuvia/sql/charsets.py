@@ -13,6 +13,8 @@ from exuvia.base.mysql_errors import (
 CHARSETS: dict[str, tuple[str, str, int]] = {
     "ascii": ("ascii_bin", "US ASCII", 1),
     "binary": ("binary", "binary", 1),
+    "gb18030": ("gb18030_bin", "China National Standard GB18030", 4),
+    "gbk": ("gbk_bin", "Chinese Internal Code Specification", 2),
     "latin1": ("latin1_bin", "Latin1", 1),
     "utf8": ("utf8_bin", "UTF-8 Unicode", 3),
     "utf8mb4": ("utf8mb4_bin", "UTF-8 Unicode", 4),
@@ -21,6 +23,8 @@ CHARSETS: dict[str, tuple[str, str, int]] = {
 COLLATIONS: dict[str, tuple[str, int]] = {
     "ascii_bin": ("ascii", 65),
     "binary": ("binary", 63),
+    "gb18030_bin": ("gb18030", 249),
+    "gbk_bin": ("gbk", 87),
     "latin1_bin": ("latin1", 47),
     "latin1_swedish_ci": ("latin1", 8),
     "utf8_bin": ("utf8", 83),
@@ -43,6 +47,7 @@ _LATIN1 = ("german1", "danish", "german2", "general", "spanish")
 _MYSQLS = frozenset(
     [f"{charset}_{each}_ci" for charset in ("utf8", "utf8mb4") for each in _LANGUAGES]
     + [f"latin1_{each}_ci" for each in _LATIN1]
+    + ["gbk_chinese_ci", "gb18030_chinese_ci"]  # TiDB has them; pinyin is not known here
 )
 _OTHER_NAMES = {"utf8mb3": "utf8"}
 

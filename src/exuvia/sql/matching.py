@@ -274,7 +274,7 @@ def expression(
     Raises 1139."""
     if not pattern:
         raise _wrong("Empty pattern is invalid")
-    flags = {"i"} if collation(collate).fold is not None else set()
+    flags = set() if collation(collate).is_exact else {"i"}
     for option in options:
         if option not in "cimnsu":
             raise _wrong("Invalid match type")

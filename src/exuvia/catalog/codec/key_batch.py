@@ -346,6 +346,8 @@ def _folded(data: Array, found: Collation | None) -> Array | None:
         return data
     if data.max() >= _DELETE:
         return None
+    if found.is_exact:
+        return data
     # What each ASCII byte that is no control character becomes under a folding collation
     table = np.arange(256, dtype=np.uint8)
     for code in range(_SPACE, _DELETE):

@@ -11,9 +11,9 @@
     ENUM, SET             any other elements                             ROWS
     DATETIME .. TIME      fewer digits: ROWS                             more: METADATA
     CHAR, VARCHAR, TEXT   longer                                         METADATA
-    CHAR, VARCHAR, TEXT   shorter                                        CHECKED
+    CHAR, VARCHAR, TEXT   shorter, or a charset of fewer characters      CHECKED
     VARCHAR, TEXT         CHAR: its values end in no space               PRECHECKED
-    CHAR                  VARCHAR, TEXT                                  CHECKED
+    CHAR                  VARCHAR, TEXT  as long: METADATA               shorter: CHECKED
     BINARY(n)             another length: it is filled up with zeros     ROWS
     anything else                                                        ROWS
     NULL                  NOT NULL, where METADATA would do              CHECKED
@@ -38,10 +38,12 @@ changes it, or inserts a row, leaves NULL there (catalog/writer.py).
 
 With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
 A conversion follows assignment in strict mode (catalog/convert), except that a BIT becomes the
-text of its number. TiDB words a refusal after the CAST that failed:
+text of its number. Dates and times are converted as the statement's session would (Moments, below),
+whoever converts them, and when. TiDB words a refusal after the CAST that failed:
 
     to integers    1690 constant 300 overflows tinyint         from text: 1292 Truncated ..
     to DECIMAL     1690 DECIMAL value is out of range in ..    to dates   1292 Incorrect datetime ..
+    JSON           1292 Truncated incorrect INTEGER value: '[1]'   FLOAT, DECIMAL likewise
     to text, ENUM  1265 Data truncated for column 'c', value is 'x'
     to YEAR        1264 Out of range value for column 'c', the value is 'x'
 
@@ -53,6 +55,8 @@ from decimal import Decimal
 from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -73,19 +77,21 @@ from exuvia.base.types import (
     TypeCode,
     Value,
 )
-from exuvia.catalog import decimals
+from exuvia.catalog import decimals, jsontext
 from exuvia.catalog.convert.values import (
     COLUMN,
     ROW,
+    Mode,
     convert,
+    has_all_of,
     leading_number,
     narrowed,
     number_of,
     to_text,
     unfilled,
 )
-from exuvia.catalog.convert.values import LENIENT as WITH_ZERO_DATES
 from exuvia.catalog.model import DUTIES, ColumnInfo, IndexColumn, TableInfo, evolve
+from exuvia.catalog.temporal import zone_of
 
 _CHARACTER_BYTES = 4
 _TIMES = (TypeCode.DATETIME, TypeCode.TIMESTAMP, TypeCode.TIME)
@@ -135,9 +141,10 @@ def _of_strings(old: FieldType, new: FieldType) -> ChangeKind:
     fixed = TypeCode.STRING in (old.Tp, new.Tp)
     if old.family == Family.BYTES and fixed:
         return ChangeKind.METADATA if (old.Tp, old.Flen) == (new.Tp, new.Flen) else ChangeKind.ROWS
-    if old.Tp != new.Tp and fixed:
-        return ChangeKind.PRECHECKED if new.Tp == TypeCode.STRING else ChangeKind.CHECKED
-    return ChangeKind.METADATA if _fits(old, new) else ChangeKind.CHECKED
+    if old.Tp != new.Tp and new.Tp == TypeCode.STRING:
+        return ChangeKind.PRECHECKED
+    whole = _fits(old, new) and has_all_of(new.Charset, old.Charset)
+    return ChangeKind.METADATA if whole else ChangeKind.CHECKED
 
 
 def _fits(old: FieldType, new: FieldType) -> bool:
@@ -174,7 +181,7 @@ Convert = Callable[[Value], Value]
 
 # in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it
 OLD_COLUMN, NULL_VALUE, LEFT = "exuvia_column", "exuvia_null", "exuvia_left"
-LENIENT = "exuvia_lenient"
+LENIENT, MOMENTS = "exuvia_lenient", "exuvia_moments"
 # KEPT_OF: the column that took its place, whose former values it holds; KEPT: of a column that is
 # filled by UNDO, the one that holds them
 KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"
@@ -205,6 +212,44 @@ def is_by_arrays(old: FieldType, new: FieldType) -> bool:
         return new.Tp in INTEGER_BITS or new.family == Family.STRING
     both = old.family == new.family == Family.BYTES
     return both and TypeCode.STRING not in (old.Tp, new.Tp)
+
+
+class Moments(msgspec.Struct, frozen=True):
+    """What of its session a change of dates and times goes by. `zone`: that of a TIMESTAMP, as
+    time_zone has it; `today`: the day that a TIME is of, packed; `zero_dates` and `any_day` as in
+    values.Mode. In the hidden column's `change_state_info` (MOMENTS) where it matters at all."""
+
+    zone: str = ""
+    today: int = 0
+    zero_dates: bool = False
+    any_day: bool = False
+
+    def mode(self) -> Mode:
+        return Mode(self.zero_dates, self.any_day, zone_of(self.zone), self.today)
+
+    def of(self, old: FieldType, new: FieldType) -> "Moments":
+        """As much of it as matters between these types."""
+        local = TypeCode.TIMESTAMP in (old.Tp, new.Tp) and old.Tp != new.Tp
+        dated = new.family in (Family.DATE, Family.DATETIME)
+        written = dated and old.family in (*_TEXTS, Family.JSON)
+        matters = (local or written) and zone_of(self.zone) is not None
+        return Moments(
+            self.zone if matters else "",
+            self.today if dated and old.family == Family.TIME else 0,
+            dated and self.zero_dates,
+            dated and self.any_day,
+        )
+
+
+PLAIN_MOMENTS = Moments()
+
+
+def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
+    """Whether 0.4.0 and before would make other values of it, or refuse them."""
+    numbers = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+    times = (Family.DATE, Family.DATETIME, Family.TIME)
+    from_json = old.family == Family.JSON and new.family in (*numbers, *times)
+    return from_json or moments.of(old, new) != PLAIN_MOMENTS
 
 
 class ColumnChange(NamedTuple):
@@ -265,7 +310,8 @@ def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
     said = column.change_state_info or {}
     source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == said[OLD_COLUMN])
     name = old.name.O
-    convert_it = converter(old.type, column.type, name, lenient=LENIENT in said)
+    moments = msgspec.convert(said.get(MOMENTS, {}), Moments)
+    convert_it = converter(old.type, column.type, name, lenient=LENIENT in said, moments=moments)
     null = said.get(NULL_VALUE)
     kept = next((n for n, c in enumerate(info.cols) if c.id == said.get(KEPT)), -1)
     types = old.type, column.type
@@ -303,37 +349,45 @@ def wrapped(value: Value, field: FieldType) -> Value:
     return value & _ALL if field.family == Family.UINT else (value + _HALF & _ALL) - _HALF
 
 
-def converter(old: FieldType, new: FieldType, name: str, *, lenient: bool = False) -> Convert:
+def converter(
+    old: FieldType,
+    new: FieldType,
+    name: str,
+    *,
+    lenient: bool = False,
+    moments: Moments = PLAIN_MOMENTS,
+) -> Convert:
     """The conversion of values that are not NULL. It raises Refused, see the module; a lenient one
     gives the nearest value instead."""
     source = unfilled(old)
     if old.Tp == TypeCode.BIT and new.Tp != TypeCode.BIT:
         source = evolve(old, Tp=TypeCode.LONGLONG, Flag=int(Flag.UNSIGNED))
     target = evolve(new, Flag=new.Flag & ~int(Flag.NOT_NULL))
-    return partial(_adjusted if lenient else _converted, source, target, name)
+    mode = moments.mode()
+    return partial(_adjusted if lenient else _converted, source, target, name, mode)
 
 
-def _adjusted(source: FieldType, target: FieldType, name: str, value: Value) -> Value:
+def _adjusted(source: FieldType, target: FieldType, name: str, mode: Mode, value: Value) -> Value:
     try:
-        return _converted(source, target, name, value)
+        return _converted(source, target, name, mode, value)
     except Refused:
-        return _nearest(source, target, value)
+        return _nearest(source, target, mode._replace(zero_dates=True), value)
 
 
-def _nearest(source: FieldType, target: FieldType, value: Value) -> Value:
+def _nearest(source: FieldType, target: FieldType, mode: Mode, value: Value) -> Value:
     try:
-        return convert(value, source, target, WITH_ZERO_DATES)
+        return convert(value, source, target, mode)
     except Refused:
         return narrowed(value, source, target)
 
 
-def _converted(source: FieldType, target: FieldType, name: str, value: Value) -> Value:
+def _converted(source: FieldType, target: FieldType, name: str, mode: Mode, value: Value) -> Value:
     if _is_filled(source) and target.family not in (*_TEXTS, Family.DECIMAL):
         value = value.rstrip(b"\0")
     if target.Tp == TypeCode.YEAR and source.family == Family.FLOAT:
         value = float(round(value))
     try:
-        return convert(value, source, target)
+        return convert(value, source, target, mode)
     except Refused as error:
         raise _as_cast(error, value, source, target, name) from None
 
@@ -352,10 +406,12 @@ def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name:
         if error.code == ErrWarnDataOutOfRange.code:
             said = f"Out of range value for column '{name}', the value is '{text}'"
             return ErrWarnDataOutOfRange.with_text(said)
-        return ErrTruncatedWrongValue("DOUBLE", text)
+        return ErrTruncatedWrongValue(*_no_number(value, text, old, new))
     if new.Tp in _MOMENTS:
         kind = _MOMENTS[TypeCode(new.Tp)]
-        if old.family in _TEXTS and new.Tp != TypeCode.TIME:
+        if old.family == Family.JSON:
+            text = _unquoted(value)
+        if old.family in (*_TEXTS, Family.JSON) and new.Tp != TypeCode.TIME:
             return ErrTruncatedWrongValue.with_text(f"Incorrect datetime value: '{text}'")
         if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
             kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
@@ -392,7 +448,7 @@ def _as_number(error: Refused, value: Value, text: str, old: FieldType, new: Fie
         kind = f"decimal({decimals.precision_of(new)},{decimals.scale_of(new)})"
         return ErrTruncatedWrongValue(kind, text)
     if error.code != ErrWarnDataOutOfRange.code:
-        return ErrTruncatedWrongValue("DECIMAL" if new.family == Family.DECIMAL else "DOUBLE", text)
+        return ErrTruncatedWrongValue(*_no_number(value, text, old, new))
     if new.family == Family.DECIMAL:
         where = f"({decimals.precision_of(new)}, {decimals.scale_of(new)})"
         return ErrDataOutOfRange("DECIMAL", where)
@@ -404,12 +460,29 @@ def _as_number(error: Refused, value: Value, text: str, old: FieldType, new: Fie
     return ErrDataOutOfRange.with_text(f"constant {said} overflows {_INTEGERS[TypeCode(new.Tp)]}")
 
 
+def _no_number(value: Value, text: str, old: FieldType, new: FieldType) -> tuple[str, str]:
+    """What it should have been, and its text."""
+    kind = "DECIMAL" if new.family == Family.DECIMAL else "DOUBLE"
+    if old.family != Family.JSON:
+        return kind, text
+    if value.startswith('"'):
+        return kind, _unquoted(value)
+    if new.family == Family.DECIMAL:
+        return kind, text
+    return "FLOAT" if new.family == Family.FLOAT else "INTEGER", text
+
+
+def _unquoted(value: str) -> str:
+    found = jsontext.read(value)
+    return found if isinstance(found, str) else value
+
+
 def _number(value: Value, old: FieldType) -> Value:
     if old.family == Family.BYTES:
         value = value.decode("latin-1")
-    return (
-        leading_number(value, "integer")[0] if isinstance(value, str) else number_of(value, old, "")
-    )
+    if old.family in _TEXTS:
+        return leading_number(value, "integer")[0]
+    return number_of(value, old, "")
 
 
 def _rounded(number: Value) -> str:

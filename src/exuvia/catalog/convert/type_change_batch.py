@@ -6,7 +6,7 @@ type_change.py has for one:
     integers to FLOAT, DOUBLE    numpy, where no digits are asked for
     integers to text             Arrow's text of the number, its length
     text to integers             Arrow's number, where every text is digits and no more than a sign
-    text to text, bytes to bytes lengths; CHAR loses trailing spaces
+    text to text, bytes to bytes lengths, characters; CHAR loses trailing spaces
     anything else                each different value once
 
 Where a chunk holds a value that is refused, its values are looked at one by one: `offenders` says
@@ -56,9 +56,10 @@ def _converted(change: ColumnChange, vector: Vector) -> Vector:
         known: dict[Value, Value] = {None: None}
         values = []
         for value in vector.to_list():
-            if value not in known:
-                known[value] = change.convert(value)
-            values.append(known[value])
+            key = repr(value) if value == 0.0 else value  # 0.0 == -0.0, but their texts differ
+            if key not in known:
+                known[key] = change.convert(value)
+            values.append(known[key])
         converted = vector_of(values, new)
     return converted if change.null is None else _without_nulls(converted, change.null)
 
@@ -146,8 +147,24 @@ def _integers_of_texts(vector: Vector, new: FieldType) -> Vector | None:
     return Vector(new, numbers.astype("<u8" if new.unsigned else "<i8"), vector.nulls)
 
 
+_BEYOND = {"ascii": r"[^\x00-\x7f]", "utf8": r"[\x{10000}-\x{10ffff}]"}
+
+
+def are_all_of(values: Array, charset: str) -> bool:
+    """Whether a charset has every character of Arrow texts; False where only a look at each text
+    can tell (gbk, beyond ASCII)."""
+    if charset == "gbk":
+        return bool(pc.all(pc.string_is_ascii(values), min_count=0).as_py())
+    if charset not in _BEYOND:
+        return True
+    beyond = pc.match_substring_regex(values, _BEYOND[charset])
+    return not pc.any(beyond, min_count=0).as_py()
+
+
 def _texts_of_batch(vector: Vector, new: FieldType) -> Vector | None:
     values = vector.values
+    if not are_all_of(values, new.Charset):
+        return None
     if new.Tp == TypeCode.STRING and new.family == Family.STRING:
         values = pc.utf8_rtrim(values, " ")
     in_bytes = new.Tp in TEXT_BLOBS or new.family == Family.BYTES

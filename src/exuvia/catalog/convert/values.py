@@ -20,9 +20,14 @@ Where no strict mode holds (`narrowed`), the value becomes the nearest, else the
     number out of range    the bound           text too long    cut
     text with rubbish      the leading number  no such element  0 of the ENUM or SET
     no moment, no JSON     the type's zero     NULL             the type's zero
+    character of another charset    a question mark
 
 To numbers: from text blanks, a number, blanks; no number at all is 1366, something behind it 1265.
 DECIMAL and text are rounded with halves away from zero, FLOAT to an integer to even (C's rint).
+
+From JSON, to numbers: a number as it is, true 1, false 0, a string as text; null, arrays and
+objects are 1366. To dates and times: a string as text, anything else by its text. To text: its
+text.
 
 To text:  CHAR        trailing spaces are dropped      VARCHAR     only those beyond the length
           BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of bytes
@@ -146,6 +151,8 @@ def bounds_of(field: FieldType) -> tuple[int, int]:
 def number_of(value: Value, source: FieldType, kind: str) -> Value:
     """The value as int, Decimal or float. `kind` is the target's word in 1366."""
     family = source.family
+    if family == Family.JSON:
+        return _document_number(value, kind)
     if family == Family.DATE:
         return temporal.date_number(value)
     if family == Family.DATETIME:
@@ -161,9 +168,18 @@ def number_of(value: Value, source: FieldType, kind: str) -> Value:
         return _with_fraction(number, -micro if value < 0 else micro) if micro else number
     if family == Family.BYTES:
         return parse_number(value.decode("latin-1"), kind)
-    if family in (Family.STRING, Family.JSON):
+    if family == Family.STRING:
         return parse_number(value, kind)
     return value
+
+
+def _document_number(text: str, kind: str) -> Value:
+    found = jsontext.read(text)
+    if isinstance(found, str):
+        return parse_number(found, kind)
+    if not isinstance(found, bool | int | float):
+        incorrect(kind, text)
+    return int(found) if isinstance(found, bool) else found
 
 
 def _with_fraction(number: int, micro: int) -> Decimal:
@@ -284,6 +300,37 @@ _TEXT_BYTES = {
     TypeCode.LONG_BLOB: 4_294_967_295,
 }
 _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
+# charsets that lack characters, and those: utf8 has no more than three bytes each
+_BEYOND = {"ascii": re.compile(r"[^\x00-\x7f]"), "utf8": re.compile(r"[^\x00-\uffff]")}
+NARROW_CHARSETS = frozenset((*_BEYOND, "gbk"))
+# Python's codecs of charsets whose bytes are seen: a text is kept in UTF-8, and LENGTH, HEX and
+# what becomes of it as bytes go by these
+CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
+
+
+def has_all_of(charset: str, other: str) -> bool:
+    """Whether it has every character of the other."""
+    alike = other in (charset, "ascii") or (charset, other) == ("utf8", "gbk")
+    return alike or charset not in NARROW_CHARSETS
+
+
+def _with_marks(charset: str, text: str) -> str:
+    """A question mark for each character that a charset has not."""
+    if charset == "gbk":
+        return text.encode("gbk", "replace").decode("gbk")
+    return _BEYOND[charset].sub("?", text) if charset in _BEYOND else text
+
+
+def beyond(charset: str, text: str) -> str:
+    """The first character of a text that a charset has not, or ""."""
+    if charset == "gbk":
+        try:
+            text.encode("gbk")
+        except UnicodeEncodeError as error:
+            return text[error.start]
+        return ""
+    found = _BEYOND[charset].search(text) if charset in _BEYOND else None
+    return "" if found is None else found.group()
 
 
 def text_of(value: Value, source: FieldType, mode: Mode) -> str:
@@ -301,6 +348,16 @@ def text_of(value: Value, source: FieldType, mode: Mode) -> str:
     return to_text(value, source)
 
 
+def _text_in(target: FieldType, value: Value, source: FieldType, mode: Mode) -> str:
+    codec = CODECS.get(target.Charset)
+    if codec is None or source.family != Family.BYTES:
+        return text_of(value, source, mode)
+    try:
+        return bytes(value).decode(codec)
+    except UnicodeDecodeError as error:
+        _not_text(value[error.start : error.start + 6])
+
+
 def _not_text(raw: bytes) -> NoReturn:
     message = f"Incorrect string value '{shown_bytes(raw)}' for column '{COLUMN}'"
     raise ErrTruncatedWrongValueForField.with_text(message)
@@ -312,10 +369,12 @@ def shown_bytes(raw: bytes) -> str:
 
 
 def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
-    """CHAR, VARCHAR, TEXT. Refused 1366, 1406."""
-    text = value if source.family == Family.STRING else text_of(value, source, mode)
-    if target.Charset == "ascii" and not text.isascii():
-        _not_text(next(character for character in text if not character.isascii()).encode())
+    """CHAR, VARCHAR, TEXT; bytes are those of the target's charset. Refused 1366, 1406."""
+    text = value if source.family == Family.STRING else _text_in(target, value, source, mode)
+    if target.Charset in NARROW_CHARSETS and not text.isascii():
+        lost = beyond(target.Charset, text)
+        if lost:
+            _not_text(lost.encode("utf-8", "surrogatepass"))
     most = target.Flen
     if target.Tp in TEXT_BLOBS:
         most = _TEXT_BYTES[TypeCode(target.Tp)]
@@ -338,7 +397,9 @@ def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
     elif source.Tp == TypeCode.BIT:
         raw = to_bytes(value, source)
     else:
-        raw = text_of(value, source, mode).encode("utf-8", "surrogatepass")
+        text = text_of(value, source, mode)
+        codec = CODECS.get(source.Charset) if source.family == Family.STRING else None
+        raw = text.encode(codec or "utf-8", "replace" if codec else "surrogatepass")
     most = _TEXT_BYTES.get(TypeCode(target.Tp), target.Flen)
     if 0 <= most < len(raw):
         too_long()
@@ -456,12 +517,15 @@ def to_text(value: Value, field: FieldType) -> str:
 
 def _float_digits(value: float) -> int:
     """As many as a FLOAT needs to be read back; as in TiDB, with an exponent six."""
-    if 1e-15 <= abs(value) < 1e15:
-        for digits in (6, 7, 8):
-            if _SINGLE.unpack(_SINGLE.pack(float(f"{value:.{digits}g}")))[0] == value:
-                return digits
-        return 9
-    return 6
+    return _single_digits(value) if 1e-15 <= abs(value) < 1e15 else 6
+
+
+def _single_digits(value: float) -> int:
+    """As many as a FLOAT needs to be read back, at least six."""
+    for digits in (6, 7, 8):
+        if _SINGLE.unpack(_SINGLE.pack(float(f"{value:.{digits}g}")))[0] == value:
+            return digits
+    return 9
 
 
 def unfilled(field: FieldType) -> FieldType:
@@ -493,10 +557,15 @@ def _digits_of_second(field: FieldType) -> int:
 
 def _written(value: Value, source: FieldType) -> str:
     """A number or text as the text a parser reads."""
+    if source.Tp == TypeCode.FLOAT:
+        return f"{Decimal(f'{value:.{_single_digits(value)}g}'):f}"
     if source.family == Family.FLOAT:
         return f"{Decimal(repr(value)):f}"
     if source.family == Family.BYTES:
         return str(value.decode("latin-1"))
+    if source.family == Family.JSON:
+        found = jsontext.read(value)
+        return found if isinstance(found, str) else str(value)
     return to_text(value, source)
 
 
@@ -525,9 +594,9 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
         rounded = temporal.round_datetime(value, digits)
         return incorrect_time(kind, to_text(value, source)) if rounded is None else rounded
     if family == Family.TIME:
-        days = mode.today << 37
-        moved = temporal.add_micro(days, temporal.round_time(value, digits)) if mode.today else None
-        return incorrect_time(kind, to_text(value, source)) if moved is None else moved
+        moved = temporal.add_micro(mode.today << 37, value) if mode.today else None
+        rounded = None if moved is None else temporal.round_datetime(moved, digits)
+        return incorrect_time(kind, to_text(value, source)) if rounded is None else rounded
     text = _written(value, source)
     if family in _NUMERIC and value <= 0:
         packed: int | None = 0 if mode.zero_dates and not value else None
@@ -749,9 +818,12 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
     if target.family in (Family.STRING, Family.BYTES) and target.Flen >= 0:
         whole = to_text(value, source) if not isinstance(value, str | bytes) else value
         if isinstance(whole, bytes) and target.family is Family.STRING:
-            whole = whole.decode("utf-8", "replace")
+            whole = whole.decode(CODECS.get(target.Charset, "utf-8"), "replace")
+            whole = whole.replace("\ufffd", "?") if target.Charset in CODECS else whole
         elif isinstance(whole, str) and target.family is Family.BYTES:
             whole = whole.encode()
+        if isinstance(whole, str) and target.family is Family.STRING:
+            whole = _with_marks(target.Charset, whole)
         # As much as a column holds: characters, or bytes of a TEXT; no character is halved
         if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
             return whole[: target.Flen]
@@ -761,6 +833,9 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
 
 def _number(value: Value, source: FieldType) -> Decimal:
     """The number a value begins with; 0 where it is none."""
+    if source.family == Family.JSON:
+        found = jsontext.read(value)
+        value = str(int(found) if isinstance(found, bool) else found)
     text = value if isinstance(value, str) else to_text(value, source)
     text = text.decode("latin-1") if isinstance(text, bytes) else text
     try:

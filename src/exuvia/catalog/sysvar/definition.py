@@ -45,7 +45,7 @@ from exuvia.catalog.decimals import whole
 
 Setting = str | int | float | Decimal | bytes | None
 
-CHARSETS = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary", "gbk")
+CHARSETS = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary", "gbk", "gb18030")
 COLLATIONS = {
     "utf8mb4_bin": "utf8mb4",
     "utf8mb4_general_ci": "utf8mb4",
@@ -57,6 +57,8 @@ COLLATIONS = {
     "utf8_unicode_ci": "utf8",
     "ascii_bin": "ascii",
     "latin1_bin": "latin1",
+    "gbk_bin": "gbk",
+    "gb18030_bin": "gb18030",
     "binary": "binary",
 }
 MODES = (

@@ -63,9 +63,12 @@ from exuvia.catalog.convert.type_change import (
     KEPT_OF,
     LEFT,
     LENIENT,
+    MOMENTS,
     NULL_VALUE,
     OLD_COLUMN,
+    PLAIN_MOMENTS,
     ChangeKind,
+    Moments,
     is_by_arrays,
     kind_of,
 )
@@ -133,6 +136,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     old_type: FieldType
     kind: ChangeKind = ChangeKind.METADATA
     strict: bool = True
+    moments: Moments = PLAIN_MOMENTS
     after: str | None = None
     null_value: int | None = None
     changing_column_id: int = 0
@@ -317,11 +321,13 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     assert old is not None, found.column.id
     new = old
     if found.kind == ChangeKind.ROWS:
-        said = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
+        said: dict[str, object] = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
         if found.null_value is not None:
             said[NULL_VALUE] = found.null_value
         if not found.strict:
             said[LENIENT] = 1
+        if found.moments != PLAIN_MOMENTS:
+            said[MOMENTS] = msgspec.to_builtins(found.moments)
         if found.kept_column:
             said[KEPT] = found.kept_column
         new = evolve(
@@ -661,7 +667,13 @@ def former_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
     return (evolve(found.kept, until=kept_until(job, before), changed=new),)
 
 
-def back_to(table: TableInfo, kept: Kept, current: ColumnInfo, new_name: str) -> Modification:
+def back_to(
+    table: TableInfo,
+    kept: Kept,
+    current: ColumnInfo,
+    new_name: str,
+    moments: Moments = PLAIN_MOMENTS,
+) -> Modification:
     """What UNDO asks: the column as it was, under that name."""
     former = kept.former
     assert former is not None
@@ -686,6 +698,7 @@ def back_to(table: TableInfo, kept: Kept, current: ColumnInfo, new_name: str) ->
         old_column_name=current.name.O,
         old_type=current.type,
         kind=ChangeKind.ROWS if kept.elements else kind_of(current.type, column.type, indexed),
+        moments=moments.of(current.type, column.type),
         after=place,
         undo_of=kept.job_id,
         kept_column=kept.elements[0] if kept.elements else 0,

@@ -328,9 +328,6 @@ class Conversion:
             old=source,
             new=field,
         )
-        if field.Charset == "ascii" and not pc.all(pc.string_is_ascii(values), min_count=0).as_py():
-            changed = [None if v is None else change.convert(v) for v in values.to_pylist()]
-            return pa.array(changed, pa.string())
         return array_of(converted_batch(change, Vector(source, values, nulls)))
 
     def _quick(self, array: pa.Array, field: FieldType) -> pa.Array | None:

@@ -20,6 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownCharacterSet,
 )
 from exuvia.base.types import Family, TypeCode
+from exuvia.catalog.convert.values import CODECS
 from exuvia.sql import types
 from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls
@@ -77,8 +78,9 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
         charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
         if charset == "binary":
             return casts.to_bytes(argument)
-        name = f"{charset}_bin" if charset in ("utf8mb4", "utf8") else f"{charset}_general_ci"
-        if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii"):
+        own = charset in ("utf8mb4", "utf8", *CODECS)
+        name = f"{charset}_bin" if own else f"{charset}_general_ci"
+        if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", *CODECS):
             raise ErrUnknownCharacterSet(charset)
         width = types.width_of(argument.type)
         target = types.text(width, charset, name)

@@ -25,6 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongParamcountToNativeFct,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -398,6 +399,10 @@ _CONVERT: dict[str, Callable[[Expr], Expr]] = {
 
 
 _WHOLE = frozenset(("ceil", "ceiling", "floor"))
+# what a text is to them are its bytes, in its charset
+_OF_BYTES = frozenset(
+    ("length", "octet_length", "bit_length", "hex", "ascii", "to_base64", "crc32")
+)
 _KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate", "char"))
 
 
@@ -413,6 +418,12 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
         raise Misplaced(")") if name in _KEYWORDS else ErrWrongParamcountToNativeFct(name)
+    if name == "ord" and len(arguments) == 1 and arguments[0].type.Charset in CODECS:
+        first = call("hex", [call("left", [arguments[0], _number(1)], scope)], scope)
+        number = call("conv", [first, _number(16), _number(10)], scope)
+        return casts.cast(number, types.UNSIGNED)
+    if name in _OF_BYTES:
+        arguments = [casts.to_bytes(a) if a.type.Charset in CODECS else a for a in arguments]
     # Each argument as its letter in the table says, texts in the collation that wins
     letters = [function.kinds[min(n, len(function.kinds) - 1)] for n in range(count)]
     texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]

@@ -18,6 +18,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
+from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.env import PlainEnv
@@ -217,6 +218,9 @@ def _winner(
         return left if left[0].endswith("_bin") else right
     if left[1] == COERCIBLE:
         return left
+    own = [charset_of(each[0]) in CODECS for each in (left, right)]
+    if own[0] != own[1] and left[1] != EXPLICIT and not same_charset:
+        return right if own[0] else left  # a charset of some characters beside one of all
     if needed or left[1] == EXPLICIT:
         raise ErrCantAggregate2collations(
             left[0], _MARKS[left[1]], right[0], _MARKS[right[1]], operation

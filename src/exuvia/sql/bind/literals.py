@@ -19,6 +19,7 @@ from exuvia.base.mysql_errors import (
     ErrNoDefaultForField,
     ErrNotSupportedYet,
     ErrTruncatedWrongValue,
+    ErrUnknownCharacterSet,
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog.convert import values
@@ -112,6 +113,8 @@ def _boolean(tree: exp.Boolean, scope: Scope) -> Expr:
 def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     charset = tree.name.lstrip("_").lower()
     inner = scope.bind(tree.expression)
+    if charset in values.CODECS:
+        raise ErrUnknownCharacterSet.with_text(f"Unsupported character introducer: '{charset}'")
     if charset == "binary":
         return casts.to_bytes(inner)
     if not isinstance(inner, Constant):

@@ -180,6 +180,8 @@ _FOLDS = {
     "exuvia_general": _fold("utf8mb4_general_ci"),
     "exuvia_unicode": _fold("utf8mb4_unicode_ci"),
     "exuvia_0900": _fold("utf8mb4_0900_ai_ci"),
+    "exuvia_gbk": _fold("gbk_bin"),
+    "exuvia_gb18030": _fold("gb18030_bin"),
 }
 
 
@@ -268,6 +270,8 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
     found = collation(name)
     if found.fold is None:
         return f"rtrim({text}, ' ')" if found.pads else text
+    if found.is_exact:
+        return f"exuvia_{name.lower().partition('_')[0]}({text})"
     if found.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):
         return (
             f"CASE WHEN strlen({text}) = length({text}) THEN upper(rtrim({text}, ' ')) "

@@ -51,6 +51,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.collation import collation
+from exuvia.catalog.convert.values import CODECS
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
@@ -425,7 +426,7 @@ def _like(call: Call, renderer: Renderer) -> str | None:
     """DuckDB looks for the parts between % one after another, if nothing else is in the pattern;
     with `_` or ESCAPE it backtracks, and nothing interrupts it (sql/matching.py)."""
     text, pattern, escape = call.arguments
-    if text.family is not Family.STRING or collation(call.extra[0]).fold is not None:
+    if text.family is not Family.STRING or not collation(call.extra[0]).is_exact:
         return None
     if not (isinstance(pattern, Constant) and isinstance(escape, Constant)):
         return None
@@ -657,7 +658,8 @@ def native_cast(cast: Cast, renderer: Renderer) -> str | None:
     if source.type.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT) or divides(source):
         return None
     if family is wanted and family in (Family.STRING, Family.JSON) and cast.type.Tp != 254:
-        return renderer.value(source)
+        other = source.type.Charset != cast.type.Charset and cast.type.Charset in CODECS
+        return None if other else renderer.value(source)
     if family is Family.DATE and wanted is Family.DATETIME:
         return f"({renderer.value(source)} * 137438953472)"
     if family is Family.DATETIME and wanted is Family.DATE:

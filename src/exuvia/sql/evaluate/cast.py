@@ -28,7 +28,7 @@ from typing import Any
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
-from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.convert.values import CODECS, to_text
 from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
@@ -232,7 +232,7 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
         return lambda value, env: 0
     if family is Family.DATETIME:
         return lambda value, env: temporal.round_time(temporal.time_of(value), digits)
-    text = text_of(source)
+    text = _unquoted if family is Family.JSON else text_of(source)
     whole = family in (Family.INT, Family.UINT) and not is_text_like(source)
 
     def convert(value: Value, env: Env) -> int | None:
@@ -243,6 +243,10 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
         return None if found is None else temporal.round_time(found[0], digits)
 
     return convert
+
+
+def _unquoted(document: Value) -> str:
+    return str(document).strip('"')
 
 
 # -- any two types ---------------------------------------------------------------------------------
@@ -446,6 +450,10 @@ def _decimal_from_text(text: str, env: Env) -> Decimal:
 
 def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
     limit = target.Flen if target.Tp == TypeCode.STRING and target.Flen >= 0 else -1
+    codec = CODECS.get(target.Charset)
+    named = source.Tp in (TypeCode.ENUM, TypeCode.SET)
+    if codec and family_of(source) in (Family.STRING, Family.BYTES) and not named:
+        return _to_charset(source, codec, limit)
     if family_of(source) in (Family.STRING, Family.JSON):
         if limit < 0:
             return None
@@ -454,6 +462,17 @@ def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
     if limit < 0:
         return lambda value, env: text(value)
     return lambda value, env: _cut(text(value), limit, "CHAR", env)
+
+
+def _to_charset(source: FieldType, codec: str, limit: int) -> Caster:
+    """To a text of a charset of its own: bytes are its, and what it has not is a question mark."""
+
+    def convert(value: Value, env: Env) -> str:
+        raw = value if isinstance(value, bytes) else value.encode(codec, "replace")
+        text = raw.decode(codec, "replace").replace("\ufffd", "?")
+        return text if limit < 0 else str(_cut(text, limit, "CHAR", env))
+
+    return convert
 
 
 def _cut(value: Value, limit: int, what: str, env: Env) -> Any:
@@ -470,10 +489,20 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
         if limit < 0:
             return None
         return lambda value, env: _cut(value, limit, "BINARY", env).ljust(limit, b"\0")
-    text = text_of(source)
+    text, codec = text_of(source), CODECS.get(source.Charset)
+    if codec is not None and is_text_like(source):
+        return _bytes_in(text, codec, limit)
     if limit < 0:
         return lambda value, env: text(value).encode("utf-8", "surrogateescape")
     return lambda value, env: _cut(text(value).encode(), limit, "BINARY", env).ljust(limit, b"\0")
+
+
+def _bytes_in(text: Callable[[Value], str], codec: str, limit: int) -> Caster:
+    def convert(value: Value, env: Env) -> bytes:
+        raw = text(value).encode(codec, "replace")
+        return raw if limit < 0 else bytes(_cut(raw, limit, "BINARY", env).ljust(limit, b"\0"))
+
+    return convert
 
 
 def _to_json(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:

@@ -181,14 +181,12 @@ def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
     """1-based place of a part in a text, by the collation's equality; 0 if it is not there."""
     if start < 1 or start > len(text) + 1:
         return 0
-    if isinstance(text, str):
-        fold = collation(collate).fold
-        if fold is not None:
-            if text.isascii() and part.isascii():
-                text, part = text.lower(), part.lower()
-            else:
-                each = collation(collate).fold_each
-                text, part = each(text), each(part)
+    if isinstance(text, str) and not collation(collate).is_exact:
+        if text.isascii() and part.isascii():
+            text, part = text.lower(), part.lower()
+        else:
+            each = collation(collate).fold_each
+            text, part = each(text), each(part)
     return int(text.find(part, start - 1)) + 1
 
 

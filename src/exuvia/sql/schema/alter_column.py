@@ -39,9 +39,16 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.autoid import random_column
-from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
+from exuvia.catalog.convert.type_change import (
+    ChangeKind,
+    Moments,
+    is_converted_anew,
+    is_string,
+    kind_of,
+)
 from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.ttl import FITTING, column_of
+from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import Modification, back_to, indexes_with, without_keys
 from exuvia.ddl.actions.ttl import column_cannot_go
@@ -60,7 +67,7 @@ from exuvia.sql.nodes import (
     SetDefault,
 )
 from exuvia.sql.schema import check, foreign_key
-from exuvia.sql.schema.change import AlterContext
+from exuvia.sql.schema.change import AlterContext, refuse_new_charsets
 from exuvia.sql.schema.column_definition import (
     check_name,
     check_one_value,
@@ -117,6 +124,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     if written.default is not None and written.default_is_expr:
         check_one_value(written.default)
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
+    refuse_new_charsets(at.txn, (info.type.Charset,))
     info = column_in(info, at.zone, None)
     if info.is_generated:
         # the expression is judged where the column will stand
@@ -250,6 +258,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     table = at.table
     primary = bool(old.type.Flag & Flag.PRI_KEY)
     info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
+    refuse_new_charsets(at.txn, (info.type.Charset,))
     info = column_in(info, at.zone, None)
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
     new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
@@ -265,6 +274,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         old_type=old.type,
         kind=kind_of(old.type, new.type, indexed, strict),
         strict=strict,
+        moments=_moments_of(at).of(old.type, new.type),
         after=spec.after,
         null_value=_value_of_null(at, old, new),
     )
@@ -289,12 +299,34 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     if found.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
         found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
+    if found.kind == ChangeKind.ROWS:
+        check_older_members(at, found)
     if found.kind != ChangeKind.METADATA:
         preflight.check_rows(at, old, found)
     if found.kind == ChangeKind.ROWS:
         new = evolve(found.column, origin_default=None, origin_default_bit=None)
         found = evolve(found, column=new)
     return found
+
+
+def _moments_of(at: AlterContext) -> Moments:
+    """How the session that asks would convert dates and times."""
+    sql_mode = at.reader.variable("sql_mode").upper()
+    return Moments(
+        zone=at.reader.variable("time_zone"),
+        today=at.reader.context.now >> 37,
+        zero_dates="NO_ZERO_DATE" not in sql_mode,
+        any_day="ALLOW_INVALID_DATES" in sql_mode,
+    )
+
+
+def check_older_members(at: AlterContext, found: Modification) -> None:
+    """Raises 8200 while a node of an older release would convert the values otherwise."""
+    if not is_converted_anew(found.old_type, found.column.type, found.moments):
+        return
+    if older := [each.title for each in before_0_5(at.txn)]:
+        change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"
+        raise unsupported(f"{change} while {', '.join(older)} of an older release serves")
 
 
 def _reads_auto(at: AlterContext) -> bool:
@@ -332,7 +364,8 @@ def modify_back(at: AlterContext, kept: Kept, new_name: str) -> Job:
         raise ErrUnknown(f"ddl job {kept.job_id} cannot be undone: {said}")
     check_free(at.table, current)
     check_rename(at.table, current, new_name)
-    found = _judged(at, current, back_to(at.table, kept, current, new_name))
+    back = back_to(at.table, kept, current, new_name, _moments_of(at))
+    found = _judged(at, current, back)
     return requests.modify_column(at.database, at.table, found, query=at.text)
 
 
@@ -365,6 +398,11 @@ _COMPATIBLE = (
     {"utf8_general_ci", "utf8mb4_general_ci"},
     {"utf8_unicode_ci", "utf8mb4_unicode_ci"},
 )
+# changes of charset where the text stays as it is kept; beyond TiDB's those of gbk and gb18030
+_KNOWN_CHANGES = {
+    *(("utf8", "utf8mb4"), ("latin1", "utf8mb4"), ("gbk", "utf8mb4"), ("gb18030", "utf8mb4")),
+    *(("utf8mb4", "gbk"), ("utf8mb4", "gb18030"), ("gbk", "gb18030"), ("gb18030", "gbk")),
+}
 
 
 def unsupported(reason: str) -> Refused:
@@ -432,7 +470,7 @@ def check_change(
 ) -> None:
     """Raises 8200, 1832, 3106 for a change of type that is not done; `reads_auto`: an expression
     may name the AUTO_INCREMENT column."""
-    if not _is_possible(old.type, new.type):
+    if not is_possible(old.type, new.type):
         change = f"change from original type {type_text(old.type)} to {type_text(new.type)}"
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
         raise unsupported(reason)
@@ -448,7 +486,7 @@ def check_change(
             f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
             f"to '{target.Collate}' when index is defined on it."
         )
-    known = (source.Charset, target.Charset) in (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
+    known = (source.Charset, target.Charset) in _KNOWN_CHANGES
     if source.Charset != target.Charset and not known and widened:
         raise ErrUnsupportedDDLOperation(
             f"modify charset from {source.Charset} to {target.Charset}"
@@ -506,7 +544,7 @@ def is_widened(old: FieldType, new: FieldType) -> bool:
     return new.Flen >= old.Flen and new.Decimal >= old.Decimal
 
 
-def _is_possible(old: FieldType, new: FieldType) -> bool:
+def is_possible(old: FieldType, new: FieldType) -> bool:
     """TiDB's list of pairs that are not converted."""
     timed = old.Tp in (*_MOMENTS, TypeCode.TIME, TypeCode.YEAR)
     if new.Tp == TypeCode.BIT:

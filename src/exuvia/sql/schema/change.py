@@ -27,7 +27,7 @@ tidb_enable_clustered_index: which primary keys that do not say it themselves ho
 OFF none, INT_ONLY those of one integer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -47,12 +47,15 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import packed_moment
+from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
+from exuvia.cluster.member import before_0_5
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
@@ -300,6 +303,20 @@ def refuse_cached(table: TableInfo, what: str) -> None:
     """8242: of a table that is CACHEd only NOCACHE may be asked."""
     if table.cache_table_status:
         raise ErrOptOnCacheTable(what)
+
+
+def charsets_of(table: TableInfo) -> set[str]:
+    """Of the table and its columns."""
+    return {table.charset, *(column.type.Charset for column in table.cols)}
+
+
+def refuse_new_charsets(txn: Transaction, charsets: Iterable[str]) -> None:
+    """Raises 8200 for gbk and gb18030 while a node of an older release serves: it does not know
+    their order."""
+    new = CODECS.keys() & set(charsets)
+    if new and (older := [each.title for each in before_0_5(txn)]):
+        said = f"CHARACTER SET {min(new)} while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
 
 
 # -- the context of an ALTER TABLE -----------------------------------------------------------------

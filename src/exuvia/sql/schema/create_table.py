@@ -57,7 +57,9 @@ from exuvia.sql.schema.change import (
     JobRequest,
     SchemaReader,
     SelectedRows,
+    charsets_of,
     modes_of,
+    refuse_new_charsets,
     unneeded,
 )
 from exuvia.sql.schema.check import table_with_checks
@@ -127,6 +129,7 @@ def _job(
     else:
         info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
+    refuse_new_charsets(reader.txn, charsets_of(info))
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
@@ -196,6 +199,7 @@ def _select_job(
     ):
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+    refuse_new_charsets(reader.txn, charsets_of(info))
     info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
     return rows, requests.create_table(database, info, query=text)

@@ -19,6 +19,7 @@ from exuvia.sql.schema.change import (
     Existence,
     JobRequest,
     SchemaReader,
+    refuse_new_charsets,
     unneeded,
 )
 from exuvia.sql.schema.column_definition import check_name
@@ -31,6 +32,7 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
     """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
     name = check_name(node.name, ErrWrongDBName)
     charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
+    refuse_new_charsets(reader.txn, (charset,))
     if meta.find_database(reader.txn, name) is not None:
         return unneeded(ErrDBCreateExists(name), node.if_not_exists)
     policy = policy_named(reader.txn, node.placement or "")
@@ -47,6 +49,7 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
         require_no_replicas(node.replicas)
     old = database.charset, database.collate
     new = resolve(node.charset, node.collate, old)
+    refuse_new_charsets(reader.txn, new[:1])
     jobs = []
     if new != old:
         jobs.append(requests.alter_database(database, *new, query=text))

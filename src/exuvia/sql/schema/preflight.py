@@ -56,7 +56,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     change = ColumnChange(
         place,
         place,
-        converter(old.type, new, old.name.O, lenient=not found.strict),
+        converter(old.type, new, old.name.O, lenient=not found.strict, moments=found.moments),
         new.not_null and not old.not_null,
         found.column.name.O,
         found.null_value,
@@ -79,7 +79,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
 def _warned_of(change: ColumnChange, found: Modification) -> list[ColumnChange]:
     """Changes that refuse what this one is only warned of."""
     old, new = found.old_type, found.column.type
-    strict = converter(old, new, found.old_column_name)
+    strict = converter(old, new, found.old_column_name, moments=found.moments)
     plain = change._replace(not_null=False)
     loses = old.family == new.family == Family.DECIMAL and new.Decimal < old.Decimal
     rounded = [plain._replace(convert=partial(_exact, change.convert))] if loses else []

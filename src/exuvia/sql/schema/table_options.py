@@ -39,6 +39,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
+from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import without_change_logs
@@ -51,7 +52,7 @@ from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, reso
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
 from exuvia.sql.schema import placement, ttl
-from exuvia.sql.schema.change import AlterContext, Warn
+from exuvia.sql.schema.change import AlterContext, Warn, refuse_new_charsets
 from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.type_text import type_name
 
@@ -224,7 +225,7 @@ def check_supported(options: dict[str, str]) -> None:
 
 
 NOTHING_TO_DO = frozenset({"engine", "row_format"})
-TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1"})
+TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1", "gbk", "gb18030"})
 
 
 def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
@@ -384,6 +385,7 @@ def _charset(
 ) -> Job | None:
     table = at.table
     new = resolve(charset, collate, (table.charset, table.collate))
+    refuse_new_charsets(at.txn, new[:1])
     old = table.charset, table.collate
     if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
         return None
@@ -441,4 +443,6 @@ def _of(column: ColumnInfo) -> tuple[str, str]:
 
 def _order(collate: str) -> str:
     """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
+    if collate.partition("_")[0] in CODECS:
+        return collate
     return "_".join(collate.split("_")[1:])

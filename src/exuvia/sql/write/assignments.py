@@ -39,7 +39,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.literals import is_own_default
-from exuvia.sql.cells import Assign, assign_to, meant_for, narrowed
+from exuvia.sql.cells import MOMENT, Assign, assign_to, is_dated, meant_for, narrowed, on_day
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default, parse_expression
@@ -145,6 +145,9 @@ class AssignmentStep:
         kind: FieldType | None,
         mode: Mode = STRICT,
     ) -> None:
+        if kind is not None and is_dated(kind, column.type):
+            time = getter
+            getter, kind = lambda row, context: on_day(time(row, context), context.now), MOMENT
         self.position = position
         self.column = column
         self.getter = getter

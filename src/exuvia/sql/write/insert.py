@@ -59,7 +59,16 @@ from exuvia.kv import keys
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
-from exuvia.sql.cells import AssignMany, assign_many_to, assign_to, meant_for, narrowed
+from exuvia.sql.cells import (
+    MOMENT,
+    AssignMany,
+    assign_many_to,
+    assign_to,
+    is_dated,
+    meant_for,
+    narrowed,
+    on_day,
+)
 from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of
 from exuvia.sql.nodes import Insert, Tree
@@ -585,6 +594,9 @@ def storer(
     """Convert and check one value; what is forgiven gives a warning and the nearest value.
 
     `selected`: it comes from a query, and warnings are worded so."""
+    if is_dated(kind, column.type):
+        moment = storer(column, MOMENT, is_auto, rules, selected)
+        return lambda value, context, n: moment(on_day(value, context.now), context, n)
     assign = assign_to(column, kind, rules.mode)
     loss = loss_of(column, kind, not selected)
 
@@ -642,6 +654,7 @@ class InsertQuery(Plan):
         self._rules.begin(context)
         rows = list(self._query.run(context).rows)
         inserting = RowInserter(self._target, self._policy, context, self._changes)
+        inserting.reserve(len(rows))
         for number, found in enumerate(rows, 1):
             row = self._target.row(context)
             for (position, store), value in zip(self._storers, found, strict=False):

@@ -38,7 +38,13 @@ from exuvia.sql.write.strictness import Strictness, strictness
 BATCH_ROWS = 5000
 _WARNINGS = 64
 _TEXT = text_type(65535)
-_CODECS = {"binary": "latin-1", "latin1": "cp1252", "ascii": "ascii", "gbk": "gbk"}
+_CODECS = {
+    "binary": "latin-1",
+    "latin1": "cp1252",
+    "ascii": "ascii",
+    "gbk": "gbk",
+    "gb18030": "gb18030",
+}
 Step = Callable[[Row, Value, Context, int], None]
 
 

@@ -1,0 +1,38 @@
+"""A client that speaks gbk or gb18030: its statements, parameters and answers are in it."""
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess
+
+
+@pytest.mark.parametrize("charset", ["gbk", "gb18030"])
+def test_a_client_of_a_charset(node: NodeProcess, charset: str) -> None:
+    texts = ["\u4e2d\u6587", "\u4e00", "a", "\u7e17'"]  # of the last one byte is a backslash's
+    with node.connect("test", autocommit=True, charset=charset) as client:
+        cursor = client.cursor()
+        cursor.execute(f"DROP TABLE IF EXISTS {charset}_t")
+        cursor.execute(
+            f"CREATE TABLE {charset}_t (id INT PRIMARY KEY, a VARCHAR(9)) CHARSET {charset}"
+        )
+        for n, each in enumerate(texts):
+            cursor.execute(f"INSERT INTO {charset}_t VALUES (%s, %s)", (n, each))
+        cursor.execute(
+            f"SELECT a, LENGTH(a), LENGTH(%s) AS own FROM {charset}_t ORDER BY id", texts[:1]
+        )
+        lengths = [len(each.encode(charset)) for each in texts]
+        assert list(cursor.fetchall()) == [
+            (each, size, lengths[0]) for each, size in zip(texts, lengths, strict=True)
+        ]
+        cursor.execute(f"SELECT id FROM {charset}_t WHERE a = '\u7e17\\''")
+        assert cursor.fetchall() == ((3,),)
+        cursor.execute("SELECT @@character_set_client, @@collation_connection")
+        assert cursor.fetchall() == ((charset, f"{charset}_bin"),)
+        if charset == "gbk":
+            with pytest.raises(pymysql.Error):
+                client.cursor().execute("INSERT INTO gbk_t VALUES (9, x'FFFF')")
+    with node.connect("test", autocommit=True) as client:
+        cursor = client.cursor()
+        cursor.execute(f"SELECT a FROM {charset}_t ORDER BY a")
+        wanted = sorted(texts, key=lambda each: each.encode(charset))
+        assert [row[0] for row in cursor.fetchall()] == wanted
