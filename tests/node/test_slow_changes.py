@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.node_processes import NodeProcess, end_all, until
+from support.torture import own_store, stop_outside_the_gate
 
 LEASE_S = 4.0
 
@@ -58,7 +59,7 @@ def owner_first(nodes: list[NodeProcess]) -> list[NodeProcess]:
     return sorted(nodes, key=lambda each: not address.endswith(f":{each.port}"))
 
 
-def test_each_cause_is_named(nodes: list[NodeProcess]) -> None:
+def test_each_cause_is_named(nodes: list[NodeProcess], tmp_path: Path) -> None:
     owning, other = owner_first(nodes)
 
     # a job in front of it
@@ -78,7 +79,8 @@ def test_each_cause_is_named(nodes: list[NodeProcess]) -> None:
 
     # a process that the store hears nothing of: first the owner, then a front that must answer
     stopped = back_of(owning)
-    os.kill(stopped, signal.SIGSTOP)
+    with own_store(f"lmdb://{tmp_path}/store") as store:
+        stop_outside_the_gate(stopped, store)
     try:
         third = changing(other, "CREATE TABLE d.u (a INT PRIMARY KEY)")
         said = f"the owner, node 127.0.0.1:{owning.port}, silent "
@@ -87,7 +89,8 @@ def test_each_cause_is_named(nodes: list[NodeProcess]) -> None:
         assert owner_first(nodes)[0] is other
     finally:
         os.kill(stopped, signal.SIGCONT)
-    owning.send(signal.SIGSTOP)
+    with own_store(f"lmdb://{tmp_path}/store") as store:
+        stop_outside_the_gate(owning.pid, store)
     try:
         fourth = changing(other, "ALTER TABLE d.t ADD COLUMN e INT")
         said = f"waiting: node 127.0.0.1:{owning.port}: silent "

@@ -34,6 +34,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
+from exuvia.kv.lmdb.process import is_stopped
 from exuvia.kv.packet import STAMP_BYTES, Span
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
@@ -160,6 +161,19 @@ def end_by_pid(pid: int, number: int = signal.SIGKILL) -> bool:
         os.kill(pid, number)
         return True
     return False
+
+
+def stop_outside_the_gate(pid: int, store: Any) -> None:
+    """SIGSTOP, neither inside a write transaction nor next in turn for one: whoever stops there is
+    ended by those who wait, and until then they wait."""
+    while True:
+        end_by_pid(pid, signal.SIGSTOP)
+        until(lambda: is_stopped(pid))
+        holders = store.environment.gate.holders()
+        if pid not in (holders.turn, holders.writer):
+            return
+        end_by_pid(pid, signal.SIGCONT)
+        threading.Event().wait(0.03)  # let it finish what it was stopped in
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 2, 3, 8)."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from support.torture import (
     nodes_to_hurt,
     own_store,
     run,
+    stop_outside_the_gate,
     wait_for_job,
 )
 
@@ -55,19 +55,6 @@ def nodes(pair: Nodes) -> Nodes:
     return pair
 
 
-def stop(pid: int, store: Any) -> None:
-    """SIGSTOP, neither inside a write transaction nor next in turn for one: whoever stops there is
-    ended by those who wait, and until then they wait."""
-    while True:
-        end_by_pid(pid, signal.SIGSTOP)
-        until(lambda: is_stopped(pid))
-        holders = store.environment.gate.holders()
-        if pid not in (holders.turn, holders.writer):
-            return
-        end_by_pid(pid, signal.SIGCONT)
-        threading.Event().wait(0.03)  # let it finish what it was stopped in
-
-
 def is_member(node: NodeProcess, pid: int) -> bool:
     return pid in [each["pid"] for each in node.status()["members"]]
 
@@ -88,7 +75,7 @@ def test_law_2_an_owner_that_slept_through_its_lease_harms_nothing(nodes: Nodes)
         begin(other, "ALTER TABLE t ADD INDEX ik (k)")
         until(lambda: int(job_of(other, "add index")["ROW_COUNT"]) > 0)
         pid = nodes.slots[sleeper].back_pid()
-        stop(pid, store)
+        stop_outside_the_gate(pid, store)
         assert job_of(other, "add index")["STATE"] == "running"
         run(other, "SET GLOBAL tidb_ddl_reorg_batch_size = 10240")
         assert wait_for_job(other, "add index")["ROW_COUNT"] == ROWS
@@ -99,7 +86,7 @@ def test_law_2_an_owner_that_slept_through_its_lease_harms_nothing(nodes: Nodes)
         until(lambda: is_member(other, pid), about="it did not join again")
         run(other, "INSERT INTO t VALUES (-1, 1, 1)", "ADMIN CHECK TABLE t")
         assert ended(other) == before
-        stop(other.back_pid(), store)
+        stop_outside_the_gate(other.back_pid(), store)
         run(nodes.slots[sleeper], "ALTER TABLE t ADD COLUMN c INT DEFAULT 5")
         assert nodes.owner_slot() == sleeper, "it owns again, after the other slept"
         assert run(other, "SELECT c FROM t WHERE id = -1") == [(5,)]
@@ -115,7 +102,7 @@ def test_law_8_a_front_that_slept_through_its_lease_is_not_waited_for(nodes: Nod
         reader, read = opened(sleeper, "SELECT * FROM t")
         begin(awake, "ALTER TABLE t ADD INDEX ib (b)")
         until(lambda: "INSERT INTO t" in job_of(awake, "add index")["COMMENTS"])
-        stop(sleeper.pid, store)
+        stop_outside_the_gate(sleeper.pid, store)
         until(lambda: "silent" in job_of(awake, "add index")["COMMENTS"])
         wait_for_job(awake, "add index")
         run(awake, "UPDATE t SET b = 7 WHERE a = 1")

@@ -138,8 +138,17 @@ class Schemas:
         found = (each for each in meta.list_databases(txn) if each.state == SchemaState.PUBLIC)
         return sorted(found, key=lambda info: info.db_name.L)
 
-    def tables(self, txn: Transaction, database: str) -> Iterator[TableInfo]:
-        """Every public table of a database, by name. For SHOW; reads them all. Refused 1049."""
+    def tables(
+        self, txn: Transaction, database: str, name: str | None = None
+    ) -> Iterator[TableInfo]:
+        """Every public table of a database, by name; or that of this name, if there is one. For
+        SHOW; reads them all. Refused 1049."""
+        if name is not None:
+            found = meta.find_table(txn, self.database(txn, database).id, name)
+            table = None if found is None else self.table_by_id(txn, found)
+            if table is not None and table.info.state == SchemaState.PUBLIC:
+                yield table.info
+            return
         for info in meta.list_tables(txn, self.database(txn, database).id):
             if info.state == SchemaState.PUBLIC:
                 yield info

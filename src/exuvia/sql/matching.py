@@ -149,6 +149,15 @@ def like_matcher(pattern: str, escape: str = "\\", collate: str = "utf8mb4_bin")
     return matches
 
 
+_PLAIN = re2.compile(r"(?s)(?:[^\\%_]|\\.)*")
+_ESCAPED = re2.compile(r"(?s)\\(.)")
+
+
+def only_text(pattern: str) -> str | None:
+    """The one text that is LIKE a pattern without wildcards; None of other patterns."""
+    return _ESCAPED.sub(r"\1", pattern) if _PLAIN.fullmatch(pattern) else None
+
+
 def name_matcher(pattern: str) -> Matcher:
     """LIKE over names, of databases, hosts, variables: case does not count, accents do."""
     matches = like_matcher(pattern.lower())

@@ -117,5 +117,11 @@ def table(context: Context, wanted: str) -> VirtualTable | None:
     found = definitions().get(wanted.lower())
     if found is None:
         return None
-    rows = found.rows
-    return VirtualTable("information_schema", found.name, found.columns, lambda: rows(context))
+    rows, facts = found.rows, (found.name, found.columns)
+    by_table = found.name in _by_table()
+    return VirtualTable("information_schema", *facts, lambda: rows(context), by_table=by_table)
+
+
+@cache
+def _by_table() -> frozenset[str]:
+    return frozenset(each[0] for each in (*tables.TABLES, *tables.PARTITIONS, *tables.KEYS))

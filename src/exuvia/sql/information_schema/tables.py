@@ -49,10 +49,13 @@ PRIVILEGES = "select,insert,update,references"
 
 
 def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
-    """Every public table of every public database, by name."""
+    """Every public table of every public database, by name; of those that are asked about."""
     schemas, rights = context.session.services.schemas, context.session.rights
+    about = context.about
     for database in schemas.databases(context.txn):
-        for table in schemas.tables(context.txn, database.db_name.O):
+        if about.database not in (None, database.db_name.L):
+            continue
+        for table in schemas.tables(context.txn, database.db_name.O, about.table):
             if rights.everything or rights.sees_table(database.db_name.O, table.name.O):
                 yield database, SHOWN_USER if table.id == SHOWN_USER.id else table
 

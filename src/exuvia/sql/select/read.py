@@ -46,6 +46,7 @@ from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
+from exuvia.sql.access.ranger import conjuncts_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
@@ -57,7 +58,7 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
-from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.context import ANY, Context, Named, VirtualTable
 from exuvia.sql.statement.plan import KeptPlan, Plan
 
 
@@ -578,7 +579,42 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
     alias = tree.alias or tree.name
     columns = virtual.columns
     visible = Visible(alias, virtual.database, columns, columns, origin=virtual.name)
-    return _planned(node, [visible], virtual.rows, context)
+    rows = _about_names(node, virtual, context) if virtual.by_table else virtual.rows
+    return _planned(node, [visible], rows, context)
+
+
+def _about_names(
+    node: exp.Select, virtual: VirtualTable, context: Context
+) -> Callable[[], Iterable[Row]]:
+    """The rows of the table that `TABLE_SCHEMA = ... AND TABLE_NAME = ...` name: clients ask so for
+    each of thousands. WHERE is looked at anyway, which tells upper case from lower."""
+    where, wanted = node.args.get("where"), dict[str, Compiled]()
+    for each in conjuncts_of(where.this) if where is not None else ():
+        if not isinstance(each, exp.EQ):
+            continue
+        for column, value in ((each.this, each.expression), (each.expression, each.this)):
+            if isinstance(column, exp.Column) and _is_same_for_all(value):
+                wanted[column.name.lower()] = expressions.compiled(value, [], context)
+
+    def name(column: str) -> str | None:
+        value = wanted[column].call([], context) if column in wanted else None
+        return value.lower().rstrip(" ") if isinstance(value, str) else None
+
+    def rows() -> Iterable[Row]:
+        context.about = Named(name("table_schema"), name("table_name"))
+        try:
+            return list(virtual.rows())
+        finally:
+            context.about = ANY
+
+    return rows
+
+
+def _is_same_for_all(tree: Tree) -> bool:
+    """Whether it is one value, and nothing happens where it is asked for once more."""
+    if isinstance(tree, exp.Anonymous):
+        return tree.name.upper() in ("DATABASE", "SCHEMA")
+    return isinstance(tree, exp.Literal | exp.Placeholder)
 
 
 def _planned(

@@ -45,6 +45,7 @@ from exuvia.sql.information_schema.tables import (
     options_text,
     row_count,
 )
+from exuvia.sql.matching import only_text
 from exuvia.sql.nodes import Describe, Show, TableName
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
 from exuvia.sql.show import bindings as show_bindings
@@ -270,12 +271,14 @@ def _database(context: Context, name: str | None) -> DatabaseInfo:
     return context.session.services.schemas.database(context.txn, wanted)
 
 
-def _named(context: Context, database: DatabaseInfo) -> Iterator[Named]:
+def _named(context: Context, database: DatabaseInfo, like: str | None) -> Iterator[Named]:
+    """Those of a LIKE, and maybe others."""
     if database.db_name.L == "information_schema":
         for each in definitions().values():
             yield Named(each.name, "SYSTEM VIEW", None)
     rights = context.session.rights
-    for table in context.session.services.schemas.tables(context.txn, database.db_name.O):
+    name = None if like is None else only_text(like)
+    for table in context.session.services.schemas.tables(context.txn, database.db_name.O, name):
         if not rights.everything and not rights.sees_table(database.db_name.O, table.name.O):
             continue
         yield Named(table.name.O, kind_of(database, table), table)
@@ -288,7 +291,7 @@ def tables(context: Context, node: Show) -> Result:
     if node.like is not None:
         title += f" ({node.like})"
     columns = [OutputColumn(title, columns_of("x")[0].type)]
-    rows: list[Row] = [[each.name, each.kind] for each in _named(context, database)]
+    rows: list[Row] = [[each.name, each.kind] for each in _named(context, database, node.like)]
     if node.full:
         columns += columns_of("Table_type")
     else:
@@ -307,7 +310,7 @@ def table_status(context: Context, node: Show) -> Result:
     """SHOW TABLE STATUS."""
     database = _database(context, node.database)
     rows = []
-    for each in _named(context, database):
+    for each in _named(context, database, node.like):
         if each.table is None:
             continue
         if each.table.view is not None:

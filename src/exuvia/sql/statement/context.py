@@ -52,13 +52,26 @@ Seen = TypeVar("Seen")
 
 class VirtualTable(NamedTuple):
     """A computed table: public columns, and rows in their order; `rows()` once per reference.
-    `info`: as what it is shown, where that is not a computed table."""
+    `info`: as what it is shown, where that is not a computed table. `by_table`: each row is about
+    the table that TABLE_SCHEMA and TABLE_NAME name, and rows() heeds Context.about."""
 
     database: str
     name: str
     columns: tuple[ColumnInfo, ...]
     rows: Callable[[], Iterable[Row]]
     info: TableInfo | None = None
+    by_table: bool = False
+
+
+class Named(NamedTuple):
+    """Tables that a query asks about, by lower-case names; None: of any name. A row of another one
+    is of no use to it (information_schema)."""
+
+    database: str | None = None
+    table: str | None = None
+
+
+ANY = Named()
 
 
 class Ready(Protocol):
@@ -252,6 +265,7 @@ class Context(Env):
         "_schemas",
         "_session",
         "_types",
+        "about",
         "counted",
         "forbidden",
         "held",
@@ -284,6 +298,7 @@ class Context(Env):
         self.txn = txn
         self._now = now
         self.memory = {}
+        self.about = ANY
         self.strict = False
         self.ignores = False
         self.parameters = parameters

@@ -126,8 +126,10 @@ class _Schemas(Schemas):
     def databases(self, txn: Transaction) -> list[DatabaseInfo]:
         return self._base.databases(txn)
 
-    def tables(self, txn: Transaction, database: str) -> Iterator[TableInfo]:
-        return self._base.tables(txn, database)
+    def tables(
+        self, txn: Transaction, database: str, name: str | None = None
+    ) -> Iterator[TableInfo]:
+        return self._base.tables(txn, database, name)
 
     def refresh(self, txn: Transaction, table_id: int) -> None:
         self._base.refresh(txn, table_id)
