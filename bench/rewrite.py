@@ -36,6 +36,7 @@ from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Reorg, Running, Waiting, change_column
 from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.worker_process import WorkerProcess
 
 TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=20, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
 
@@ -99,12 +100,13 @@ def timed(reorg: PhaseRunner) -> Timing:
     return Timing(meter.usage.wall_s, meter.usage.cpu_s, phases, least)
 
 
-def measure(rows: int, profiles: list[str], folder: Path, inline: bool) -> None:
+def measure(rows: int, profiles: list[str], folder: Path, inline: bool, two: bool) -> None:
     """Load the table once, then three changes per profile; the index on k first."""
     url = f"lmdb://{folder / 'store'}"
     store = open_store(url)
     bootstrap(store)
     spark = None if inline else Spark(url)
+    worker = WorkerProcess(url) if two else None
     try:
         info = table_of(1)
         info = evolve(
@@ -125,14 +127,18 @@ def measure(rows: int, profiles: list[str], folder: Path, inline: bool) -> None:
             for what, to in (("text", TEXT), ("number", number)):
                 revision += 2
                 writing, info, plan = changing(info, to)
-                shown(f"{profile} {what}", rows, _run(store, spark, writing, revision, plan))
+                shown(
+                    f"{profile} {what}", rows, _run(store, spark, worker, writing, revision, plan)
+                )
                 publish(store, info, revision + 1)
             revision += 2
             narrow = evolve(number, Tp=TypeCode.INT24, Flen=9)
             announced, plan = narrowing(info, narrow)
-            shown(f"{profile} narrow", rows, _run(store, spark, announced, revision, plan))
+            shown(f"{profile} narrow", rows, _run(store, spark, worker, announced, revision, plan))
             publish(store, info, revision + 1)
     finally:
+        if worker is not None:
+            worker.stop()
         if spark is not None:
             spark.stop()
         store.close()
@@ -148,8 +154,16 @@ def _set(store: Store, profile: str, inline: bool) -> None:
     txn.commit()
 
 
-def _run(store: Store, spark: Spark | None, info: TableInfo, revision: int, plan: Reorg) -> Timing:
-    found = timed(PhaseRunner(store, revision, 1, publish(store, info, revision), plan, spark))
+def _run(
+    store: Store,
+    spark: Spark | None,
+    worker: WorkerProcess | None,
+    info: TableInfo,
+    revision: int,
+    plan: Reorg,
+) -> Timing:
+    table = publish(store, info, revision)
+    found = timed(PhaseRunner(store, revision, 1, table, plan, spark, worker=worker))
     store.transact(lambda txn: checkpoint.forget(txn, revision))  # or the next shares with it
     return found
 
@@ -171,12 +185,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--profiles", default="4/256,2/10240")
     parser.add_argument("--inline", action="store_true", help="without Spark")
+    parser.add_argument("--two", action="store_true", help="a worker process does tasks too")
     asked = parser.parse_args()
     print(f"command     {' '.join(['python -m bench.rewrite', *sys.argv[1:]])}")
     print(f"machine     {os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f}")
     folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-"))
     try:
-        measure(asked.rows, asked.profiles.split(","), folder, asked.inline)
+        measure(asked.rows, asked.profiles.split(","), folder, asked.inline, asked.two)
     finally:
         shutil.rmtree(folder)
 

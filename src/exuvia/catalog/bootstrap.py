@@ -16,6 +16,9 @@ Only this writes the catalog without a job.
     5        0.4.0     as 4, and partial indexes, groups of   this program
                        jobs, elements kept for UNDO,
                        layouts by how they differ
+    6        0.5.0     as 5, and several entries a row,       this program
+                       two global indexes in one, texts of
+                       gbk and gb18030
     above              a newer program's                      refused by its name, never guessed at
 
 A format rises with what is stored, and also with what a writer must do: a program that knows less
@@ -33,7 +36,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction, require_here
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 OLDEST_FORMAT = 1
 MOVING = (1 << 64) - 2  # a format that no program has: node/move.py fills the store
 RESTORING = (1 << 64) - 1  # a format that no program has: exuvia/backup/definitions.py

@@ -123,7 +123,9 @@ class AtMost(NamedTuple):
 class Standing(NamedTuple):
     """`Unchanged` for many keys that are all there; `stamps`: theirs as the values begin with them,
     8 bytes each. While the store's last commit is that of `as_of` (0: not known) nobody has changed
-    them since they were read, and an engine whose commits follow one another need not look.
+    them since they were read, and an engine whose commits follow one another need not look. Nor
+    while all commits since then name the same `among`: a key where such an engine keeps since when
+    that is so. Bulks that name it leave alone what others of them require.
 
     Broken: Conflict(anomaly)."""
 
@@ -131,6 +133,7 @@ class Standing(NamedTuple):
     stamps: bytes
     anomaly: str
     as_of: int = 0
+    among: bytes = b""
 
     @property
     def key(self) -> bytes:

@@ -74,8 +74,9 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
 
 
 def is_current(requirement: Requirement, sequence: int) -> bool:
-    """Whether it holds because nobody has committed since it was seen to; see Standing."""
-    return isinstance(requirement, Standing) and requirement.as_of == sequence > 0
+    """Whether it holds because nobody has committed after that one since it was seen to; see
+    Standing."""
+    return isinstance(requirement, Standing) and requirement.as_of >= sequence > 0
 
 
 def _one_by_one(read: Reader, keys: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -45,6 +45,7 @@ from exuvia.node.ttl import RowDeleter, TtlWorker
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, WaveShare
+from exuvia.pipeline.worker_process import WorkerProcess
 from exuvia.stats.ddl_handler import NewIndexes, rows_came
 from exuvia.stats.meta import Deltas
 from exuvia.stats.owner import Stats
@@ -84,6 +85,7 @@ class Back:
         self._end = end
         self.base: Base = assemble(options, "back", address, clock)
         self._spark = Spark(options.store, options.spark_master or None)
+        self._worker = WorkerProcess(options.store)
         store, member = self.base.store, self.base.member
         self.campaign = Campaign(store, member)
         self._telemetry = Telemetry(member)
@@ -122,6 +124,7 @@ class Back:
             keep,
             partial(rows_came, store),
             others=others,
+            worker=self._worker,
         )
 
     def _deleter(self) -> RowDeleter:
@@ -133,7 +136,7 @@ class Back:
     def _do_share(self, share: WaveShare, stop: Stop) -> list[bytes]:
         from exuvia.pipeline.shared import do_share
 
-        return do_share(self.base.store, self._spark, share, stop)
+        return do_share(self.base.store, self._spark, share, stop, self._worker)
 
     def _broken(self, name: str) -> None:
         self.code = CRASHED
@@ -166,6 +169,7 @@ class Back:
             self.base.member.leave()
         except Unavailable as error:
             _log.warning("left without saying so", extra={"reason": str(error)})
+        self._worker.stop()
         self._spark.stop()
         self.base.store.close()
         self._telemetry.stop()  # last: a collector may be silent

@@ -359,8 +359,9 @@ def forget(txn: Transaction, job_id: int) -> None:
     for span in (handles_of(job_id), k.span_of(k.meta("progress", job_id))):
         for key, _ in list(txn.scan(span)):
             txn.delete(key)
-    if txn.get(k.meta("share", job_id)) is not None:
-        txn.delete(k.meta("share", job_id))
+    for key in (k.meta("share", job_id), k.meta("rewrite", job_id)):
+        if txn.get(key) is not None:
+            txn.delete(key)
 
 
 def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:

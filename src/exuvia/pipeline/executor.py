@@ -2,10 +2,14 @@
 where they may (shared.py); and why nothing moves, in words.
 
 In this process kernels run one transaction a step: small tables, tests, the simulator. The same
-tasks and outcomes as on Spark (pipeline/spark.py), one task after another. No thread, no sleep.
+tasks and outcomes as on Spark (pipeline/spark.py), one task after another. No thread, no sleep. A
+worker process (worker_process.py) takes every other task where the table is large for that and no
+client is beside it.
 """
 
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
@@ -14,41 +18,92 @@ from exuvia.cluster.member import MemberInfo
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
 from exuvia.pipeline.kernels.attempt import TaskAttempt
-from exuvia.pipeline.settings import Dial, PipelineSettings
+from exuvia.pipeline.settings import ALONE_S, Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task, WaveShare
 from exuvia.pipeline.throttle import Batch
+from exuvia.pipeline.worker_process import WorkerEnded, WorkerProcess
+
+_log = logging.getLogger(__name__)
+
+
+_WAIT_S = 0.02
 
 
 class InlineTasks:
-    """Tasks being done one after another; stands in for spark.SparkTasks."""
+    """Tasks being done one after another; stands in for spark.SparkTasks. `worker`: taken for this
+    wave, does some of them meanwhile."""
 
     def __init__(
-        self, store: Store, tasks: Sequence[Task], dial: Dial, monotonic: Callable[[], float]
+        self,
+        store: Store,
+        tasks: Sequence[Task],
+        dial: Dial,
+        monotonic: Callable[[], float],
+        worker: WorkerProcess | None = None,
     ) -> None:
-        self._waiting = [TaskAttempt(store, task, dial, monotonic) for task in reversed(tasks)]
+        self._begin = partial(TaskAttempt, store, dial=dial, monotonic=monotonic)
+        self._waiting = list(reversed(tasks))
+        self._own: TaskAttempt | None = None
+        self._worker = worker
+        self._given: Task | None = None
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
 
     def step(self) -> float:
         """Do one transaction. Returns how long to rest before the next. Unit: s."""
-        if not self._waiting:
+        if self._own is None and self._waiting:
+            self._own = self._begin(self._waiting.pop())
+        if self._worker is not None:
+            self._share(self._worker)
+        if self._own is None:
             return 0.0
-        reached = self._waiting[-1].advance()
+        reached = self._own.advance()
         if isinstance(reached, Batch):
             return reached.rest_s
-        self._waiting.pop()
+        self._own = None
         self.outcomes.append(reached)
         return 0.0
 
+    def _share(self, worker: WorkerProcess) -> None:
+        """Hear of the worker's task, or give it one. Waits for it where nothing else is left."""
+        try:
+            if self._given is not None:
+                outcome = worker.outcome(_WAIT_S if self._own is None else 0.0)
+                if outcome is None:
+                    return
+                self.outcomes.append(outcome)
+                self._given = None
+            if self._waiting:
+                self._given = self._waiting.pop()
+                worker.give(self._given)
+        except WorkerEnded as error:
+            _log.warning("a worker process ended", extra={"reason": str(error)})
+            if self._given is not None:
+                self._waiting.append(self._given)
+            self._worker = self._given = None
+            worker.release()
+
     def done(self) -> bool:
         """Whether nothing more will come."""
-        return not self._waiting
+        if self._waiting or self._own is not None or self._given is not None:
+            return False
+        if self._worker is not None:
+            self._worker.release()
+            self._worker = None
+        return True
 
     def cancel(self) -> None:
         """Drop what is not done."""
-        while self._waiting:
-            self._waiting.pop().close()
+        self._waiting.clear()
+        if self._own is not None:
+            self._own.close()
+            self._own = None
+        if self._worker is not None:
+            if self._given is not None:
+                self._worker.stop()
+            self._worker.release()
+            self._worker = self._given = None
 
     def run(self) -> list[Outcome]:
         """All steps at once, resting never; for callers that have a thread of their own."""
@@ -60,6 +115,8 @@ class InlineTasks:
 # -- one wave at a time ----------------------------------------------------------------------------
 
 _FRUITLESS_WAVES = 5
+SHARED_ROWS = 200_000
+"""From where a second process is worth its start."""
 
 
 class TaskBatch(Protocol):
@@ -112,15 +169,18 @@ class Executor:
         dial: Dial,
         monotonic: Callable[[], float],
         others: Others | None = None,
+        worker: WorkerProcess | None = None,
     ) -> None:
         self._store = store
         self._spark = spark
+        self._worker = worker
         self._dial = dial
         self._monotonic = monotonic
         self._others = others
         self._crew = ALONE
         self._size = 0, 0, 0
         self._inline = True
+        self.shares = False
         self._wave: TaskBatch | None = None
         self._fruitless = 0
 
@@ -131,6 +191,7 @@ class Executor:
         cold = spark is not None and not spark.is_started
         self._inline = spark is None or rows <= (max(most, most_cold) if cold else most)
         self._size = rows, most, most_cold
+        self.shares = self._inline and self._worker is not None and rows >= SHARED_ROWS
         self._muster()
 
     def _muster(self) -> None:
@@ -142,7 +203,7 @@ class Executor:
     @property
     def at_once(self) -> int:
         """How many tasks run side by side."""
-        here = 1 if self._inline or self._spark is None else self._spark.at_once
+        here = 1 + self.shares if self._inline or self._spark is None else self._spark.at_once
         return here * (self._crew.own + len(self._crew.others))
 
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
@@ -161,11 +222,19 @@ class Executor:
 
     def _start_here(self, tag: str, tasks: Sequence[Task]) -> TaskBatch:
         if self._inline or self._spark is None:
-            return InlineTasks(self._store, tasks, self._dial, self._monotonic)
+            worker = self._worker if self.shares and len(tasks) > 1 else None
+            if worker is not None and not (self._is_alone() and worker.take()):
+                worker = None
+            return InlineTasks(self._store, tasks, self._dial, self._monotonic, worker)
         obstacle = self._spark.obstacle()
         if obstacle is not None:
             raise Unavailable(obstacle)
         return self._spark.start(tag, [task.encode(one) for one in tasks])
+
+    def _is_alone(self) -> bool:
+        """Whether nobody else needs the other processors, and two tasks may write at once."""
+        settings = self._dial.read()
+        return settings.batch_s >= ALONE_S and settings.workers > 1
 
     def step(self) -> float:
         """Go on; returns when to look again. Unit: s."""
@@ -223,7 +292,7 @@ class Executor:
     def excuse(self, settings: PipelineSettings) -> str:
         """Why nothing may be moving."""
         if self._inline:
-            return "the owner's process is busy"
+            return "the owner's process is busy, or the worker process that it gave a task"
         if not self.is_started:
             return "Spark is starting"
         if self._spark is not None and self._spark.runs_nothing():

@@ -59,6 +59,7 @@ from exuvia.pipeline.throttle import ShareController
 from exuvia.pipeline.verify import rules
 from exuvia.pipeline.verify.compare import sample, verification
 from exuvia.pipeline.verify.judge import duplicates_refusal
+from exuvia.pipeline.worker_process import WorkerProcess
 
 _WAVE_TASKS = 64
 PACED_ROWS = 10_000  # fewer are done before clients could have noticed
@@ -141,7 +142,8 @@ def _switched(table: Table) -> Table:
 class PhaseRunner:
     """See the module. `spark` None: always in this process; `judge`: who makes rules, see
     verify/rules.py; `keep`: who is given new indexes' statistics; `rows_came`: who is told how many
-    rows an import has put; `others`: nodes that may do tasks too. One thread steps it."""
+    rows an import has put; `others`: nodes that may do tasks too; `worker`: a process that
+    may. One thread steps it."""
 
     def __init__(
         self,
@@ -157,6 +159,7 @@ class PhaseRunner:
         dial: Dial | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         others: Others | None = None,
+        worker: WorkerProcess | None = None,
     ) -> None:
         self._store = store
         self._replaced = table.info.physical_ids
@@ -166,7 +169,7 @@ class PhaseRunner:
         self._rows_came = rows_came
         self._base = replace(order_for(table, (), job_id, epoch), judge=judge)
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
-        self._executor = Executor(store, spark, self._dial, monotonic, others)
+        self._executor = Executor(store, spark, self._dial, monotonic, others, worker)
         self._controller: ShareController | None = None
         self._parts = stages_of(reorg, table)
         self._stages = (*self._parts, *whole_stage(reorg, table))
@@ -355,13 +358,21 @@ class PhaseRunner:
             self._counts[physical_id] = self._store.count(_row_span(physical_id))
         return self._counts[physical_id]
 
+    def _at_once(self, phase: Phase) -> int:
+        """How many of its tasks run side by side. A fill is one run a node: two cost more (061)."""
+        at_once = self._executor.at_once
+        return at_once // 2 if self._executor.shares and phase.kernel == "fill" else at_once
+
     def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
-        """Of one task: less where it keeps the entries of several indexes, for memory's sake."""
+        """Of one task: less where it keeps the entries of several indexes, for memory's sake, and
+        where two processes share the rows."""
         rows = phase.most_rows or self._dial.read().span_rows
         if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
-            return run_rows(self._stages[self._stage].table, index_ids, rows)
-        if phase.router:
-            return max(1, rows // max(1, len(move.copied_indexes(self._table))))
+            rows = run_rows(self._stages[self._stage].table, index_ids, rows)
+        elif phase.router:
+            rows = max(1, rows // max(1, len(move.copied_indexes(self._table))))
+        if self._executor.shares:
+            rows = min(rows, -(-self._table_rows // self._at_once(phase)))
         return rows
 
     # -- a phase that writes -----------------------------------------------------------------------
@@ -405,7 +416,7 @@ class PhaseRunner:
     def _missing(self, phase: Phase, rows: list[RowsOf]) -> tuple[int, list[Task]]:
         """Rows finished so far, and tasks for spans that are missing: for one wave at least, if
         there are so many."""
-        at_once = self._executor.at_once
+        at_once = self._at_once(phase)
         with self._store.read() as txn:
             known = checkpoint.rows_of(txn, self.order.job_id)
             run = txn.sequence

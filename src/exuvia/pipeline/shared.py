@@ -30,6 +30,7 @@ from exuvia.pipeline.executor import ALONE, Crew, Executor, TaskBatch
 from exuvia.pipeline.settings import PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, Outcome, WaveShare
+from exuvia.pipeline.worker_process import WorkerProcess
 
 AVOIDED_S = 30.0
 POLL_S = 0.05
@@ -164,13 +165,19 @@ class SharedTasks:
 # -- a node that is asked --------------------------------------------------------------------------
 
 
-def do_share(store: Store, spark: Spark | None, share: WaveShare, stop: Stop) -> list[bytes]:
+def do_share(
+    store: Store,
+    spark: Spark | None,
+    share: WaveShare,
+    stop: Stop,
+    worker: WorkerProcess | None = None,
+) -> list[bytes]:
     """How a back does what another node's job needs. Raises Refused, Unavailable, Deposed."""
     tasks = [task.decode_task(each) for each in share.tasks]
     told = {"job": tasks[0].order.job_id, "kind": tasks[0].kind, "tasks": len(tasks)}
     _log.info("tasks of another node", extra=told)
     dial = Variables(store, time.monotonic, job_id=tasks[0].order.job_id)
-    executor = Executor(store, spark, dial, time.monotonic)
+    executor = Executor(store, spark, dial, time.monotonic, worker=worker)
     executor.choose(share.rows, share.most, share.most_cold)
     executor.start(share.tag, tasks)
     rests = threading.Event()

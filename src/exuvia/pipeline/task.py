@@ -117,6 +117,12 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
             return []
         return [Equal(k.meta("reorg", self.job_id), k.number(self.epoch))]
 
+    @property
+    def among(self) -> bytes:
+        """The name of all writes of a rewrite, which leave each other's rows alone; see
+        Standing."""
+        return k.meta("rewrite", self.job_id) if self.job_id else b""
+
 
 def order_for(
     table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0

@@ -240,6 +240,7 @@ def apply_bulks(
     Nobody else writes meanwhile, so the same requirements are looked at once."""
     results: list[BulkResult] = []
     sequence, stamp = read_sequence(transaction), b""
+    among, others = b"", sequence  # the last commit that was not among them
     read_many = partial(_read_many, transaction, moved)
     kept: Sequence[Requirement] | None = None
     with transaction.cursor() as cursor:
@@ -247,7 +248,10 @@ def apply_bulks(
             try:
                 if bulk.requirements is not kept:
                     for requirement in bulk.requirements:
-                        if not (is_current(requirement, sequence) or _stands(requirement, cursor)):
+                        if isinstance(requirement, Standing) and not among and requirement.among:
+                            among, others = requirement.among, _others(transaction, requirement)
+                        last = others if among else sequence
+                        if not (is_current(requirement, last) or _stands(requirement, cursor)):
                             check(requirement, transaction.get, read_many)
                     kept = bulk.requirements
                 if bulk.keys and max(map(len, bulk.keys)) > LONGEST_KEY:
@@ -271,9 +275,20 @@ def apply_bulks(
             results.append(BulkResult(sequence, placed, present))
             if is_enough():
                 break
+        if among and stamp:
+            cursor.putmulti([(among, stamp + k.number(others))])
         if stamp:
             cursor.putmulti([(SEQUENCE_KEY, stamp)])
     return results
+
+
+def _others(transaction: Writing, requirement: Standing) -> int:
+    """The last commit that does not name the same `among`; the last one that does left its stamp
+    there."""
+    last, kept = read_sequence(transaction), transaction.get(requirement.among)
+    if kept is None or int.from_bytes(kept[:STAMP_BYTES], "little") != last:
+        return last
+    return k.read_number(kept[STAMP_BYTES:])
 
 
 def _stands(requirement: Requirement, cursor: Cursor) -> bool:

@@ -28,7 +28,7 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog.columns import Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.packet import LIVE, Bulk
+from exuvia.kv.packet import LIVE, Bulk, Requirement, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -97,7 +97,7 @@ class Fill:
         self._store = store
         self._task = task
         self._order = task.order
-        self._fences = task.order.fences
+        self._required: list[Requirement] = [*task.order.fences]
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
@@ -118,11 +118,13 @@ class Fill:
         yield Batch(0, 0.0)
         return (yield from self.put(runs))
 
-    def put(self, runs: list[Run], rows: int | None = None) -> Steps:
+    def put(self, runs: list[Run], rows: int | None = None, among: bytes = b"") -> Steps:
         """Write runs, unique ones first, and finish the task; returns the outcome. `rows`: of which
-        they were made by another kernel, which has counted them already."""
+        they were made by another kernel, which has counted them already and names its commits."""
         if rows is not None:
             self._rows, self._counted = rows, True
+        if among:
+            self._required = [*self._required, Standing((), b"", "", 0, among)]
         self._entries = sum(len(run.keys) for run in runs)
         for run in runs:
             finishing = run is runs[-1] and not run.index.is_unique
@@ -246,4 +248,4 @@ class Fill:
             progress = TaskProgress(rows, self._rows, number, len(part), last)
             puts = checkpoint.pairs_of(self._task, progress)
         payload = values if isinstance(values, bytes) else values[at : at + size]
-        return Bulk(part, payload, self._fences, puts, report)
+        return Bulk(part, payload, self._required, puts, report)

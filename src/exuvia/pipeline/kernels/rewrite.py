@@ -82,14 +82,14 @@ class Unwritten(NamedTuple):
     entries: list[Entries]
     as_of: int = 0
 
-    def part(self, start: int, end: int, as_of: int = 0) -> "Unwritten":
+    def part(self, start: int, end: int) -> "Unwritten":
         """Some of them."""
         return Unwritten(
             self.keys[start:end],
             self.stamps[start:end],
             self.payloads[start:end],
             [some_of(each, start, end) for each in self.entries],
-            as_of,
+            self.as_of,
         )
 
 
@@ -170,7 +170,7 @@ class Rewrite:
         self._entries = []
         yield Batch(0, self._monotonic() - began)
         fill = Fill(self._store, self._task, self._dial, self._monotonic)
-        outcome = yield from fill.put(runs, self._rows)
+        outcome = yield from fill.put(runs, self._rows, self._task.order.among)
         return replace(outcome, placed=outcome.placed + self._written)
 
     def _prepared(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
@@ -208,17 +208,16 @@ class Rewrite:
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
         """Batch by batch; what is left of a refused one is written as it stands now."""
-        done, start, as_of = self._rows, 0, rows.as_of
+        done, start = self._rows, 0
         while start < len(rows.keys):
             size = min(self._dial.read().batch_rows, self._pace.rows)
-            part = rows.part(start, start + self._pace.rows, as_of)
+            part = rows.part(start, start + self._pace.rows)
             try:
-                written, as_of = self._chain(part, size, done)
+                written = self._chain(part, size, done)
             except Conflict:
                 self._pace.refused()
                 keys, rest = part.keys[:size], rows.part(start + size, len(rows.keys))
                 rows, start = together([self._as_it_stands(keys), rest]), 0
-                as_of = rows.as_of
                 yield Batch(0, 0.0, 0.0)
                 continue
             self.keep(part.part(0, written.rows).entries)
@@ -232,9 +231,8 @@ class Rewrite:
             keys = [key for key in keys if key in raws]
             return self._prepared(snapshot, RawRun.of(keys, [raws[key] for key in keys]))
 
-    def _chain(self, rows: Unwritten, size: int, done: int) -> tuple[Batch, int]:
-        """Transactions of `size` rows, as many of them as may wait for the disk together, and the
-        last one's sequence if nobody else has committed since the rows were read, else 0. `done`:
+    def _chain(self, rows: Unwritten, size: int, done: int) -> Batch:
+        """Transactions of `size` rows, as many of them as may wait for the disk together. `done`:
         rows before these."""
         settings = self._dial.read()
         starts = range(0, max(1, len(rows.keys)), size)
@@ -250,8 +248,7 @@ class Rewrite:
         if settings.write_speed:
             put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
             paced = held_back(paced, put, settings, self._task.order.at_once)
-        last = results[-1].stamp
-        return paced, last if last == rows.as_of + len(results) else 0
+        return paced
 
     def _bulk(self, rows: Unwritten, at: int, size: int, number: int, done: int) -> Bulk:
         """One transaction: the rows, if they still are what was read, and how far the task is."""
@@ -260,8 +257,8 @@ class Rewrite:
         puts = checkpoint.pairs_of(self._task, progress)
         stamps = rows.stamps[at : at + size].astype("<u8").tobytes()
         required: list[Requirement] = [*self._task.order.fences]
-        as_of = rows.as_of + number - 1 if rows.as_of else 0
-        required.append(Standing(keys, stamps, "lost update", as_of))
+        among = self._task.order.among
+        required.append(Standing(keys, stamps, "lost update", rows.as_of, among))
         return Bulk(keys, payloads, required, puts, overwrite=True)
 
 

@@ -58,7 +58,7 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
-from exuvia.sql.statement.context import ANY, Context, Named, VirtualTable
+from exuvia.sql.statement.context import ANY, About, Context, VirtualTable
 from exuvia.sql.statement.plan import KeptPlan, Plan
 
 
@@ -601,7 +601,7 @@ def _about_names(
         return value.lower().rstrip(" ") if isinstance(value, str) else None
 
     def rows() -> Iterable[Row]:
-        context.about = Named(name("table_schema"), name("table_name"))
+        context.about = About(name("table_schema"), name("table_name"))
         try:
             return list(virtual.rows())
         finally:

@@ -63,7 +63,7 @@ class VirtualTable(NamedTuple):
     by_table: bool = False
 
 
-class Named(NamedTuple):
+class About(NamedTuple):
     """Tables that a query asks about, by lower-case names; None: of any name. A row of another one
     is of no use to it (information_schema)."""
 
@@ -71,7 +71,7 @@ class Named(NamedTuple):
     table: str | None = None
 
 
-ANY = Named()
+ANY = About()
 
 
 class Ready(Protocol):
