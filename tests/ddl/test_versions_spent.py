@@ -126,6 +126,15 @@ VERSIONS = {
     "truncate partition, global": 4,
     "truncate table, global": 1,
     "drop table, global": 3,
+    "alter table reorganize partition, global": 6,
+    "alter table reorganize partition, global hash": 6,
+    "alter table partition by, global": 6,
+    "alter table partition by, becomes global": 6,
+    "alter table partition by, becomes local": 6,
+    "alter table remove partitioning, global": 6,
+    "add index, elements": _ADD,
+    "add index, unique elements": _ADD,
+    "drop index, elements": _DROP,
 }
 PREPARED = ASKED | {label: each[:2] for label, each in SEVERAL.items()}
 SPENT = VERSIONS | {label: each.steps for label, each in SEVERAL.items()}
