@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import reader, writer
+from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.convert.type_change import ChangeKind
-from exuvia.catalog.model import SchemaState, evolve
+from exuvia.catalog.model import PredicateTerm, SchemaState, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
@@ -30,9 +31,20 @@ ROWS, BATCH = 1000, 64
 DIAL = Fixed(PipelineSettings(span_rows=500, inline_rows=ROWS * 2, batch_rows=BATCH))
 
 
-def changing(store: MemoryStore) -> tuple[Table, Reorg]:
-    """A table whose indexed column k is to become a text, in the state that writes rows."""
+def changing(store: MemoryStore, partial: bool = False) -> tuple[Table, Reorg]:
+    """A table whose indexed column k is to become a text, in the state that writes rows. `partial`:
+    its index has the rows whose id is above a third of all."""
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
+    if partial:
+        index, column = info.index("ik"), info.cols[0]
+        assert index is not None
+        above = encoder_of(column.type)(ROWS // 3).hex()
+        term = PredicateTerm(
+            name=column.name, operator=">", written=f"{ROWS // 3}", keys=(above,),
+            exuvia_column=column.id,
+        )  # fmt: skip
+        less = evolve(index, exuvia_predicate=(term,))
+        info = evolve(info, index_info=tuple(less if i is index else i for i in info.indexes))
     bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(ROWS)]])
     old = info.column("k")
     assert old is not None
@@ -94,14 +106,16 @@ def test_rows_are_never_taken_back_while_a_phase_goes_on() -> None:
     assert all(one.rows_done <= next_.rows_done for one, next_ in pairwise(fills))
 
 
-@pytest.mark.parametrize("changed", [3, BATCH + 3, 5 * BATCH])
+@pytest.mark.parametrize("changed", [3, BATCH + 3, 5 * BATCH, 7 * BATCH])
 @pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("partial", [False, True])
 def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
-    changed: int, batch: int, monkeypatch: pytest.MonkeyPatch
+    changed: int, batch: int, partial: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a batch before, of this one, of a later one: what was known to stand does no longer."""
+    """Of a batch before, of this one, of a later one: what was known to stand does no longer. An
+    index that has not every row is held to its rows all the same."""
     store = MemoryStore()
-    table, plan = changing(store)
+    table, plan = changing(store, partial)
     taken: list[bytes] = []
     bulk_of = MemoryStore.bulk
     key = table.row_prefix + i64(changed)

@@ -38,6 +38,7 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import INTEGER_BITS
 from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import PRESENT
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
@@ -73,23 +74,32 @@ from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 
 class Unwritten(NamedTuple):
     """Rows to be written, in key order: their new payloads, if they are still the ones of these
-    stamps (uint64), and the entries that each is to have, by index. `as_of`: the commit that
-    they were read at, 0 where it was not the same for all."""
+    stamps (uint64), and the entries that they are to have, by index. `as_of`: the commit that
+    they were read at, 0 where it was not the same for all. `bounds`: where in an index's entries
+    those of each row begin, and the end; shape (rows + 1,), None where each row has one."""
 
     keys: list[bytes]
     stamps: Array
     payloads: list[bytes]
     entries: list[Entries]
     as_of: int = 0
+    bounds: Sequence[Array | None] = ()
 
     def part(self, start: int, end: int) -> "Unwritten":
         """Some of them."""
+        start, end = min(start, len(self.keys)), min(end, len(self.keys))
+        bounds = [None if at is None else at[start : end + 1] for at in self.bounds]
+        entries = [
+            some_of(each, start, end) if at is None else some_of(each, int(at[0]), int(at[-1]))
+            for each, at in zip(self.entries, bounds, strict=True)
+        ]
         return Unwritten(
             self.keys[start:end],
             self.stamps[start:end],
             self.payloads[start:end],
-            [some_of(each, start, end) for each in self.entries],
+            entries,
             self.as_of,
+            [None if at is None else at - at[0] for at in bounds],
         )
 
 
@@ -108,11 +118,18 @@ def together(parts: Iterable[Unwritten]) -> Unwritten:
         list(chain.from_iterable(part.payloads for part in found)),
         [all_of(each) for each in zip(*(part.entries for part in found), strict=True)],
         found[0].as_of if same else 0,
+        [_adjoined(each) for each in zip(*(part.bounds for part in found), strict=True)],
     )
 
 
+def _adjoined(bounds: Sequence[Array | None]) -> Array | None:
+    """Those of some rows, then of others."""
+    numbers = [np.diff(each) for each in bounds if each is not None]
+    return np.concatenate([[0], np.cumsum(np.concatenate(numbers))]) if numbers else None
+
+
 def some_of(entries: Entries, start: int, end: int) -> Entries:
-    """Those of the rows from `start` to `end`."""
+    """Those from `start` to `end`."""
     suffixes = None if entries.suffixes is None else entries.suffixes[start:end]
     return Entries(entries.keys[start:end], suffixes)
 
@@ -195,10 +212,19 @@ class Rewrite:
         payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
         keys = as_bytes(run.cut(run.key_at, run.key_lengths))
         stamps = snapshot.stamps(run)
-        return Unwritten(keys, stamps, payloads, self._entries_of(columns), snapshot.sequence)
+        bounds = [self._bounds(index, columns) for index in self._indexes]
+        entries = self._entries_of(columns)
+        return Unwritten(keys, stamps, payloads, entries, snapshot.sequence, bounds)
 
     def _entries_of(self, columns: Columns) -> list[Entries]:
         return [of_columns(self._table, index, columns) for index in self._indexes]
+
+    def _bounds(self, index: IndexInfo, columns: Columns) -> Array | None:
+        """See Unwritten. Multi-valued indexes do not come here (8200)."""
+        predicate = self._table.form(index).predicate
+        if predicate is None:
+            return None
+        return np.concatenate([[0], np.cumsum(held_rows(predicate, columns))])
 
     def keep(self, entries: list[Entries]) -> None:
         """They are to be written: their rows have the column, and whoever changes one from now on
