@@ -47,6 +47,7 @@ class Clients:
             each.join()
 
 
+@pytest.mark.alone
 def test_a_job_ends_at_its_least_share_and_says_so_where_the_aim_cannot_be_met(
     node: NodeProcess,
 ) -> None:
