@@ -262,6 +262,7 @@ def with_both(first: PostgresServer, second: PostgresServer, schema: str) -> str
     return f"postgresql://{hosts}/postgres?schema={schema}&connect_s=2"
 
 
+@pytest.mark.long
 def test_an_old_primary_that_comes_back_serves_nobody() -> None:
     """A synchronous standby is promoted: no acknowledged write is lost, and who has seen the new
     timeline, or sees both hosts, is never served by the old one."""

@@ -302,6 +302,7 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
 
 
+@pytest.mark.long
 def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> None:
     shown = (
         *("SHOW CREATE TABLE d.t", "SHOW CREATE DATABASE d", "SHOW CREATE RESOURCE GROUP g"),
@@ -337,6 +338,7 @@ def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> Non
             assert caught.value.args[0] == refused
 
 
+@pytest.mark.long
 def test_rows_of_a_restored_table_do_not_expire_by_themselves(tmp_path: Path) -> None:
     made, back = tmp_path / "made", tmp_path / "back"
     back.mkdir()
@@ -395,6 +397,7 @@ def resealed(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
     return work
 
 
+@pytest.mark.long
 def test_a_damaged_backup_of_rows_is_found(tmp_path: Path) -> None:
     """Whatever is wrong: a byte, a file, a number, or values that are not those of the store."""
     made = tmp_path / "backup"

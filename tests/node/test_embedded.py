@@ -282,6 +282,7 @@ def test_a_busy_interpreter_still_answers(node: NodeProcess, table: Any) -> None
         assert one.ask("connection.commit()") is None
 
 
+@pytest.mark.long
 def test_an_interpreter_that_a_library_holds_is_fenced(node: NodeProcess, table: Any) -> None:
     with program(node.store) as one:
         one.run("USE shop", "INSERT INTO t (id) VALUES (2)")

@@ -38,6 +38,7 @@ def columns(cursor):
     return frozenset(cursor.fetchall())
 
 
+@pytest.mark.long
 def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path) -> None:
     with running_nodes(tmp_path, 2) as nodes:
         first = nodes[0]

@@ -237,6 +237,7 @@ def test_back_to_one_machine_it_is_a_move_like_any_other(tmp_path: Path, postgre
         end_all([node])
 
 
+@pytest.mark.long
 def test_a_store_that_nobody_serves_is_left_first(tmp_path: Path, postgres: str) -> None:
     """A node that was killed is none; one that comes meanwhile is led on."""
     with running_nodes(tmp_path) as (node,):
@@ -324,6 +325,7 @@ def moved(source: Store, target: Store, to: str = "memory:", told: list[str] | N
     StoreMove(source, target, to, SystemClock(), 3.0, tell).run()
 
 
+@pytest.mark.long
 def test_what_fails_behind_the_switch_is_taken_back_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

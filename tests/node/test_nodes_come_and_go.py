@@ -109,6 +109,7 @@ def shows_all_and_hands_over(nodes: list[NodeProcess]) -> None:
         silent.send(signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) -> None:
     """The owner's node stops in the middle of a fill, with a transaction and an idle client."""
     with nodes_on(f"lmdb://{tmp_path}/store", tmp_path, 2) as nodes:

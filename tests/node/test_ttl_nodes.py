@@ -29,7 +29,10 @@ def left(node: NodeProcess) -> int:
     return int(run(node, "SELECT COUNT(*) FROM d.t")[0][0])
 
 
-@pytest.mark.parametrize("whole_node", [False, True], ids=["its back", "its node"])
+@pytest.mark.parametrize(
+    "whole_node",
+    [pytest.param(False, id="its back", marks=pytest.mark.long), pytest.param(True, id="its node")],
+)
 def test_a_killed_owners_job_is_ended_by_another(tmp_path: Path, whole_node: bool) -> None:
     url = f"lmdb://{tmp_path}/store"
     nodes: list[NodeProcess] = []

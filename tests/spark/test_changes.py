@@ -88,6 +88,7 @@ def test_a_stream_goes_on_where_it_was_stopped(
     assert drained(spark_store, tmp_path, "log.t") == []
 
 
+@pytest.mark.long
 def test_a_query_that_lags_reads_as_much_as_it_is_told(
     spark_store: SparkStore, session: Session, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def finished_spans(node: NodeProcess) -> int:
     return int(asked(node, "SELECT COUNT(*) FROM mysql.tidb_ddl_reorg")[0][0])
 
 
+@pytest.mark.long
 def test_another_node_goes_on_from_what_a_killed_one_has_finished(
     tmp_path: Path, nodes: list[NodeProcess]
 ) -> None:

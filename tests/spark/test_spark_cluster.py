@@ -64,6 +64,14 @@ def executors(cluster: Cluster) -> list[Path]:
     return sorted(cluster.folder.glob("worker*/app-*/*/stderr"))
 
 
+def test_a_fill_on_a_standalone_cluster(tmp_path: Path) -> None:
+    with standalone(tmp_path, 1) as cluster, running_node(tmp_path, cluster.url) as node:
+        run(node, "CREATE INDEX ia ON t (a)")
+        assert executors(cluster)
+        assert run(node, "SELECT COUNT(*) FROM t USE INDEX (ia) WHERE a >= 0") == [(ROWS,)]
+
+
+@pytest.mark.long
 def test_a_fill_and_a_rewrite_on_a_standalone_cluster(node: NodeProcess, cluster: Cluster) -> None:
     run(node, "CREATE INDEX ia ON t (a)")
     assert executors(cluster)

@@ -309,6 +309,7 @@ def test_what_a_note_says_of_the_pace() -> None:
 # -- what it costs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_thousand_jobs_are_told_in_little(node: NodeProcess) -> None:
     statements = [f"CREATE TABLE test.many{n} (a INT, b VARCHAR(20))" for n in range(1000)]
     with held_jobs(node, *statements), closing(Stream(node)) as stream:

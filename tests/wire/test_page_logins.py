@@ -358,6 +358,7 @@ def test_a_stream_ends_with_its_login(tmp_path: Path, certificate: tuple[Path, P
                 pass
 
 
+@pytest.mark.long
 def test_who_says_nothing_on_the_status_port_is_sent_away(own: NodeProcess) -> None:
     with socket.create_connection(("127.0.0.1", own.status_port), timeout=60) as silent:
         silent.sendall(b"GET / HT")
