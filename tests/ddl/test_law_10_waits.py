@@ -163,9 +163,15 @@ def test_a_cancel_is_seen_in_the_middle_of_a_fill():
     cluster = cluster_with(held)
     job_id = add_index(cluster, "t1")
     cluster.step(100)
+    assert cluster.job(job_id).exuvia_note.startswith("fill, 50 rows/s")
     txn = cluster.store.begin()
     queue.update(txn, evolve(queue.get(txn, job_id), state=JobState.CANCELLING))
     txn.commit()
+    noted = {}
+    while not cluster.job(job_id).in_history:
+        cluster.step()
+        noted[cluster.job(job_id).state] = cluster.job(job_id).exuvia_note
+    assert noted[JobState.ROLLINGBACK] == ""  # no rate, no time left: nothing is filled any more
     job = cluster.finish(job_id)
     assert job.state == JobState.ROLLBACK_DONE
     assert (job.error().code, job.error().message) == (8214, "Cancelled DDL job")

@@ -374,8 +374,9 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     step = undo.step_from(sub.schema_state)
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
-    taken = _take(evolve(sub, state=state), snapshot, undo, step)
-    job = with_sub_job(job, at, taken.job)
+    # how fast its reorg went, and how long it would have taken, is nothing to say from here on
+    taken = _take(evolve(sub, state=state, exuvia_note=""), snapshot, undo, step)
+    job = evolve(with_sub_job(job, at, taken.job), exuvia_note="")
     over = all(each.state in _TURNED_BACK for each in sub_jobs(job))
     job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
     return _moved(job, snapshot, [(at, taken)], reorg_order(sub, taken.job))
