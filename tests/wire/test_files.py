@@ -2,6 +2,7 @@
 
 import csv
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,34 @@ def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
     assert [float(each) for each in found] == [ROWS, total, total / 4]  # type: ignore[arg-type]
     assert rows(client, "SELECT name FROM t WHERE id = 7") == [('a "quoted", name\n7',)]
     assert rows(client, "SELECT 1 + 1") == [(2,)]  # the protocol goes on
+
+
+def test_ids_without_a_cache_are_taken_together(
+    node: NodeProcess, client: RawConnection, folder: Path
+) -> None:
+    """Beside others who take ids one by one, rows of one batch follow one another."""
+    path = folder / "values.csv"
+    path.write_text("".join(f"{n}\n" for n in range(1000)))
+    client.query("DROP TABLE IF EXISTS ids")
+    client.query("CREATE TABLE ids (id INT AUTO_INCREMENT PRIMARY KEY, v INT) AUTO_ID_CACHE 1")
+    over, begun = threading.Event(), threading.Event()
+
+    def take() -> None:
+        with connected(node, database="files") as other:
+            while not over.is_set():
+                other.query("INSERT INTO ids (v) VALUES (-1)")
+                begun.set()
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    try:
+        assert begun.wait(30)
+        client.query(f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE ids (v)")
+    finally:
+        over.set()
+        taking.join()
+    shape = "SELECT COUNT(*), MAX(id) - MIN(id), MIN(v), MAX(v) FROM ids WHERE v >= 0"
+    assert rows(client, shape) == [(1000, 999, 0, 999)]
 
 
 def test_fields_variables_and_set(client: RawConnection, folder: Path) -> None:

@@ -127,6 +127,7 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     ]
     later = _assignments(node, target, rules, context)
     inserting = RowInserter(target, policy, context, None)
+    inserting.reserve(len(batch))
     codec = _codec(node)
     for number, fields in enumerate(batch, first):
         row = target.row(context)
