@@ -55,7 +55,6 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
     ErrUnknown,
     ErrUnsupportedColumnInTTLConfig,
-    ErrUnsupportedDDLOperation,
 )
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.convert.type_change import (
@@ -524,18 +523,6 @@ def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused 
     return ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)
 
 
-def a_multi_valued_index_holds_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200: entries that are made anew are made one a row."""
-    found, table = modification_of(job), the_table(snapshot)
-    if found.kind in (ChangeKind.METADATA, ChangeKind.CHECKED):
-        return None
-    for index in indexes_with(table, found.column.id):
-        if index.is_multi_valued:
-            text = f"modify column: multi-valued index '{index.idx_name.O}' holds it"
-            return ErrUnsupportedDDLOperation(text)
-    return None
-
-
 def rows_could_not_expire(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8148: its new type is none that says when."""
     found, table = modification_of(job), the_table(snapshot)
@@ -767,7 +754,6 @@ _REFUSES = (
     table_is_missing,
     column_to_change_is_unknown,
     a_partial_index_looks_at_it,
-    a_multi_valued_index_holds_it,
     rows_could_not_expire,
     new_name_is_taken,
     something_is_computed_from_the_old_name,

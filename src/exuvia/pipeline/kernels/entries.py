@@ -325,6 +325,20 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
     return _named_by(table, index, columns) if columns.rows else columns
 
 
+def numbers_of(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Array | None:
+    """How many entries each of these rows has in an index: shape (rows,), int64. None where each
+    has one."""
+    form = table.form(index)
+    numbers: Array | None = None
+    if form.array is not None:
+        at, kind = form.positions[form.array], form.types[form.array]
+        numbers = np.asarray(spread(columns.column(at).to_list(), kind)[1], np.int64)
+    if form.predicate is not None:
+        held = held_rows(form.predicate, columns).astype(np.int64)
+        numbers = held if numbers is None else numbers * held
+    return numbers
+
+
 def _taken(
     columns: row_batch.Columns, at: Array, made: Mapping[int, Vector] | None = None
 ) -> row_batch.Columns:

@@ -38,7 +38,6 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import INTEGER_BITS
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import PRESENT
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
@@ -60,6 +59,7 @@ from exuvia.pipeline.kernels.entries import (
     as_bytes,
     fresh_snapshot,
     joined,
+    numbers_of,
     of_columns,
     positions_of,
     runs_of,
@@ -220,11 +220,9 @@ class Rewrite:
         return [of_columns(self._table, index, columns) for index in self._indexes]
 
     def _bounds(self, index: IndexInfo, columns: Columns) -> Array | None:
-        """See Unwritten. Multi-valued indexes do not come here (8200)."""
-        predicate = self._table.form(index).predicate
-        if predicate is None:
-            return None
-        return np.concatenate([[0], np.cumsum(held_rows(predicate, columns))])
+        """See Unwritten."""
+        numbers = numbers_of(self._table, index, columns)
+        return None if numbers is None else np.concatenate([[0], np.cumsum(numbers)])
 
     def keep(self, entries: list[Entries]) -> None:
         """They are to be written: their rows have the column, and whoever changes one from now on
