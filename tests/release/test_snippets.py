@@ -115,6 +115,10 @@ PREPARED = {
            for each in ("orders", "a", "b"))),
         ("app",), SPARK,
     ),
+    "docs/concepts.md": Prepared(
+        "lmdb:///tmp/exuvia",
+        ("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, j JSON)"),
+    ),
     "docs/clients.md": Prepared(
         "lmdb:///tmp/exuvia",
         (*ORDERS, "CREATE TABLE shop.lines (id INT PRIMARY KEY)"),
@@ -500,7 +504,7 @@ def run_page(name: str, folder: Path, spark: bool) -> int:
 WITH_SNIPPETS = [page for page in PAGES if any(each.runs for each in snippets(page))]
 SHORT = [
     *("README.md", "docs/tour.md", "docs/operations.md", "docs/tuning.md", "docs/change-log.md"),
-    "docs/declarative.md",
+    *("docs/declarative.md", "docs/concepts.md"),
 ]
 WITH_SPARK = [
     page for page in PAGES if any(each.runs and each.has_spark for each in snippets(page))
