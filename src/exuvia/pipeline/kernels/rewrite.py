@@ -220,7 +220,7 @@ class Rewrite:
         return [of_columns(self._table, index, columns) for index in self._indexes]
 
     def _bounds(self, index: IndexInfo, columns: Columns) -> Array | None:
-        """See Unwritten."""
+        """Where those of each row begin: Unwritten.bounds."""
         numbers = numbers_of(self._table, index, columns)
         return None if numbers is None else np.concatenate([[0], np.cumsum(numbers)])
 
