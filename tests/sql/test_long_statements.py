@@ -4,6 +4,7 @@ The engine under them ends a snapshot that nobody used for IDLE_S.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,13 @@ IDLE_S = 0.4
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A node whose engine soon ends what is idle."""
     folder: Path = tmp_path_factory.mktemp("impatient")
-    store = open_store(f"lmdb://{folder}/store?idle_s={IDLE_S}&sync=0")
-    with World(store) as world:
+    url = f"lmdb://{folder}/store?sync=0"
+    with closing(open_store(url)) as patient, World(patient) as world:  # what is made takes a while
         first = world.session("")
         run(first, "CREATE TABLE test.t (id int PRIMARY KEY, v int)")
         run(first, "INSERT INTO test.t VALUES (1, 1), (2, 2)")
+    with closing(open_store(f"{url}&idle_s={IDLE_S}")) as store, World(store) as world:
         yield world
-    store.close()
 
 
 @pytest.fixture
