@@ -190,7 +190,7 @@ def test_a_unique_one_is_about_elements_of_other_rows(session: Session) -> None:
 
 
 @contextmanager
-def elements_come_and_go(world: World, session: Session) -> Iterator[None]:
+def writers_beside(world: World, session: Session) -> Iterator[None]:
     """Two clients change arrays and numbers of `f` and remove rows meanwhile."""
     run(session, "CREATE TABLE f (id INT PRIMARY KEY, a INT, j JSON)")
     cells = [f"({n}, {n}, '[{n}, {n + 1}, {n % 7}]')" for n in range(600)]
@@ -223,18 +223,16 @@ def elements_come_and_go(world: World, session: Session) -> Iterator[None]:
     assert done
 
 
-def test_a_fill_beside_elements_that_come_and_go(world: World, session: Session) -> None:
-    with elements_come_and_go(world, session):
+def test_a_fill_beside_writers(world: World, session: Session) -> None:
+    with writers_beside(world, session):
         run(session, "ALTER TABLE f ADD INDEX i ((CAST(j AS SIGNED ARRAY)))")
         run(session, "ALTER TABLE f ADD UNIQUE u (id, (CAST(j AS SIGNED ARRAY)))")
     checked(session, "f")
 
 
-def test_a_rewrite_of_another_column_beside_elements_that_come_and_go(
-    world: World, session: Session
-) -> None:
+def test_a_rewrite_of_another_column_beside_writers(world: World, session: Session) -> None:
     """Each row's entries go with its new value, as many as it has."""
-    with elements_come_and_go(world, session):
+    with writers_beside(world, session):
         run(
             session,
             "ALTER TABLE f ADD INDEX i (a, (CAST(j AS SIGNED ARRAY))),"

@@ -72,7 +72,7 @@ def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
     assert rows(client, "SELECT 1 + 1") == [(2,)]  # the protocol goes on
 
 
-def test_ids_without_a_cache_are_taken_together(
+def test_auto_id_cache_1_takes_ids_by_batch(
     node: NodeProcess, client: RawConnection, folder: Path
 ) -> None:
     """Beside others who take ids one by one, rows of one batch follow one another."""

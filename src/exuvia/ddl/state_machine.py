@@ -376,7 +376,7 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
     # how fast its reorg went, and how long it would have taken, is nothing to say from here on
     taken = _take(evolve(sub, state=state, exuvia_note=""), snapshot, undo, step)
-    job = evolve(with_sub_job(job, at, taken.job), exuvia_note="")
+    job = with_sub_job(job, at, taken.job)
     over = all(each.state in _TURNED_BACK for each in sub_jobs(job))
     job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
     return _moved(job, snapshot, [(at, taken)], reorg_order(sub, taken.job))

@@ -325,7 +325,7 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
     return _named_by(table, index, columns) if columns.rows else columns
 
 
-def numbers_of(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Array | None:
+def entries_per_row(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Array | None:
     """How many entries each of these rows has in an index: shape (rows,), int64. None where each
     has one."""
     form = table.form(index)

@@ -57,9 +57,9 @@ from exuvia.pipeline.kernels.entries import (
     WORD,
     Entries,
     as_bytes,
+    entries_per_row,
     fresh_snapshot,
     joined,
-    numbers_of,
     of_columns,
     positions_of,
     runs_of,
@@ -75,7 +75,7 @@ from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 class Unwritten(NamedTuple):
     """Rows to be written, in key order: their new payloads, if they are still the ones of these
     stamps (uint64), and the entries that they are to have, by index. `as_of`: the commit that
-    they were read at, 0 where it was not the same for all. `bounds`: where in an index's entries
+    they were read at, 0 where it was not the same for all. `offsets`: where in an index's entries
     those of each row begin, and the end; shape (rows + 1,), None where each row has one."""
 
     keys: list[bytes]
@@ -83,15 +83,15 @@ class Unwritten(NamedTuple):
     payloads: list[bytes]
     entries: list[Entries]
     as_of: int = 0
-    bounds: Sequence[Array | None] = ()
+    offsets: Sequence[Array | None] = ()
 
     def part(self, start: int, end: int) -> "Unwritten":
         """Some of them."""
         start, end = min(start, len(self.keys)), min(end, len(self.keys))
-        bounds = [None if at is None else at[start : end + 1] for at in self.bounds]
+        offsets = [None if at is None else at[start : end + 1] for at in self.offsets]
         entries = [
             some_of(each, start, end) if at is None else some_of(each, int(at[0]), int(at[-1]))
-            for each, at in zip(self.entries, bounds, strict=True)
+            for each, at in zip(self.entries, offsets, strict=True)
         ]
         return Unwritten(
             self.keys[start:end],
@@ -99,7 +99,7 @@ class Unwritten(NamedTuple):
             self.payloads[start:end],
             entries,
             self.as_of,
-            [None if at is None else at - at[0] for at in bounds],
+            [None if at is None else at - at[0] for at in offsets],
         )
 
 
@@ -118,13 +118,13 @@ def together(parts: Iterable[Unwritten]) -> Unwritten:
         list(chain.from_iterable(part.payloads for part in found)),
         [all_of(each) for each in zip(*(part.entries for part in found), strict=True)],
         found[0].as_of if same else 0,
-        [_adjoined(each) for each in zip(*(part.bounds for part in found), strict=True)],
+        [_joined_offsets(each) for each in zip(*(part.offsets for part in found), strict=True)],
     )
 
 
-def _adjoined(bounds: Sequence[Array | None]) -> Array | None:
+def _joined_offsets(offsets: Sequence[Array | None]) -> Array | None:
     """Those of some rows, then of others."""
-    numbers = [np.diff(each) for each in bounds if each is not None]
+    numbers = [np.diff(each) for each in offsets if each is not None]
     return np.concatenate([[0], np.cumsum(np.concatenate(numbers))]) if numbers else None
 
 
@@ -212,16 +212,16 @@ class Rewrite:
         payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
         keys = as_bytes(run.cut(run.key_at, run.key_lengths))
         stamps = snapshot.stamps(run)
-        bounds = [self._bounds(index, columns) for index in self._indexes]
+        offsets = [self._offsets(index, columns) for index in self._indexes]
         entries = self._entries_of(columns)
-        return Unwritten(keys, stamps, payloads, entries, snapshot.sequence, bounds)
+        return Unwritten(keys, stamps, payloads, entries, snapshot.sequence, offsets)
 
     def _entries_of(self, columns: Columns) -> list[Entries]:
         return [of_columns(self._table, index, columns) for index in self._indexes]
 
-    def _bounds(self, index: IndexInfo, columns: Columns) -> Array | None:
-        """Where those of each row begin: Unwritten.bounds."""
-        numbers = numbers_of(self._table, index, columns)
+    def _offsets(self, index: IndexInfo, columns: Columns) -> Array | None:
+        """Where those of each row begin: Unwritten.offsets."""
+        numbers = entries_per_row(self._table, index, columns)
         return None if numbers is None else np.concatenate([[0], np.cumsum(numbers)])
 
     def keep(self, entries: list[Entries]) -> None:
