@@ -178,6 +178,16 @@ def test_tables_that_get_and_lose_partitions(world):
     assert [each.id for each in gone] == list(table.partition.physical_ids)
 
 
+def test_rows_that_lie_under_another_key(world):
+    told = Told(world, "k_rekeyed")
+    plain = told.one("CREATE TABLE t (a INT NOT NULL)").get_create_table()
+    after, before, came, gone = told.one(
+        "ALTER TABLE t ADD PRIMARY KEY (a) CLUSTERED"
+    ).get_repartition(Kind.CHANGE_PRIMARY_KEY)
+    assert after.id == plain.id == before == gone[0].id
+    assert after.physical_ids == (came[0].id,) and after.pk_is_handle
+
+
 def test_a_database_goes_with_the_ids_of_all_that_was_in_it(world):
     told = Told(world, "k6")
     plain = told.one("CREATE TABLE t (a INT)").get_create_table()

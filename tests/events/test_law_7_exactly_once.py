@@ -226,7 +226,7 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
     ):
         change = schema_change.partitions(kind, table, [part], [part])
         every[kind] = (change, lambda c, kind=kind: c.get_partitions(kind))
-    for kind in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING):
+    for kind in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING, Kind.CHANGE_PRIMARY_KEY):
         change = schema_change.repartition(kind, table, 12, [part], [part])
         every[kind] = (change, lambda c, kind=kind: c.get_repartition(kind))
     assert set(every) == set(Kind)

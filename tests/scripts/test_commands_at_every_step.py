@@ -46,6 +46,7 @@ CANCELLABLE = {  # besides the moment before the first step
     "truncate partition": "write only",
     "exuvia import into": "write only",
     "exuvia change log": "write only",
+    "exuvia change primary key": f"{_FILLS}, delete reorganization",
     "exuvia undo": "write reorganization",
     "exuvia undo, column": "write reorganization",
     "exuvia undo, rows": _OBEYS,
@@ -58,6 +59,7 @@ CANCELLABLE = {  # besides the moment before the first step
 }
 ALTERABLE = (
     "exuvia import into",
+    "exuvia change primary key",
     "add index",
     "add primary key",
     "alter table re",

@@ -605,6 +605,25 @@ def rows_stay(label: str) -> bool:
     return moved or label in BACK
 
 
+# -- rows of t that get other handles --------------------------------------------------------------
+
+WIDER = index("PRIMARY", "b", "id", primary=True, unique=True)
+ITS_ID = index("uid", "id", unique=True)
+_of_id = index("PRIMARY", "id", primary=True, unique=True)
+
+OF_KEYS: Asked = {
+    "exuvia change primary key": (_u(0), _on_t(requests.change_primary_key, _of_id, False)),
+    "exuvia change primary key, wider": (
+        _t(IA, UB, ITS_ID),
+        _on_t(requests.change_primary_key, WIDER, True),
+    ),
+    "exuvia change primary key, clustered": (
+        _both(_u(NOT_NULL), _on_t(requests.add_primary_key, KEY)),
+        _on_t(requests.change_primary_key, _of_id, True),
+    ),
+}
+
+
 # -- a column that changes -------------------------------------------------------------------------
 
 
@@ -859,6 +878,7 @@ ASKED: Asked = {
     **OF_CLUSTER,
     **OF_CONSTRAINTS,
     **OF_PARTITIONS,
+    **OF_KEYS,
 }
 WALKED: dict[str, Action] = {
     "modify column": modify_column.METADATA,

@@ -50,6 +50,7 @@ from support.script_actions import (
     JOINING,
     LOSSY,
     MOST_KEPT,
+    OF_KEYS,
     SEVERAL,
     UNDO_S,
     rows_of_before,
@@ -94,6 +95,7 @@ class Traffic:
         self.committed = 0
         self.refused = 0
         self.partly = False  # an update may leave `b` as it is
+        self.looks = False  # a row's handle does not follow from its id
         self.back: dict[int, Cells] = {}  # rows that an UNDO may bring back,
         self.back_under: set[int] = set()  # and the physical tables that they lie in
 
@@ -168,6 +170,8 @@ class Traffic:
             parts = PartitionWrites(table, SimpleNamespace(txn=txn))
             table = table.parts[place] if place != NOWHERE else table
         self._physical = table.physical_id
+        if self.looks:
+            handle = next((h for h, row in reader.scan(txn, table) if row[0] == row_id), handle)
         old = reader.get(txn, table, handle)
         if self.partly and old is not None and cells and self._chance.random() < 0.5:
             cells.pop("b", None)
@@ -176,7 +180,7 @@ class Traffic:
         new = [None if cells is None else cells.get(c.name.L, value) for c, value in columns]
         if table.virtual is not None and cells is not None:
             new = table.virtual.fill(new)
-        hidden = handle if not table.info.pk_is_handle else None
+        hidden = handle if not table.handle_positions else None
         if parts is not None:
             self._write_part(parts, keys.u64(table.physical_id) + handle, old, new, cells)
         elif cells is None:
@@ -287,6 +291,7 @@ class Play:
         self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
         self.traffic.fill(ROWS)
         self.traffic.partly = script.label in LOSSY
+        self.traffic.looks = script.label in OF_KEYS
         self.before = self.cluster.table("t")
         self.truncated = self.cluster.read(
             lambda txn: [each.table for each in kept.every(txn) if each.table is not None]
@@ -329,6 +334,7 @@ class Play:
     def _recorded(self, store: Store) -> ReorgFactory:
         def recording(job_id: int, epoch: int, table: Table, work: Reorg) -> AnyReorg:
             by_row = work.phases[0].kernel == "fill" and not table.is_partitioned
+            by_row = by_row and table.info.exuvia_rekey is None
             opened = _plain if by_row else _opened
             late = opened(store, job_id, epoch, table, work)
             if opened is _plain:
@@ -484,6 +490,8 @@ def check(play: Play, job: Job) -> None:
                 return
             found = cluster.table("t")
         by_part = [(part, dict(reader.scan(txn, part))) for part in found.parts]
+        if play.script.label in OF_KEYS and job.state == JobState.SYNCED:
+            assert found.handle_positions  # it is clustered
         _check_rows(play, job, found, {h: row for _, rows in by_part for h, row in rows.items()})
         for gone in (each for table in play.truncated for each in table.physical_ids):
             is_back = gone in found.info.physical_ids
@@ -497,7 +505,7 @@ def check(play: Play, job: Job) -> None:
                     held = txn.scan(found.index_span(each))
                     assert all(is_live(payload) for _, payload in held), "a tombstone stays"
                 continue
-            for part, rows in by_part:
+            for part, rows in by_part if not each.exuvia_clustered else ():
                 _check_index(txn, part, each, rows)
         _check_gone(cluster, play.before, found)
         if not play.script.label.startswith("exchange"):
@@ -515,11 +523,18 @@ def _check_rows(play: Play, job: Job, found: Table, rows: dict[bytes, list[objec
     label, ended_well = play.script.label, job.state == JobState.SYNCED
     is_lossy = label in LOSSY and (ended_well == LOSSY[label] or label.startswith("exuvia end"))
     assert [c.state for c in found.info.cols] == [SchemaState.PUBLIC] * len(columns)
-    shown = {keys.read_i64(h): dict(zip(columns, row, strict=True)) for h, row in rows.items()}
+    of_key = play.script.label in OF_KEYS
+    shown = {
+        row[0] if of_key else keys.read_i64(h): dict(zip(columns, row, strict=True))
+        for h, row in rows.items()
+    }
+    assert len(shown) == len(rows)
     wanted = {
         row_id: {name: cells.get(name, 7) for name in columns}
         for row_id, cells in play.traffic.rows_of(found.info.id).items()
-        if rows_stay(play.script.label) or play.traffic.where[row_id] in found.info.physical_ids
+        if rows_stay(play.script.label)
+        or of_key
+        or play.traffic.where[row_id] in found.info.physical_ids
     }
     if job.state == JobState.SYNCED:
         assert not wanted.keys() & play.traffic.back.keys()

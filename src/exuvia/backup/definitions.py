@@ -152,6 +152,7 @@ def public(info: TableInfo) -> TableInfo:
         fk_info=tuple(key for key in info.foreign_keys if key.state == PUBLIC) or None,
         cache_table_status=CACHED if info.cache_table_status == CACHED else 0,
         exuvia_exchange=None,
+        exuvia_rekey=None,
         exuvia_import_id=0,
         exuvia_change_log=PUBLIC if info.exuvia_change_log == PUBLIC else SchemaState.ABSENT,
         exuvia_layouts=(),

@@ -47,18 +47,22 @@ partition's. Its entries name rows by handles that begin with the partition's id
 into other partitions there are two for it, a pair of `exuvia_index_pairs`: the old one has no rows
 of `adding_definitions`, the new one none of `dropping_definitions`.
 
+A table whose primary key changes has its rows in two sets, under two ids and with different
+handles; `exuvia_rekey` is the one that is not read.
+
 A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).
 """
 
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace as evolve
 
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Flag
 
 # -- states and their duties -----------------------------------------------------------------------
 
@@ -598,6 +602,24 @@ GLOBAL_TEMPORARY, LOCAL_TEMPORARY = 1, 2
 session's."""
 
 
+class Rekey(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a table whose primary key changes, so that its rows move to other handles: the set of rows
+    that is not read (ddl/actions/rekey.py).
+
+    `physical`: the id it lies under; then its key and indexes as a TableInfo has them, and the ids
+    of the key's columns, none for hidden row ids. `guard`: the hidden unique index on the new key,
+    of the old set."""
+
+    physical: int
+    guard: int
+    state: SchemaState = SchemaState.ABSENT
+    pk_is_handle: bool = False
+    is_common_handle: bool = False
+    common_handle_version: int = 0
+    key_columns: tuple[int, ...] = ()
+    index_info: tuple["IndexInfo", ...] | None = None
+
+
 class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A table, view or sequence (names and order of seed 001)."""
 
@@ -653,6 +675,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_attributes: str = ""  # as ATTRIBUTES has them: a=b,c
     exuvia_affinity: str = ""  # "table", "partition", or none
     exuvia_ttl: TtlInfo | None = None
+    exuvia_rekey: Rekey | None = None
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:
@@ -704,6 +727,41 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(index for index in self.indexes if index.is_global)
 
     @property
+    def key_columns(self) -> tuple[int, ...]:
+        """Ids of the columns of its primary key."""
+        if self.pk_is_handle:
+            found = (c.id for c in self.cols if c.type.Flag & Flag.PRI_KEY)
+            return tuple(islice(found, 1))
+        primary = self.index("PRIMARY")
+        return () if primary is None else tuple(part.exuvia_column for part in primary.idx_cols)
+
+    @property
+    def rekeyed(self) -> "TableInfo":
+        """Its other set of rows as a table, while its primary key changes: that one's other set is
+        this. Flags of keys are those of the primary key alone."""
+        other = self.exuvia_rekey
+        assert other is not None
+        mirror = evolve(
+            other,
+            physical=self.physical_ids[0],
+            pk_is_handle=self.pk_is_handle,
+            is_common_handle=self.is_common_handle,
+            common_handle_version=self.common_handle_version,
+            key_columns=self.key_columns,
+            index_info=self.index_info,
+        )
+        return evolve(
+            self,
+            cols=tuple(_with_key_flag(each, other.key_columns) for each in self.cols),
+            pk_is_handle=other.pk_is_handle,
+            is_common_handle=other.is_common_handle,
+            common_handle_version=other.common_handle_version,
+            index_info=other.index_info,
+            exuvia_physical=other.physical,
+            exuvia_rekey=mirror,
+        )
+
+    @property
     def is_stored(self) -> bool:
         """Whether it has rows: neither a view nor a sequence."""
         return self.view is None and self.sequence is None
@@ -732,6 +790,12 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     def public_columns(self) -> tuple[ColumnInfo, ...]:
         """What clients see, in order."""
         return tuple(c for c in self.cols if c.state == SchemaState.PUBLIC and not c.hidden)
+
+
+def _with_key_flag(column: ColumnInfo, key: tuple[int, ...]) -> ColumnInfo:
+    others = column.type.Flag & ~Flag.PRI_KEY
+    flags = int(others | Flag.PRI_KEY) if column.id in key else int(others)
+    return evolve(column, type=evolve(column.type, Flag=flags))
 
 
 class DatabaseInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -777,6 +841,7 @@ __all__ = [
     "PartitionType",
     "PolicyRef",
     "Referred",
+    "Rekey",
     "SchemaDiff",
     "TableInfo",
     "TtlInfo",

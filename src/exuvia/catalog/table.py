@@ -24,6 +24,8 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
@@ -350,6 +352,47 @@ class Table:
         if self.is_partitioned:
             return b"t" + handle[:8] + b"r" + handle[8:]
         return self.row_prefix + handle
+
+    # -- a primary key that changes ----------------------------------------------------------------
+
+    @cached_property
+    def other(self) -> "Table | None":
+        """Its rows under their other handles, while its primary key changes and writers owe that
+        set something."""
+        found = self.info.exuvia_rekey
+        if found is None or found.state == SchemaState.PUBLIC:
+            return None
+        info = replace(self.info.rekeyed, exuvia_rekey=None)
+        return Table(info, self.revision, self.database, self.database_revision, self.evaluator)
+
+    @cached_property
+    def other_adds(self) -> bool:
+        """Whether writers put rows there, too."""
+        found = self.info.exuvia_rekey
+        assert found is not None
+        return found.state == SchemaState.DELETE_REORG or DUTIES[found.state].adds
+
+    @cached_property
+    def guard(self) -> IndexForm | None:
+        """The unique index on the new key, of the old set: there it tells a row's handle."""
+        found = self.info.exuvia_rekey
+        return None if found is None else self._forms.get(found.guard)
+
+    @cached_property
+    def other_guard(self) -> IndexForm | None:
+        """Likewise, where the other set is the old one."""
+        found, other = self.info.exuvia_rekey, self.other
+        return None if found is None or other is None else other._forms.get(found.guard)
+
+    @cached_property
+    def other_keys(self) -> tuple[IndexForm, ...]:
+        """Unique indexes of the other set that this one has not, but the guard: its rows must obey
+        them too."""
+        found, other = self.info.exuvia_rekey, self.other
+        if found is None or other is None:
+            return ()
+        known = {found.guard, *(index.id for index in self.info.indexes)}
+        return tuple(form for form in other.forms if form.unique and form.info.id not in known)
 
     # -- where things are --------------------------------------------------------------------------
 

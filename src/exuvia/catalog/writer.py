@@ -41,13 +41,29 @@ Columns that clients do not see:
     state does not add    not written; it reads as its origin default, and keys are made of that
 
 Every write requires that table and database are at most one revision ahead of the plan when it
-commits (law 1)."""
+commits (law 1).
+
+While a primary key changes (ddl/actions/rekey.py) rows are in two sets under different handles, the
+one that is read and the *other* one (`Table.other`), which is written by the duty of its state:
+
+    state                    row gone            row new, or changed
+    DELETE_ONLY              its copy goes       the copy of what it was goes
+    WRITE_ONLY and on        its copy goes       the copy is put, or becomes what the row is
+
+A row's copy stands at the handle that follows from the row, or where the guard says, a unique index
+on the new key; and it is the row's if it is the same row. Until the guard has been filled two rows
+may have one new key: then at most one of them has a copy, and another one's is left alone. What is
+found at that handle, or not found, is required at the commit: else the move, which requires only
+the row it copies, would leave a copy of a row that is gone. Rows that come while readers read the
+new set get hidden ids in the old one that nobody else gives, below zero."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from hashlib import blake2b
 from itertools import compress, repeat
 
-from exuvia.base.errors import Broken, Duplicate, Refused
+from exuvia.base.errors import Broken, Conflict, Duplicate, Refused
+from exuvia.base.mysql_errors import ErrDupEntry
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
@@ -79,11 +95,15 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     key = table.row_prefix + handle
     if txn.get(key) is not None:
         raise _primary_taken(table, row, key, handle)
-    _add_entries(
-        txn, table, _entries(row, handle, (f for f in table.forms if f.duty.adds)), row, handle
-    )
+    added = _entries(row, handle, (form for form in table.forms if form.duty.adds))
+    if table.other is not None:
+        _refuse_taken(txn, table, added, row, {handle})
+        _refuse_copy(txn, table, row)
+    _add_entries(txn, table, added, row, handle)
     _clear_former_life(txn, table, row, handle)
     _write_row(txn, table, WriteKind.PUT, key, table.encoder.encode(row))
+    if table.other is not None and table.other_adds:
+        _put_copy(txn, table.other, row, handle)
     return handle
 
 
@@ -102,6 +122,7 @@ def is_plain(table: Table) -> bool:
     return (
         not (table.changes or table.hidden or table.virtual is not None or table.forms_not_added)
         and not table.is_partitioned
+        and table.other is None
         and all(form.duty.adds and not form.unique and not form.wraps for form in table.forms)
     )
 
@@ -166,6 +187,10 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     new_row = _changed(table, _completed(table, new_row, old_row))
     if new_row == old_row:
         return handle
+    copy = None
+    if table.other is not None:
+        copy = _copy_of(txn, table, handle, old_row)
+        _refuse_copy(txn, table, new_row, old_row, copy)
     moved = key_codec.handle_of(table, new_row) if table.handle_positions else handle
     if moved != handle and txn.get(table.row_prefix + moved) is not None:
         raise _primary_taken(table, new_row, table.row_prefix + moved, moved)
@@ -193,6 +218,8 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
         _clear_former_life(txn, table, new_row, moved)
     payload = table.encoder.encode(new_row)
     _write_row(txn, table, WriteKind.PUT, table.row_prefix + moved, payload)
+    if table.other is not None:
+        _change_copy(txn, table, copy, old_row, new_row, moved)
     return moved
 
 
@@ -239,8 +266,11 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     """Remove a row as it was read."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
+    copy = _copy_of(txn, table, handle, old_row) if table.other is not None else None
     _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
     _remove_entries(txn, _entries(old_row, handle, table.forms), handle)
+    if copy is not None and table.other is not None:
+        delete(txn, table.other, copy, old_row)
 
 
 def clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
@@ -400,6 +430,113 @@ def _as_stored(table: Table, row: Row) -> Row:
     return row if read == len(table.info.cols) else [*row, *_completed(table, row, None)[read:]]
 
 
+# -- the other set of a table whose primary key changes --------------------------------------------
+
+
+def _copy_of(txn: Transaction, table: Table, handle: bytes, row: Row) -> bytes | None:
+    """The handle of the row's copy in the other set, None where it has none. Asked before the row
+    is written."""
+    other, stands = table.other, txn.get(table.row_prefix + handle)
+    assert other is not None
+    copy = _other_handle(txn, table, other, row)
+    if copy is None or stands is None:
+        return None
+    key = other.row_prefix + copy
+    held = txn.get(key)
+    txn.require(key)
+    if held is None:
+        return None
+    return copy if held == stands or table.decode(held) == table.decode(stands) else None
+
+
+def _other_handle(txn: Transaction, table: Table, other: Table, row: Row) -> bytes | None:
+    """Where the row's copy is, if it is there. None for a row that can have none."""
+    if other.handle_positions:
+        known = all(row[position] is not None for position in other.handle_positions)
+        return key_codec.handle_of(other, row) if known else None
+    guard = table.other_guard
+    for key, unique in () if guard is None else guard.entries(row, b""):
+        held = txn.get(key) if unique else None
+        txn.require(key)
+        if held is not None and is_live(held):
+            return held[len(LIVE) :]
+    return None
+
+
+def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
+    hidden = None if other.handle_positions else _hidden_id(txn, other, handle)
+    try:
+        insert(txn, other, row, hidden)
+    except Duplicate as met:  # who is in the way there is in the way here, too
+        raise Conflict("two sets of rows that differ", met.key) from None
+
+
+def _hidden_id(txn: Transaction, other: Table, handle: bytes) -> bytes:
+    """One that nobody has, and no counter gives: below zero."""
+    number = int.from_bytes(blake2b(handle, digest_size=8).digest(), "big") >> 2
+    while txn.get(other.row_prefix + keys.i64(-1 - number)) is not None:
+        number += 1
+    return keys.i64(-1 - number)
+
+
+def _change_copy(
+    txn: Transaction, table: Table, copy: bytes | None, old_row: Row, new_row: Row, handle: bytes
+) -> None:
+    other = table.other
+    assert other is not None
+    if copy is not None and table.other_adds:
+        try:
+            update(txn, other, copy, old_row, new_row)
+        except Duplicate as met:
+            raise Conflict("two sets of rows that differ", met.key) from None
+    elif copy is not None:
+        delete(txn, other, copy, old_row)
+    elif table.other_adds:
+        there = _other_handle(txn, table, other, new_row)
+        if there is None or txn.get(other.row_prefix + there) is None:
+            _put_copy(txn, other, new_row, handle)
+
+
+def _refuse_copy(
+    txn: Transaction,
+    table: Table,
+    row: Row,
+    before: Row | None = None,
+    copy: bytes | None = None,
+) -> None:
+    """1062 where the row could not stand in the other set, and nothing in this one says so: then
+    nobody is named who is in the way, for REPLACE to remove. `before`: what it was, with its
+    copy."""
+    other = table.other
+    if other is None or not table.other_adds:
+        return
+    if other.handle_positions:
+        there = _other_handle(txn, table, other, row)
+        was = None if before is None else _other_handle(txn, table, other, before)
+        key = other.row_prefix + (there or b"")
+        is_taken = there is not None and there != was and txn.get(key) is not None
+        if is_taken and there is not None and not _is_guarded(txn, table, row):
+            met = _primary_taken(other, row, key, there)
+            raise ErrDupEntry.with_text(met.message)
+    for form in table.other_keys:
+        for key, unique in form.entries(row, b""):
+            held = txn.get(key) if unique else None
+            own = copy is not None and held == form.payload(copy)
+            if held is not None and is_live(held) and not own:
+                raise ErrDupEntry.with_text(
+                    _entry_taken(other, form, row, Duplicate(key, b"")).message
+                )
+
+
+def _is_guarded(txn: Transaction, table: Table, row: Row) -> bool:
+    """Whether the guard names a row that has the new key: it is met there."""
+    for key, unique in () if table.guard is None else table.guard.entries(row, b""):
+        held = txn.get(key) if unique else None
+        if held is not None and is_live(held):
+            return True
+    return False
+
+
 # -- 1062 ------------------------------------------------------------------------------------------
 
 
@@ -444,7 +581,9 @@ def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
 
 
 def _shown_name(table: Table, index: IndexInfo) -> str:
-    """As clients know it: of a pair only one is public."""
+    """As clients know it: of a pair only one is public, and the guard stands for a primary key."""
+    if table.info.exuvia_rekey is not None and table.info.exuvia_rekey.guard == index.id:
+        return "PRIMARY"
     cut = table.info.partition
     other = table.info.index_by_id(cut.paired_with(index.id)) if cut is not None else None
     is_shown = other is not None and other.state == SchemaState.PUBLIC

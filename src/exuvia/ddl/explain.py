@@ -198,13 +198,17 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
             return f"import {len(phase.source.files)} file(s)"
         case "check apart":
             return "check rows against those that come back"
+        case "rekey":
+            return "move rows to another primary key"
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""
 
 
 def _shown(index: IndexInfo, table: TableInfo) -> str:
-    """Its name; of a hidden one beside a global one that of the other."""
+    """Its name; of a hidden one beside a global one that of the other; the guard's is the key's."""
+    if table.exuvia_rekey is not None and table.exuvia_rekey.guard == index.id:
+        return "PRIMARY"
     cut = table.partition
     other = table.index_by_id(cut.paired_with(index.id)) if cut is not None else None
     return (other or index).idx_name.O

@@ -133,6 +133,7 @@ class ActionCode(IntEnum):
     EXUVIA_UNDO = 1003
     EXUVIA_END_UNDO = 1004
     EXUVIA_IMPORT_INTO = 1005
+    EXUVIA_CHANGE_PRIMARY_KEY = 1006
 
 
 ACTION_TEXT = {
@@ -201,6 +202,7 @@ ACTION_TEXT = {
     ActionCode.EXUVIA_UNDO: "exuvia undo",
     ActionCode.EXUVIA_END_UNDO: "exuvia end undo",
     ActionCode.EXUVIA_IMPORT_INTO: "exuvia import into",
+    ActionCode.EXUVIA_CHANGE_PRIMARY_KEY: "exuvia change primary key",
 }
 
 

@@ -35,6 +35,7 @@ from exuvia.ddl.actions.placement import (
     set_attributes,
 )
 from exuvia.ddl.actions.recover import flashback_database, recover_table
+from exuvia.ddl.actions.rekey import change_primary_key
 from exuvia.ddl.actions.rename import rename_tables
 from exuvia.ddl.actions.sequence import alter_sequence, create_sequence, drop_sequence
 from exuvia.ddl.actions.table import create_table, create_tables, drop_table
@@ -57,6 +58,7 @@ __all__ = [
     "alter_sequence",
     "alter_ttl",
     "change_option",
+    "change_primary_key",
     "create_database",
     "create_group",
     "create_policy",

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     PARTITION_BY = "alter table partitioning"
     REMOVE_PARTITIONING = "remove partitioning"
     UNDO_TRUNCATE_TABLE = "undo truncate table"
+    CHANGE_PRIMARY_KEY = "change primary key"
     DROP_SCHEMA = "drop schema"
 
 
@@ -121,7 +122,8 @@ class Exchanged(NamedTuple):
 
 class Repartitioned(NamedTuple):
     """The table, the id it had before, and where its rows lie and lay: of a table without
-    partitions, `added` or `dropped` is one that stands for the whole."""
+    partitions, `added` or `dropped` is one that stands for the whole. Of another primary key: the
+    id that its rows lay under before."""
 
     table: TableInfo
     old_table_id: int
@@ -242,8 +244,10 @@ class SchemaChange:
         return Exchanged(table, partition, self._gone(Kind.EXCHANGE_PARTITION))
 
     def get_repartition(self, kind: Kind) -> Repartitioned:
-        """A table that got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING)."""
-        if kind not in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING):
+        """A table that got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING), or whose
+        rows lie elsewhere (CHANGE_PRIMARY_KEY)."""
+        kinds = Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING, Kind.CHANGE_PRIMARY_KEY
+        if kind not in kinds:
             raise WrongKind(f"'{kind.value}' is no repartitioning")
         table, stored = self._table(kind), self._stored
         added, dropped = stored.added_partitions, stored.dropped_partitions

@@ -36,7 +36,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint, source_files, task
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor, Others
-from exuvia.pipeline.kernels import move, rewrite
+from exuvia.pipeline.kernels import move, rekey, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
 from exuvia.pipeline.reorg import (
@@ -74,6 +74,7 @@ REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]]
     "check column": rewrite.refusal_of,
     "verify column": lambda store, order, outcomes: None,  # its tasks refuse by themselves
     "check moved": move.fault_of,
+    "check rekeyed": rekey.fault_of,
     "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
     "check apart": lambda store, order, outcomes: None,  # likewise
 }
@@ -131,7 +132,9 @@ def _under(table: Table, physical_id: int) -> Table:
 
 
 def _switched(table: Table) -> Table:
-    """The table as it will be once readers read the other set of partitions."""
+    """The table as it will be once readers read the other set, of partitions or of rows."""
+    if table.info.exuvia_rekey is not None:
+        return rekey.rekeyed(table)
     cut = table.info.partition
     if cut is None:
         raise Broken("a table without partitions has no other set of them")
@@ -369,7 +372,7 @@ class PhaseRunner:
         rows = phase.most_rows or self._dial.read().span_rows
         if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
             rows = run_rows(self._stages[self._stage].table, index_ids, rows)
-        elif phase.router:
+        elif phase.router or phase.kernel == "rekey":
             rows = max(1, rows // max(1, len(move.copied_indexes(self._table))))
         if self._executor.shares:
             rows = min(rows, -(-self._table_rows // self._at_once(phase)))

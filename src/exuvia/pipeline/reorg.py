@@ -9,6 +9,8 @@
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition;
                     new global indexes: fill -> compare, of all partitions  at the end
+    rekey_rows      fill, compare the guard -> rekey -> check rekeyed   of the old set
+                    check rekeyed -> compare                            of the new one, at the end
     import_rows     import -> check rows of each CHECK -> fill -> compare
     check_apart     check apart
 
@@ -151,7 +153,7 @@ class Reorg(msgspec.Struct, frozen=True):
     table's. `by_partition`: each partition goes through all phases before the next one begins, and
     one that has is remembered as that. `whole`: phases of the table as a whole, once all partitions
     have been through the others; `switched`: as it will be when readers read the other set of
-    partitions. `under`: the table is to have its rows under this id."""
+    partitions, or of rows. `under`: the table is to have its rows under this id."""
 
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
@@ -295,6 +297,17 @@ def move_rows(
     fill = Phase(kernel="fill", over=after, element=element, index_ids=spread)
     compare = Phase(kernel=COMPARE, over=after, index_ids=spread, is_whole=True, verifies=True)
     return Reorg(phases, over=(*sources, *staying), whole=(fill, compare), switched=True)
+
+
+def rekey_rows(guard: int, index_ids: tuple[int, ...]) -> Reorg:
+    """Rows copied to the handles of another primary key, once a unique index says that no two have
+    the same; then both sets compared. Ids: of that index, of the new set's indexes."""
+    filled = _fill((guard,), gathers=False)
+    move = Phase(kernel="rekey", element=ReorgElement("_key_", (guard,)))
+    both = Phase(kernel="check rekeyed", verifies=True)
+    compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
+    whole = (both, compare) if index_ids else (both,)
+    return Reorg((*filled, move, both), whole=whole, switched=True)
 
 
 def import_rows(

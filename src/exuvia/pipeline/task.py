@@ -6,9 +6,12 @@ and back.
     rewrite           fill a hidden column of rows,     -
                       and indexes that hold it
     move              put rows, entries in partitions   -
+    rekey             put rows under other handles,     -
+                      and their entries
     clean             remove entries of global indexes  -
     import            put rows of a file's part         -
     check moved       rows looked up in the other set   how many have no twin there, the first
+    check rekeyed     likewise, where handles differ    likewise
     check apart       rows held to the other set        -
     check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text

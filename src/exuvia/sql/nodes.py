@@ -467,6 +467,13 @@ class AddIndex(Spec, frozen=True):
     if_not_exists: bool = False
 
 
+class ChangePrimaryKey(Spec, frozen=True):
+    """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement, where the old or the new one is
+    CLUSTERED."""
+
+    index: IndexDefinition
+
+
 class DropIndex(Spec, frozen=True):
     """DROP INDEX; DROP PRIMARY KEY has the name 'PRIMARY'."""
 

@@ -11,6 +11,7 @@
     exchange partition             statistics follow the ids; the whole has the difference
     partition by, remove p.        the whole's statistics go with it under its new id
     add index                      statistics of its fill, if there are any, are told of by now
+    change primary key             the table's statistics go with its rows, which lie elsewhere
     modify column                  nothing
 
 What goes is kept for RETAINED_S after its event, then removed with a later one's, unless rows of
@@ -79,6 +80,7 @@ class Following:
             Kind.PARTITION_BY: self._repartition,
             Kind.REMOVE_PARTITIONING: self._repartition,
             Kind.UNDO_TRUNCATE_TABLE: self._undo_truncate,
+            Kind.CHANGE_PRIMARY_KEY: self._rekey,
         }
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
@@ -141,6 +143,25 @@ class Following:
             old.append(was)
         _stay(txn, [new])
         self._go(txn, found.table.id, {*old} - {new})
+
+    def _rekey(self, txn: Transaction, change: SchemaChange) -> None:
+        found = change.get_repartition(change.kind)
+        was, new = found.old_table_id, found.added[0].id
+        _stay(txn, [new])
+        before, since = meta.get(txn, was), meta.get(txn, new)
+        if before is not None:
+            version = meta.draw_version(txn)
+            rows, modified = (since.rows, since.modified) if since is not None else (0, 0)
+            both = before._replace(
+                version=version,
+                table_id=new,
+                rows=max(0, before.rows + rows),
+                modified=before.modified + modified,
+            )
+            meta.put(txn, both)
+            moved = [each._replace(table_id=new) for each in records.read(txn, was)]
+            records.write(txn, moved, version)
+        self._go(txn, found.table.id, [was])
 
     # -- what is gone ------------------------------------------------------------------------------
 

@@ -301,7 +301,7 @@ def affected(change: SchemaChange) -> Affected:
             both = [swapped.table.id, swapped.plain.id]
             keys = [*both, swapped.partition.id, *swapped.plain.physical_ids]
             return Affected(keys, frozenset(both), both)
-        case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING as kind:
+        case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING | Kind.CHANGE_PRIMARY_KEY as kind:
             new = change.get_repartition(kind)
             both = [new.old_table_id, new.table.id]
             keys = [new.old_table_id, *(each.id for each in new.dropped)]

@@ -9,7 +9,8 @@ was there before (kv/change_log.py).
 A log that is switched on again has a number of its own, so emptying the former one harms nothing.
 
 While it is on, what would take rows away, move them or write them anew without a record is refused:
-TRUNCATE, MODIFY that rewrites rows, and all changes of partitions but ADD. (SQL Server refuses
+TRUNCATE, MODIFY that rewrites rows, another clustered primary key, and all changes of partitions
+but ADD. (SQL Server refuses
 TRUNCATE of a table under change data capture likewise, 4711.) DROP TABLE takes the log along.
 """
 
@@ -109,6 +110,7 @@ _WITHOUT_RECORDS = frozenset(
         ActionCode.PARTITION_BY,
         ActionCode.REMOVE_PARTITIONING,
         ActionCode.EXUVIA_IMPORT_INTO,
+        ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
     }
 )
 

@@ -135,6 +135,7 @@ def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
         Lock=None,
         exuvia_physical=0,
         exuvia_exchange=None,
+        exuvia_rekey=None,
         partition=at_home(wanted, table_id),
         cols=columns,
         max_col_id=max((column.id for column in columns), default=0),

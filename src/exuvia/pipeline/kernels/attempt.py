@@ -14,7 +14,7 @@ from collections.abc import Callable
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.kernels import load_files, move, rewrite, summary
+from exuvia.pipeline.kernels import load_files, move, rekey, rewrite, summary
 from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
@@ -50,6 +50,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "check moved": move.check_moved,
     "check apart": move.check_apart,
     "check fits": move.check_fits,
+    "check rekeyed": rekey.check_rekeyed,
     "check column": rewrite.check_column,
     "verify column": rewrite.verify_column,
     "summarize": summary.summarize,
@@ -59,6 +60,7 @@ WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | load_files.Import |
     "clean": Clean,
     "rewrite": rewrite.Rewrite,
     "move": move.Move,
+    "rekey": rekey.RekeyMove,
     "import": load_files.Import,
 }
 

@@ -31,7 +31,7 @@ belong to it (1737).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
@@ -202,7 +202,6 @@ class Move:
         self._source = task.order.table
         self._logical = task.order.logical
         self._indexes = copied_indexes(self._logical)
-        self._way = router_named(task.order.router)(self._logical).other
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows)
@@ -219,7 +218,7 @@ class Move:
                 keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
             if not keys:
                 break
-            rows, *entries = copied(snapshot, self._source, self._way, self._indexes, keys, raws)
+            rows, *entries = self._copied(snapshot, self._indexes, keys, raws)
             for kept_of_index, copies in zip(kept, entries, strict=True):
                 kept_of_index.append(copies)
             yield self._has_read(began)
@@ -234,6 +233,23 @@ class Move:
             yield from self._put(run)
         yield self._commit(None)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
+
+    def _copied(
+        self,
+        snapshot: Snapshot,
+        indexes: Sequence[IndexInfo],
+        keys: list[bytes],
+        raws: list[bytes],
+    ) -> list[Copies]:
+        """Of rows as the store's chunks give them, then of their entries in each index."""
+        return copied(snapshot, self._source, self._way, indexes, keys, raws)
+
+    @cached_property
+    def _way(self) -> Way:
+        return router_named(self._task.order.router)(self._logical).other
+
+    def _unlike(self, key: bytes) -> Refused:
+        return unlike(self._logical, key[k.HANDLE_AT :].hex())
 
     def _has_read(self, began: float) -> Batch:
         return Batch(0, self._monotonic() - began)
@@ -258,7 +274,7 @@ class Move:
                     keys = sorted(raws)
                     indexes = [index for index in self._indexes if index.id == batch.index_id]
                     values = [raws[key] for key in keys]
-                    made = copied(snapshot, self._source, self._way, indexes, keys, values)[-1]
+                    made = self._copied(snapshot, indexes, keys, values)[-1]
                     waiting.append(made._replace(at=positions(made.keys)))
                 done = Batch(0, 0.0, 0.0)
             yield done
@@ -284,7 +300,7 @@ class Move:
             value = values if isinstance(values, bytes) else values[n]
             same = stands == value  # ours, or the same row in another layout
             if not same and (is_entry or logical.decode(stands) != logical.decode(value)):
-                raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
+                raise self._unlike(keys[n])
         settings = self._dial.read()
         paced = self._pace.succeeded(len(keys), seconds, settings.batch_s)
         size = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))

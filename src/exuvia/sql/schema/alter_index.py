@@ -11,11 +11,21 @@ from exuvia.base.mysql_errors import (
     ErrWrongNameForIndex,
 )
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
+from exuvia.cluster import member
 from exuvia.ddl import requests
+from exuvia.ddl.actions.rekey import why_not
 from exuvia.ddl.actions.undo import why_no_index
 from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.generated import STRICT
-from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
+from exuvia.sql.nodes import (
+    AddIndex,
+    ChangePrimaryKey,
+    DropIndex,
+    IndexDefinition,
+    IndexVisibility,
+    RenameIndex,
+)
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
@@ -44,11 +54,8 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     table = at.table
     check_partitioned(table, spec.index.where)
     if spec.index.kind == "primary":
-        # CLUSTERED would move every row
         if spec.index.clustered:
-            text = "Adding clustered primary key is not supported. "
-            text += "Please consider adding NONCLUSTERED primary key instead"
-            raise ErrUnsupportedDDLOperation.with_text(text)
+            return _clustered(at, spec.index, drops=False)
         if table.pk_is_handle or any(index.is_primary for index in table.indexes):
             raise ErrMultiplePriKey()
     check_global((spec.index,), table.partition is not None)
@@ -80,6 +87,40 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     if index.is_primary:
         return requests.add_primary_key(at.database, table, index, query=at.text)
     return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
+
+
+def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
+    """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement: the new key is clustered, as the old one
+    is unless it says so itself. Raises index_definition.py's errors, what ddl/actions/rekey.py
+    does."""
+    if spec.index.clustered is False:
+        said = "changing a clustered primary key into a nonclustered one"
+        raise ErrUnsupportedDDLOperation(said)
+    return _clustered(at, spec.index, drops=True)
+
+
+def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
+    """All rows move to other handles."""
+    table = at.table
+    check_global((written,), table.partition is not None)
+    others = tuple(each for each in table.indexes if not each.is_primary)
+    taken = [index.idx_name.L for index in others]
+    index = index_info(written, table.public_columns, table.name, 0, taken, at.zone)
+    refused = why_not(table, index, drops)
+    if refused is not None:
+        raise refused
+    check_visible(evolve(table, index_info=(*others, index)))
+    check_rekey_nodes(at.txn)
+    return requests.change_primary_key(at.database, table, index, drops, query=at.text)
+
+
+def check_rekey_nodes(txn: Transaction) -> None:
+    """Raises 8200 while a node serves whose writers would not write both sets of rows."""
+    older = member.before_0_5(txn)
+    if older:
+        titles = ", ".join(each.title for each in older)
+        said = f"changing the clustered primary key: {titles} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
 
 
 def _names(table: TableInfo) -> set[str]:

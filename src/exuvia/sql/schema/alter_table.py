@@ -50,6 +50,8 @@ from exuvia.sql.nodes import (
     AddForeignKey,
     AddIndex,
     AlterTable,
+    ChangePrimaryKey,
+    DropIndex,
     Ignored,
     IndexDefinition,
     IndexPart,
@@ -216,6 +218,7 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
     if at.reader.variable("exuvia_compatibility") == "mysql":
         specs = tuple(_with_columns_keys(specs))
+    specs = _with_changed_key(at.table, specs)
     specs = tuple(with_checks_of_columns(specs))
     specs = with_check_names(at.table, specs, at.names_of_earlier("constraint"))
     specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"))
@@ -226,6 +229,23 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
         for index in indexes_of(job)
     ]
     return tuple(with_indexes_needed(at.with_new_columns, specs, made))
+
+
+def _with_changed_key(table: TableInfo, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """DROP PRIMARY KEY, ADD PRIMARY KEY, of which one is clustered, as the one change it is."""
+    drops = [each for each in specs if isinstance(each, DropIndex) and _is_primary(each)]
+    adds = [each for each in specs if isinstance(each, AddIndex) and each.index.kind == "primary"]
+    if len(drops) != 1 or len(adds) != 1:
+        return tuple(specs)
+    definition = adds[0].index
+    if not (table.pk_is_handle or table.is_common_handle or definition.clustered):
+        return tuple(specs)
+    made = ChangePrimaryKey(definition)
+    return tuple(made if each is adds[0] else each for each in specs if each is not drops[0])
+
+
+def _is_primary(spec: DropIndex) -> bool:
+    return spec.name.upper() == "PRIMARY"
 
 
 def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
@@ -252,6 +272,7 @@ def drop_constraint(at: AlterContext, spec: nodes.DropConstraint) -> Job | None:
 BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.AddColumn: alter_column.add_column,
     nodes.AddIndex: alter_index.add_index,
+    nodes.ChangePrimaryKey: alter_index.change_primary_key,
     nodes.DropColumn: alter_column.drop_column,
     nodes.DropIndex: alter_index.drop_index,
     nodes.ModifyColumn: alter_column.modify_column,

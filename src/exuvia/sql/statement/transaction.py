@@ -397,6 +397,8 @@ class OpenTransaction:
                 return writer.explain_duplicate(table, error)
             if physical_id in table.info.physical_ids:
                 return writer.explain_duplicate(table.part(physical_id), error)
+            if table.other is not None and physical_id == table.other.physical_id:
+                return writer.explain_duplicate(table.other, error)
         return error
 
     def close(self) -> None:

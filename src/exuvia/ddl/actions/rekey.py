@@ -1,0 +1,336 @@
+"""Another clustered primary key: all rows move to the handles that follow from it.
+
+    ADD PRIMARY KEY (..) CLUSTERED                          of hidden row ids
+    DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      of either kind of key
+
+    absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
+        delete reorganization -> public -> absent
+
+As partitions move (partition_move.py): the rows stand in two sets under two ids, one is read, the
+other one is written beside it (catalog/writer.py), readers switch, the old set is left to be
+emptied. Here a row's copy has another handle, a function of the row, so two rows may have one: that
+is 1062. Who says so is the *guard*, a hidden unique index on the new key in the old set, which
+walks along as an index that is being added and is filled before the first row moves:
+
+    state                     guard        other set
+    delete only               delete only  copies of rows that change are removed
+    write only, write reorg   the same     every write is done in both
+    delete reorganization     write only   readers have switched; the old set is still written, so
+                                           this can be undone
+    public                    -            the old set is written no more
+    absent                                 it is left to be emptied
+
+The guard is also the way back: where rows had hidden ids, it says which id a row has. Writers put
+no NULL into the key from the first step on, the fill refuses one that is there (1138). Entries of
+all other indexes are copied with the rows, under the same index ids. Two neighbours of a row above
+are always compatible: tests/laws/test_law_5_rows_that_get_other_handles.py walks all of it.
+
+Without a clustered key in the end nothing would say under which new hidden id a row's copy stands:
+refused (8200), as are partitions, AUTO_RANDOM and SHARD_ROW_ID_BITS.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import INDEXES_PER_TABLE
+from exuvia.base.mysql_errors import (
+    ErrCantDropFieldOrKey,
+    ErrDropIndexNeededInForeignKey,
+    ErrKeyColumnDoesNotExits,
+    ErrMultiplePriKey,
+    ErrTooManyKeys,
+    ErrUnsupportedDDLOperation,
+)
+from exuvia.base.types import INTEGER_BITS, Flag
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    IndexInfo,
+    PartitionDefinition,
+    Rekey,
+    SchemaState,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.catalog.table import CUT_HANDLES
+from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.partition_move import WHOLE_TABLE
+from exuvia.ddl.actions.shared import table_is_missing
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.elements import indexes_in, range_of_physical, ranges_of_index, reflag, the_table
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.pipeline import reorg
+
+ABSENT, DELETE_ONLY, WRITE_ONLY = (
+    SchemaState.ABSENT,
+    SchemaState.DELETE_ONLY,
+    SchemaState.WRITE_ONLY,
+)
+WRITE_REORG, DELETE_REORG, PUBLIC = (
+    SchemaState.WRITE_REORG,
+    SchemaState.DELETE_REORG,
+    SchemaState.PUBLIC,
+)
+_GUARD = "_Idx$_PRIMARY_0"
+_CHANGING = "changing the clustered primary key of a table"
+
+
+class RekeyArgs(NamedTuple):
+    """What is asked: the new key, and whether the table loses one. `nullable`: ids of the key's
+    columns that were so, known from the first step on."""
+
+    key: IndexInfo
+    drops: bool
+    nullable: tuple[int, ...] = ()
+
+
+def change_primary_key(
+    database: DatabaseInfo, table: TableInfo, index: IndexInfo, drops: bool, *, query: str = ""
+) -> Job:
+    """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. The job asks
+    for the id that rows will lie under."""
+    asked = RekeyArgs(index, drops)
+    job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
+    return evolve(job, exuvia_ids=(0,))
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def why_not(table: TableInfo, index: IndexInfo, drops: bool) -> Refused | None:
+    """Why the table cannot have that clustered key: 1068, 1069, 1072, 1091, 1553, 8200."""
+    has_key = table.pk_is_handle or any(each.is_primary for each in table.indexes)
+    if drops and not has_key:
+        return ErrCantDropFieldOrKey("PRIMARY")
+    if has_key and not drops:
+        return ErrMultiplePriKey()
+    for said, is_so in (
+        ("with partitions", table.partition is not None),
+        ("that is temporary", table.is_temporary),
+        ("with AUTO_RANDOM", bool(table.auto_random_bits)),
+        ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
+    ):
+        if is_so:
+            return ErrUnsupportedDDLOperation(f"{_CHANGING} {said}")
+    if len(table.indexes) >= INDEXES_PER_TABLE:  # the guard is one more
+        return ErrTooManyKeys(INDEXES_PER_TABLE)
+    for part in index.idx_cols:
+        column = table.column(part.name.L)
+        if column is None or column.state != PUBLIC:
+            return ErrKeyColumnDoesNotExits(part.name.O)
+    return _foreign_key_without_index(table, index)
+
+
+def _foreign_key_without_index(table: TableInfo, index: IndexInfo) -> Refused | None:
+    """1553: the old primary key is the only index that serves it."""
+    ids = {column.name.L: column.id for column in table.cols}
+    kept = [
+        [(part.exuvia_column, part.length) for part in each.idx_cols]
+        for each in table.indexes
+        if not each.is_primary and each.state == PUBLIC and each.holds_every_row
+    ]
+    kept.append([(ids[part.name.L], part.length) for part in index.idx_cols])
+    needed = [key.exuvia_cols for key in table.foreign_keys if key.version]
+    needed += [each.columns for each in table.exuvia_referred]
+    old = table.key_columns
+    for columns in needed:
+        whole = [(each, -1) for each in columns]
+        serves = columns and old[: len(columns)] == tuple(columns)
+        if serves and not any(each[: len(whole)] == whole for each in kept):
+            return ErrDropIndexNeededInForeignKey("PRIMARY")
+    return None
+
+
+def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """What a statement was told before may be otherwise by now."""
+    asked = arguments(job, RekeyArgs)
+    return why_not(the_table(snapshot), asked.key, asked.drops)
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The guard and the new set are there, absent yet; from now on writers put no NULL into the
+    key."""
+    table, asked = the_table(snapshot), arguments(job, RekeyArgs)
+    by_name = {column.name.L: column for column in table.cols}
+    parts = tuple(
+        evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
+        for part in asked.key.idx_cols
+    )
+    columns = tuple(part.exuvia_column for part in parts)
+    last = table.max_idx_id
+    key = evolve(asked.key, idx_cols=parts, tbl_name=table.name)
+    guard = evolve(key, id=last + 1, idx_name=name(_GUARD), state=ABSENT, exuvia_clustered=False)
+    kept = tuple(each for each in table.indexes if not each.is_primary)
+    first = by_name[parts[0].name.L]
+    is_integer = len(parts) == 1 and first.type.Tp in INTEGER_BITS
+    new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=True)
+    cut = any(part.length >= 0 for part in parts)
+    other = Rekey(
+        physical=job.exuvia_ids[0],
+        guard=guard.id,
+        pk_is_handle=is_integer,
+        is_common_handle=not is_integer,
+        common_handle_version=0 if is_integer else CUT_HANDLES if cut else 1,
+        key_columns=columns,
+        index_info=(kept if is_integer else (new, *kept)) or None,
+    )
+    nullable = tuple(c.id for c in table.cols if c.id in columns and not c.not_null)
+    table = evolve(
+        table,
+        index_info=(*table.indexes, guard),
+        max_idx_id=last + 2,
+        exuvia_rekey=other,
+    )
+    job = evolve(job, raw_args=tuple(msgspec.to_builtins(asked._replace(nullable=nullable))))
+    return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
+
+
+def _not_null_from_now(table: TableInfo, nullable: tuple[int, ...]) -> TableInfo:
+    """Writers obey; what rows hold is not known yet."""
+    columns = tuple(
+        evolve(
+            each,
+            type=evolve(each.type, Flag=int(each.type.Flag & ~Flag.NOT_NULL)),
+            exuvia_changing_type=evolve(each.type, Flag=int(each.type.Flag | Flag.NOT_NULL)),
+        )
+        if each.id in nullable
+        else each
+        for each in table.cols
+    )
+    return evolve(table, cols=columns)
+
+
+def _settled(table: TableInfo) -> TableInfo:
+    columns = tuple(
+        evolve(each, type=each.exuvia_changing_type, exuvia_changing_type=None)
+        if each.exuvia_changing_type is not None
+        else each
+        for each in table.cols
+    )
+    return evolve(table, cols=columns)
+
+
+def _with_null(table: TableInfo) -> TableInfo:
+    return evolve(table, cols=tuple(evolve(c, exuvia_changing_type=None) for c in table.cols))
+
+
+def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Readers read the new set; the other one is the old. No row has a NULL in the key."""
+    return job, evolve(snapshot, table=reflag(_settled(the_table(snapshot)).rekeyed))
+
+
+def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Readers read the old set again."""
+    table = _not_null_from_now(the_table(snapshot).rekeyed, arguments(job, RekeyArgs).nullable)
+    return job, evolve(snapshot, table=reflag(table))
+
+
+def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Nothing of the old set is left."""
+    return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_rekey=None))
+
+
+def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Nothing of the new set is left, nor the guard."""
+    table = the_table(snapshot)
+    table = indexes_in(table, (_other(table).guard,), ABSENT)
+    table = reflag(_with_null(evolve(table, exuvia_rekey=None)))
+    return job, evolve(snapshot, table=table)
+
+
+def _other(table: TableInfo) -> Rekey:
+    assert table.exuvia_rekey is not None
+    return table.exuvia_rekey
+
+
+def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
+    """The other set in that state, and the guard with it."""
+    table = the_table(snapshot)
+    if table.exuvia_rekey is None:
+        return snapshot
+    other = evolve(table.exuvia_rekey, state=state)
+    behind = state in (DELETE_REORG, PUBLIC)  # it is the old set's, and so in the other one
+    indexes = tuple(
+        evolve(each, state=WRITE_ONLY if behind else state) if each.id == other.guard else each
+        for each in ((other.index_info or ()) if behind else table.indexes)
+    )
+    if behind:
+        table = evolve(table, exuvia_rekey=evolve(other, index_info=indexes or None))
+    else:
+        table = evolve(table, exuvia_rekey=other, index_info=indexes or None)
+    return evolve(snapshot, table=table)
+
+
+def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """No two rows have one key, every row is in both sets, and all has been compared (law 9)."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.filled or snapshot.table_is_empty:
+        return None
+    other = _other(the_table(snapshot))
+    kept = tuple(each.id for each in other.index_info or () if not each.exuvia_clustered)
+    return StepWait("", reorg.rekey_rows(other.guard, kept))
+
+
+def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
+    """All that lies under the id of the old set."""
+    return (range_of_physical(_other(the_table(snapshot)).physical),)
+
+
+def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
+    """All that lies under the id of the new set, and the guard."""
+    table = the_table(snapshot)
+    other = _other(table)
+    return (range_of_physical(other.physical), *ranges_of_index(table, other.guard))
+
+
+def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
+    """Rows lie elsewhere, under another key."""
+    old, (new,) = _other(the_table(before)).physical, the_table(after).physical_ids
+    return JobEvent(
+        type="change primary key",
+        table=after.table,
+        elements=(old,),
+        added=(PartitionDefinition(id=new, name=name(WHOLE_TABLE)),),
+        removed=(PartitionDefinition(id=old, name=name(WHOLE_TABLE)),),
+    )
+
+
+_ROWS = Element("rows", follows_rows=False, move=_move)
+
+CHANGE_PRIMARY_KEY = load(
+    Action(
+        "exuvia change primary key",
+        ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
+        _ROWS,
+        refuses=(table_is_missing, key_cannot_change),
+        path=(
+            Step(ABSENT, DELETE_ONLY, edit=place_beside),
+            Step(DELETE_ONLY, WRITE_ONLY),
+            Step(WRITE_ONLY, WRITE_REORG),
+            Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
+            Step(DELETE_REORG, PUBLIC),
+        ),
+        post_commit=(Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=key_changed),),
+        undo=Action(
+            "keep primary key",
+            ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
+            _ROWS,
+            path=(
+                Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
+                Step(WRITE_ONLY, DELETE_ONLY),
+                Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
+            ),
+        ),
+        reorg=True,
+        alterable=True,
+        without_undo="ALTER TABLE makes the former key primary again",
+    )
+)
+
+ACTIONS = (CHANGE_PRIMARY_KEY,)

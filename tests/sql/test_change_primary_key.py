@@ -1,0 +1,615 @@
+"""Another clustered primary key: rows move to other handles, every index with them; keys hold in
+every state, for writers of this state and of the one before."""
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from exuvia.base.errors import Refused
+from exuvia.catalog import meta
+from exuvia.cluster import member
+from exuvia.kv import keys
+from exuvia.sql.session.session import Session
+from support.node_processes import until
+from support.world import World, error, rows, run
+
+KEYS = (
+    "",
+    "PRIMARY KEY (id)",
+    "PRIMARY KEY (id) NONCLUSTERED",
+    "PRIMARY KEY (c)",
+    "PRIMARY KEY (u, id)",
+)
+NEW = ("(id)", "(u)", "(c)", "(c(2), id)", "(d, c)", "(b, id)", "(u, c, d)")
+
+
+def made(session: Session, key: str = "", more: str = "") -> None:
+    """t (id, u, a, b, c, d, j), indexes of every kind; id, u and c are different in all rows."""
+    parts = [
+        "id INT NOT NULL, u BIGINT UNSIGNED NOT NULL, a INT, b DECIMAL(6,2), c VARCHAR(20) COLLATE"
+        " utf8mb4_general_ci, d DATETIME NOT NULL, j JSON",
+        "KEY ka (a), UNIQUE KEY uc (c), UNIQUE KEY ub (b, a), KEY kl ((LOWER(c)))",
+        *filter(None, (key, more)),
+    ]
+    run(session, f"CREATE TABLE t ({', '.join(parts)})")
+    run(session, "ALTER TABLE t ADD INDEX mj ((CAST(j AS SIGNED ARRAY)))")
+    run(session, "ALTER TABLE t ADD UNIQUE INDEX pa (a, id) WHERE a > 3")
+
+
+def line(n: int, a: object = None) -> str:
+    if a is None:
+        a = n % 7 if n % 5 else "NULL"
+    more = (1 << 63) + n if n % 2 else n
+    return f"({n}, {more}, {a}, {n}.25, 'x{n}', '2024-01-{n % 28 + 1:02}', '[{n % 3}, {n % 4}]')"
+
+
+def filled(session: Session, number: int = 60) -> list[list[object]]:
+    run(session, f"INSERT INTO t VALUES {', '.join(map(line, range(number)))}")
+    return rows(session, "SELECT * FROM t ORDER BY id")
+
+
+def asked(key: str, new: str) -> str:
+    """The statement that makes `new` the clustered key."""
+    drops = "DROP PRIMARY KEY, " if key else ""
+    return f"ALTER TABLE t {drops}ADD PRIMARY KEY {new} CLUSTERED"
+
+
+def checked(session: Session) -> None:
+    """Indexes and rows agree, by either way to look."""
+    for fast in ("ON", "OFF"):
+        run(session, f"SET tidb_enable_fast_table_check = {fast}")
+        run(session, "ADMIN CHECK TABLE t")
+    run(session, "SET tidb_enable_fast_table_check = ON")
+
+
+def at_rest(world: World, session: Session) -> None:
+    """Nothing of a change is left in the catalog, and rows lie under one id."""
+    with world.store.read() as txn:
+        info = world.services.schemas.table(txn, session.database, "t").info
+    assert info.exuvia_rekey is None
+    assert not any(index.idx_name.L.startswith("_idx$") for index in info.indexes)
+    assert all(column.exuvia_changing_type is None for column in info.cols)
+
+
+# -- what it leaves --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new", NEW)
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_and_indexes_are_what_they_were(
+    world: World, session: Session, key: str, new: str
+) -> None:
+    made(session, key)
+    before = filled(session)
+    run(session, asked(key, new))
+    assert rows(session, "SELECT * FROM t ORDER BY id") == before
+    checked(session)
+    at_rest(world, session)
+    shown = rows(session, "SHOW CREATE TABLE t")[0][1].replace("`", "")
+    assert f"PRIMARY KEY {new.replace(', ', ',')} /*T![clustered_index] CLUSTERED */" in shown
+    assert shown.count("PRIMARY") == 1
+    kind = "SELECT TIDB_PK_TYPE FROM information_schema.tables WHERE table_name = 't'"
+    assert ["CLUSTERED"] in rows(session, f"{kind} AND table_schema = DATABASE()")
+    for place in ("a = 3", "c = 'X7'", "b = 8.25", "3 MEMBER OF (j)", "a > 3 AND a < 6"):
+        wanted = [n for n in before if _meets(n, place)]
+        assert rows(session, f"SELECT * FROM t WHERE {place} ORDER BY id") == wanted
+    assert error(session, f"INSERT INTO t VALUES {line(7)}") == (1062, "23000")
+    run(session, f"INSERT INTO t VALUES {line(70)}")
+    run(session, "UPDATE t SET id = 99, c = 'new', u = 98 WHERE id = 70")
+    run(session, "DELETE FROM t WHERE c = 'x3'")
+    assert rows(session, "SELECT u FROM t WHERE c = 'NEW'") == [[98]]
+    checked(session)
+
+
+def _meets(found: list[object], place: str) -> bool:
+    _, _, a, b, c, _, j = found
+    tests: dict[str, Callable[[], bool]] = {
+        "a = 3": lambda: a == 3,
+        "c = 'X7'": lambda: c == "x7",
+        "b = 8.25": lambda: str(b) == "8.25",
+        "3 MEMBER OF (j)": lambda: "3" in str(j),
+        "a > 3 AND a < 6": lambda: a in (4, 5),
+    }
+    return tests[place]()
+
+
+def test_it_goes_on_and_on(world: World, session: Session) -> None:
+    made(session)
+    before = filled(session)
+    key = ""
+    for new in (*NEW, *reversed(NEW)):
+        run(session, asked(key, new))
+        key = new
+        assert rows(session, "SELECT * FROM t ORDER BY id") == before
+        checked(session)
+
+
+def test_a_key_of_a_nullable_integer_holds(world: World, session: Session) -> None:
+    run(session, "CREATE TABLE t (a INT, b INT, KEY kb (b))")
+    run(session, "INSERT INTO t VALUES (3, 1), (1, 2)")
+    run(session, "ALTER TABLE t ADD PRIMARY KEY (a) CLUSTERED")
+    assert rows(session, "SELECT * FROM t") == [[1, 2], [3, 1]]
+    assert error(session, "INSERT INTO t VALUES (3, 5)") == (1062, "23000")
+    assert error(session, "INSERT INTO t VALUES (NULL, 5)") == (1048, "23000")
+    assert "Point_Get" in rows(session, "EXPLAIN SELECT * FROM t WHERE a = 3")[0][0]
+    checked(session)
+    at_rest(world, session)
+
+
+def test_the_new_key_is_clustered_as_the_old_one_was(session: Session) -> None:
+    made(session, "PRIMARY KEY (id)")
+    filled(session)
+    run(session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (c)")
+    assert (
+        "PRIMARY KEY (`c`) /*T![clustered_index] CLUSTERED */"
+        in rows(session, "SHOW CREATE TABLE t")[0][1]
+    )
+    plan = rows(session, "EXPLAIN SELECT * FROM t WHERE c = 'x3'")
+    assert "Point_Get" in plan[0][0]
+
+
+def test_columns_of_the_key_stay_not_null(session: Session) -> None:
+    made(session)
+    filled(session)
+    run(session, "ALTER TABLE t ADD PRIMARY KEY (c) CLUSTERED")
+    run(session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
+    assert error(session, "UPDATE t SET c = NULL WHERE id = 1") == (1048, "23000")
+    assert error(session, "ALTER TABLE t DROP PRIMARY KEY") == (8200, "HY000")
+
+
+def test_ids_and_statistics_go_on(world: World, session: Session) -> None:
+    run(session, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, KEY ka (a))")
+    cells = ", ".join(f"({n})" for n in range(1200))
+    run(session, f"INSERT INTO t (a) VALUES {cells}")
+    run(session, "ANALYZE TABLE t")
+    run(session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a), ALGORITHM = INPLACE")
+    highest = rows(session, "SELECT MAX(id) FROM t")[0][0]
+    run(session, "INSERT INTO t (a) VALUES (5000)")
+    assert rows(session, "SELECT id FROM t WHERE a = 5000")[0][0] > highest
+
+    def healthy() -> bool:
+        place = f"db_name = '{session.database}' AND table_name = 't'"
+        found = rows(session, f"SHOW STATS_META WHERE {place}")
+        told = rows(session, f"SHOW STATS_HISTOGRAMS WHERE {place}")
+        return bool(found) and found[0][5] in (1200, 1201) and len(told) >= 2
+
+    until(healthy)
+
+
+def test_events_tell_of_it(world: World, session: Session) -> None:
+    made(session)
+    filled(session)
+    run(session, "ALTER TABLE t ADD PRIMARY KEY (id) CLUSTERED")
+    with world.store.read() as txn:
+        table = world.services.schemas.table(txn, session.database, "t")
+    assert table.physical_id != table.info.id
+
+    def told() -> bool:
+        with world.store.read() as txn:
+            span = keys.span_of(keys.meta("statsgone"))
+            return any(keys.read_number(k[-8:]) == table.info.id for k, _ in txn.scan(span))
+
+    until(told)  # the old place is to be forgotten
+
+
+# -- what is met -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_that_have_one_key_are_named_and_nothing_changes(
+    world: World, session: Session, key: str
+) -> None:
+    made(session, key)
+    filled(session)
+    shown = rows(session, "SHOW CREATE TABLE t")
+    with pytest.raises(Refused) as refused:
+        run(session, asked(key, "(d)"))
+    assert refused.value.code == 1062
+    assert "for key 't.PRIMARY'" in refused.value.message
+    assert rows(session, "SHOW CREATE TABLE t") == shown
+    at_rest(world, session)
+    checked(session)
+
+
+def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Session) -> None:
+    made(session)
+    filled(session)
+    assert error(session, "ALTER TABLE t ADD PRIMARY KEY (a, id) CLUSTERED") == (1138, "22004")
+    at_rest(world, session)
+    run(session, "INSERT INTO t VALUES (900, 900, NULL, 1, 'q', NOW(), '[]')")
+    checked(session)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "code", "said"),
+    [
+        ("id INT PRIMARY KEY", "ADD PRIMARY KEY (id) CLUSTERED", 1068, "Multiple primary key"),
+        ("id INT", "DROP PRIMARY KEY, ADD PRIMARY KEY (id) CLUSTERED", 1091, "PRIMARY"),
+        ("id INT PRIMARY KEY", "DROP PRIMARY KEY", 8200, "using clustered index"),
+        (
+            "id INT PRIMARY KEY",
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (id) NONCLUSTERED",
+            8200,
+            "into a nonclustered one",
+        ),
+        ("id INT", "ADD PRIMARY KEY (nope) CLUSTERED", 1072, "nope"),
+        (
+            "id INT, v INT AS (id + 1)",
+            "ADD PRIMARY KEY (v) CLUSTERED",
+            3106,
+            "virtual generated column",
+        ),
+        (
+            "id INT) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+            "ADD PRIMARY KEY (id) CLUSTERED",
+            8200,
+            "with partitions",
+        ),
+        (
+            "id BIGINT AUTO_RANDOM PRIMARY KEY, a INT NOT NULL",
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (a)",
+            8200,
+            "with AUTO_RANDOM",
+        ),
+        (
+            "id INT NOT NULL) SHARD_ROW_ID_BITS = 2 -- (",
+            "ADD PRIMARY KEY (id) CLUSTERED",
+            8200,
+            "with SHARD_ROW_ID_BITS",
+        ),
+        (
+            "id INT NOT NULL) EXUVIA_CHANGE_LOG = ON -- (",
+            "ADD PRIMARY KEY (id) CLUSTERED",
+            8200,
+            "has a change log",
+        ),
+        (
+            "id INT NOT NULL",
+            "ADD PRIMARY KEY (id) CLUSTERED, ADD COLUMN c INT",
+            8200,
+            "multi schema change",
+        ),
+        (
+            "id INT NOT NULL, PRIMARY KEY (id) NONCLUSTERED, a INT NOT NULL, KEY ka (a)",
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (a) CLUSTERED, DROP INDEX ka",
+            8200,
+            "multi schema change",
+        ),
+    ],
+)
+def test_what_is_refused(session: Session, table: str, change: str, code: int, said: str) -> None:
+    written = (
+        f"CREATE TABLE t ({table})" if "-- (" not in table else f"CREATE TABLE t ({table[:-5]}"
+    )
+    if "EXUVIA_CHANGE_LOG" in table:
+        run(session, "CREATE TABLE t (id INT NOT NULL)")
+        run(session, "ALTER TABLE t EXUVIA_CHANGE_LOG = ON")
+    else:
+        run(session, written)
+    shown = rows(session, "SHOW CREATE TABLE t")
+    with pytest.raises(Refused) as refused:
+        run(session, f"ALTER TABLE t {change}")
+    assert refused.value.code == code, refused.value.message
+    assert said in refused.value.message
+    assert rows(session, "SHOW CREATE TABLE t") == shown
+
+
+def test_a_foreign_key_keeps_the_index_that_it_needs(session: Session) -> None:
+    run(session, "CREATE TABLE p (id INT PRIMARY KEY, u INT NOT NULL UNIQUE)")
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, r INT, FOREIGN KEY (r) REFERENCES p (id))")
+    change = "ALTER TABLE p DROP PRIMARY KEY, ADD PRIMARY KEY (u)"
+    assert error(session, change) == (1553, "HY000")
+    run(session, "ALTER TABLE p ADD INDEX k (id)")
+    run(session, change)
+    run(session, "INSERT INTO p VALUES (1, 10)")
+    run(session, "INSERT INTO t VALUES (5, 1)")
+    assert error(session, "INSERT INTO t VALUES (6, 2)") == (1452, "23000")
+    assert error(session, "DELETE FROM p") == (1451, "23000")
+
+
+def test_an_older_node_is_waited_for(
+    session: Session, monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    made(session)
+    with world.store.read() as txn:
+        front, *_ = member.live(txn)
+    monkeypatch.setattr(member, "before_0_5", lambda txn: [front])
+    with pytest.raises(Refused) as refused:
+        run(session, "ALTER TABLE t ADD PRIMARY KEY (id) CLUSTERED")
+    assert refused.value.code == 8200
+    assert "older release" in refused.value.message
+
+
+# -- in each state ---------------------------------------------------------------------------------
+
+
+class SteppedAlter:
+    """An ALTER TABLE of a thread of its own, which waits for whoever writes."""
+
+    def __init__(self, world: World, session: Session, text: str) -> None:
+        self._world, self._session = world, session
+        self._began = self._revision()
+        self.failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, args=(text,), daemon=True)
+
+    def _run(self, text: str) -> None:
+        try:
+            run(self._session, text)
+        except BaseException as error:
+            self.failed.append(error)
+
+    def _revision(self) -> int:
+        with self._world.store.read() as txn:
+            table = self._world.services.schemas.table(txn, self._session.database, "t")
+            return meta.revision(txn, table.info.id)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def reaches(self, state: int) -> None:
+        """It has taken so many steps."""
+        until(lambda: self.failed or self._revision() >= self._began + state)
+        assert not self.failed, self.failed
+
+    def ends(self, code: int = 0) -> None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        if code:
+            (refused,) = self.failed
+            assert isinstance(refused, Refused) and refused.code == code
+        else:
+            assert not self.failed, self.failed
+
+
+def ended(session: Session) -> None:
+    """Committed, or refused: the move has put a copy where the transaction had seen none."""
+    try:
+        run(session, "COMMIT")
+    except Refused as refused:
+        assert refused.code == 1213
+    session.close()
+
+
+CHANGES = (("", "(id)"), ("PRIMARY KEY (id)", "(c)"), ("PRIMARY KEY (c)", "(u, id)"))
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "BEGIN OPTIMISTIC"])
+@pytest.mark.parametrize(("key", "new"), CHANGES)
+def test_keys_hold_in_every_state(
+    world: World, session: Session, key: str, new: str, begin: str
+) -> None:
+    """Of a transaction one state behind, and of statements of this one."""
+    made(session, key, "UNIQUE KEY uid (id)")
+    filled(session, 40)
+    run(session, "UPDATE t SET a = id + 100")
+    before = rows(session, "SELECT id, u, a, c FROM t ORDER BY id")
+    other, lags = world.session(session.database), world.session(session.database)
+    changing = SteppedAlter(world, session, asked(key, new))
+    run(lags, begin)
+    run(lags, "UPDATE t SET b = 1 WHERE id = 0")
+    changing.start()
+    for state in range(1, 7):
+        changing.reaches(state)
+        following = world.session(session.database)
+        run(following, begin)
+        run(following, f"UPDATE t SET b = 1 WHERE id = {state}")
+        for each, n in ((other, 10 + state), (lags, 20 + state)):
+            run(each, f"UPDATE t SET b = b + 1 WHERE id = {n}")
+            run(each, f"UPDATE t SET id = id + 1000, c = 'moved{n}', u = u + 1000 WHERE id = {n}")
+            assert rows(each, f"SELECT c FROM t WHERE id = {n + 1000}") == [[f"moved{n}"]]
+            taken = f"INSERT INTO t VALUES ({n + 1000}, 5, 5, 5.5, 'moved{n}', NOW(), '[1]')"
+            assert error(each, taken) == (1062, "23000")
+            run(each, f"UPDATE t SET id = {n}, c = 'x{n}', u = u - 1000 WHERE id = {n + 1000}")
+            run(each, f"DELETE FROM t WHERE c = 'x{n}'")
+            assert rows(each, f"SELECT * FROM t WHERE id = {n}") == []
+            again = line(n, n + 100)
+            run(each, f"INSERT INTO t VALUES {again}")
+            run(each, f"REPLACE INTO t VALUES {again}")
+            run(each, f"INSERT INTO t VALUES {again} ON DUPLICATE KEY UPDATE b = b + 1")
+            assert rows(each, f"SELECT a, b FROM t WHERE id = {n}")[0][0] == 100 + n
+            fresh = f"({n + 500}, {n + 500}, 1, {n}.5, 'f{state}{n}', NOW(), '[7]')"
+            run(each, f"INSERT IGNORE INTO t VALUES {fresh}, {fresh}")
+            run(each, f"DELETE FROM t WHERE id = {n + 500}")
+        ended(lags)
+        lags = following
+    ended(lags)
+    changing.ends()
+    assert rows(other, "SELECT id, u, a, c FROM t ORDER BY id") == before
+    checked(other)
+    at_rest(world, session)
+    other.close()
+
+
+def test_who_brings_a_key_that_is_there_is_refused_before_the_fill(
+    world: World, session: Session
+) -> None:
+    """Two rows have one new key, one of them with a copy: neither's writer takes the other's; once
+    one of them is gone, the change ends well."""
+    run(session, "CREATE TABLE t (k INT NOT NULL, v INT, KEY kv (v))")
+    run(session, "INSERT INTO t VALUES (1, 1), (1, 2), (2, 3)")
+    other, blocker = world.session(session.database), world.session(session.database)
+    second = world.session(session.database)
+    changing = SteppedAlter(world, session, "ALTER TABLE t ADD PRIMARY KEY (k) CLUSTERED")
+    run(blocker, "BEGIN")
+    run(blocker, "UPDATE t SET v = 4 WHERE v = 3")
+    changing.start()
+    changing.reaches(1)  # delete only
+    run(second, "BEGIN")
+    run(second, "UPDATE t SET v = v WHERE k = 9")
+    run(second, "INSERT INTO t VALUES (7, 7)")
+    run(blocker, "COMMIT")
+    changing.reaches(2)  # write only
+    run(other, "UPDATE t SET v = 10 WHERE v = 1")  # its copy is put
+    run(other, "UPDATE t SET v = 20 WHERE v = 2")  # and it has none
+    assert error(other, "INSERT INTO t VALUES (1, 5)") == (1062, "23000")
+    assert error(other, "REPLACE INTO t VALUES (1, 5)") == (1062, "23000")
+    run(other, "INSERT IGNORE INTO t VALUES (1, 5), (3, 30)")
+    run(other, "DELETE FROM t WHERE v = 20")
+    run(other, "UPDATE t SET v = 11 WHERE v = 10")
+    run(second, "COMMIT")
+    changing.ends()
+    assert rows(other, "SELECT * FROM t ORDER BY k") == [[1, 11], [2, 4], [3, 30], [7, 7]]
+    checked(session)
+    for each in (other, blocker, second):
+        each.close()
+
+
+@pytest.mark.parametrize("state", [1, 2, 3, 4])
+@pytest.mark.parametrize(("key", "new"), CHANGES)
+def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
+    world: World, session: Session, key: str, new: str, state: int
+) -> None:
+    """In the last of these states readers read the new set already."""
+    made(session, key, "UNIQUE KEY uid (id)")
+    filled(session, 40)
+    shown = rows(session, "SHOW CREATE TABLE t")
+    other = world.session(session.database)
+    changing = SteppedAlter(world, session, asked(key, new))
+    blockers = [world.session(session.database) for _ in range(state)]
+    for n, each in enumerate(blockers):
+        if n:
+            changing.reaches(n)
+        run(each, "BEGIN")
+        run(each, f"UPDATE t SET b = 1 WHERE id = {n}")
+        if n:
+            ended(blockers[n - 1])
+        else:
+            changing.start()
+    changing.reaches(state)
+    for n in range(10, 20):
+        run(other, f"INSERT INTO t VALUES ({n + 900}, {n}900, {n}, {n}, 'n{n}', NOW(), '[2]')")
+        run(other, f"UPDATE t SET c = 'u{n}', u = u + 5000 WHERE id = {n}")
+        run(other, f"DELETE FROM t WHERE id = {n + 10}")
+    found = rows(other, "SELECT * FROM t ORDER BY id")
+    (job, *_) = (line[0] for line in rows(other, "ADMIN SHOW DDL JOBS 1"))
+    run(other, f"ADMIN CANCEL DDL JOBS {job}")
+    ended(blockers[-1])
+    changing.ends(8214)
+    assert rows(session, "SHOW CREATE TABLE t") == shown
+    now = rows(session, "SELECT * FROM t ORDER BY id")
+    assert [r for r in now if r[0] > 9] == [r for r in found if r[0] > 9]
+    at_rest(world, session)
+    checked(session)
+    other.close()
+
+
+@pytest.mark.parametrize("cascades", ["", " ON DELETE CASCADE ON UPDATE CASCADE"])
+def test_foreign_keys_hold_in_every_state(world: World, session: Session, cascades: str) -> None:
+    """t refers to p and is referred to by c, and has new handles."""
+    run(session, "CREATE TABLE p (id INT PRIMARY KEY)")
+    run(session, f"INSERT INTO p VALUES {', '.join(f'({n})' for n in range(40))}")
+    run(
+        session,
+        "CREATE TABLE t (id INT PRIMARY KEY, r INT NOT NULL, UNIQUE KEY k (id), KEY kr (r),"
+        f" FOREIGN KEY (r) REFERENCES p (id){cascades})",
+    )
+    run(
+        session,
+        f"CREATE TABLE c (x INT PRIMARY KEY, f INT, FOREIGN KEY (f) REFERENCES t (id){cascades})",
+    )
+    run(session, f"INSERT INTO t VALUES {', '.join(f'({n}, {n})' for n in range(30))}")
+    run(session, f"INSERT INTO c VALUES {', '.join(f'({n}, {n})' for n in range(30))}")
+    other, lags = world.session(session.database), world.session(session.database)
+    changing = SteppedAlter(
+        world, session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (r, id)"
+    )
+    run(lags, "BEGIN")
+    run(lags, "UPDATE t SET r = 35 WHERE id = 29")
+    changing.start()
+    for state in range(1, 7):
+        changing.reaches(state)
+        following = world.session(session.database)
+        run(following, "BEGIN")
+        run(following, f"UPDATE t SET r = 36 WHERE id = {28 - state}")
+        n = state
+        assert error(other, f"INSERT INTO t VALUES ({n + 100}, 77)") == (1452, "23000")
+        assert error(other, f"INSERT INTO c VALUES ({n + 100}, 777)") == (1452, "23000")
+        run(other, f"INSERT INTO t VALUES ({n + 100}, 39)")
+        run(other, f"INSERT INTO c VALUES ({n + 100}, {n + 100})")
+        if cascades:
+            run(other, f"UPDATE p SET id = {n + 500} WHERE id = {n}")
+            assert rows(other, f"SELECT r FROM t WHERE id = {n}") == [[n + 500]]
+            run(other, f"DELETE FROM p WHERE id = {n + 500}")
+            assert rows(other, f"SELECT 1 FROM c WHERE x = {n}") == []
+            assert rows(other, f"SELECT 1 FROM t WHERE id = {n}") == []
+        else:
+            assert error(other, f"DELETE FROM t WHERE id = {n}") == (1451, "23000")
+            assert error(other, f"DELETE FROM p WHERE id = {n}") == (1451, "23000")
+            run(other, f"DELETE FROM c WHERE x = {n}")
+            run(other, f"DELETE FROM t WHERE id = {n}")
+            run(other, f"DELETE FROM p WHERE id = {n}")
+        ended(lags)
+        lags = following
+    ended(lags)
+    changing.ends()
+    lost = "SELECT COUNT(*) FROM {0} LEFT JOIN {1} ON {0}.{2} = {1}.id WHERE {1}.id IS NULL"
+    assert rows(session, lost.format("t", "p", "r")) == [[0]]
+    assert rows(session, lost.format("c", "t", "f")) == [[0]]
+    checked(session)
+    other.close()
+
+
+@pytest.mark.parametrize("first", ["owner", "another node"])
+def test_rows_are_kept_beside_writers(owner: World, session: Session, first: str) -> None:
+    """Several keys, one after the other, beside writers of one node or of two."""
+    made(session, "", "UNIQUE KEY uid (id)")
+    filled(session, 300)
+    stop, failed = threading.Event(), []
+    models: list[dict[int, int]] = [{}, {}]
+    joined = None if first == "owner" else World(owner.store, owns=False)
+    places = [owner, joined or owner]
+
+    def writes(place: int) -> None:
+        chance, model = random.Random(place), models[place]
+        writer = places[place].session(session.database)
+        try:
+            while not stop.is_set():
+                n, a = 1000 * (place + 1) + chance.randrange(30), chance.randrange(9)
+                new = f"({n}, {n}, {a}, {n}.5, 'w{n}', '2025-01-01', '[{a}, {a + 1}]')"
+                text, after = chance.choice(
+                    (
+                        (f"INSERT INTO t VALUES {new}", a),
+                        (f"REPLACE INTO t VALUES {new}", a),
+                        (f"UPDATE t SET a = {a} WHERE id = {n}", a),
+                        (f"UPDATE t SET a = {a}, u = u + 10000, d = NOW() WHERE id = {n}", a),
+                        (f"DELETE FROM t WHERE id = {n}", None),
+                    )
+                )
+                if text.startswith("INSERT") and n in model:
+                    assert error(writer, text)[0] in (1062, 1213, 8028)
+                    continue
+                try:
+                    writer.execute(text)
+                except Refused as refused:
+                    assert refused.code in (1213, 8028), refused
+                    continue
+                if after is None:
+                    model.pop(n, None)
+                elif not text.startswith("UPDATE") or n in model:
+                    model[n] = a
+                wanted = [] if n not in model else [[model[n]]]
+                assert rows(writer, f"SELECT a FROM t WHERE id = {n}") == wanted
+        except BaseException as error_:
+            failed.append(error_)
+        finally:
+            writer.close()
+
+    threads = [threading.Thread(target=writes, args=(n,), daemon=True) for n in range(2)]
+    for each in threads:
+        each.start()
+    key = ""
+    for new in ("(id)", "(c)", "(u, id)", "(id, d)", "(u)"):
+        run(session, asked(key, new))
+        key = new
+    stop.set()
+    for each in threads:
+        each.join(20)
+    assert not failed, failed
+    found = rows(session, "SELECT id, a FROM t WHERE id >= 1000")
+    assert dict(map(tuple, found)) == models[0] | models[1]
+    assert rows(session, "SELECT COUNT(*) FROM t WHERE id < 1000") == [[300]]
+    checked(session)
+    if joined is not None:
+        joined.close()
