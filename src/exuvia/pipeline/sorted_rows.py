@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from exuvia.catalog.codec import key_batch, key_encoder, row_batch
-from exuvia.catalog.columns import Array, Keys
+from exuvia.catalog.columns import Array, Columns, Keys
 from exuvia.catalog.table import Table
 from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 
@@ -26,7 +26,11 @@ def encoded_run(
 def handles_of_values(table: Table, values: list[bytes]) -> Keys:
     """Handles that follow from rows' primary keys."""
     blank = [table.row_prefix + bytes(8)] * len(values)
-    columns = row_batch.decode(table, blank, values, 0, table.handle_positions)
+    return handles_in(table, row_batch.decode(table, blank, values, 0, table.handle_positions))
+
+
+def handles_in(table: Table, columns: Columns) -> Keys:
+    """Likewise; `columns` has those of the primary key."""
     parts = [columns.column(position) for position in table.handle_positions]
     form = table.handle_form
     if form is None:

@@ -22,10 +22,9 @@ import numpy as np
 from exuvia.base.errors import MOST_LISTED, Broken, Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.columns import Array, Columns, Keys
+from exuvia.catalog.columns import Array, Columns
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import LIVE, Snapshot, is_live
 from exuvia.kv.store import Store
@@ -38,6 +37,7 @@ from exuvia.pipeline.kernels.entries import (
 )
 from exuvia.pipeline.kernels.move import Copies, Move, indexes_of
 from exuvia.pipeline.settings import Dial
+from exuvia.pipeline.sorted_rows import handles_in
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 
@@ -48,17 +48,6 @@ def rekeyed(table: Table) -> Table:
         raise Broken(f"the primary key of table {table.info.name.O} does not change")
     facts = table.revision, table.database, table.database_revision, table.evaluator
     return Table(table.info.rekeyed, *facts)
-
-
-def handles_in(table: Table, columns: Columns) -> Keys:
-    """The handles of rows in a table whose key is clustered; `columns` has the key's."""
-    values = [columns.column(position).to_list() for position in table.handle_positions]
-    if table.info.pk_is_handle:
-        encode = k.u64 if table.handle_is_unsigned else k.i64
-        found: Array = np.frombuffer(b"".join(map(encode, values[0])), dtype="V8")
-        return found
-    assert table.handle_form is not None
-    return table.handle_form.encode_many(values)
 
 
 class RekeyMove(Move):
