@@ -711,7 +711,7 @@ class Injected(Traffic):
         rows = dict(reader.scan(txn, part))
         public = [n for n, c in enumerate(part.info.cols) if c.state == SchemaState.PUBLIC]
         for handle, row in rows.items():
-            row_id = keys.read_i64(handle)
+            row_id = row[0] if self.looks else keys.read_i64(handle)
             wanted = {**self.back, **self.rows}[row_id] if self._holds(part) else {}
             for n in public:
                 name = part.info.cols[n].name.L
