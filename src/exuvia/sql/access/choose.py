@@ -128,19 +128,6 @@ class Shares:
 RANGE_SHARE = 10
 
 
-def rows_read(path: Path, context: Context) -> float:
-    """About how many rows a path reads, of all partitions together."""
-    parts, inner = _apart(path, context)
-    if isinstance(inner, Points | UniquePoints):
-        return 1.0
-    if isinstance(inner, IndexMerge):
-        return rows_there(parts, context) / RANGE_SHARE
-    if isinstance(inner, Matched) and inner.match.used:
-        known = _known(inner, parts, context)
-        return rows_there(parts, context) / RANGE_SHARE if known is None else known
-    return rows_there(parts, context)
-
-
 def rows_there(parts: Sequence[Table], context: Context) -> float:
     return sum(context.session.services.store.count(part.row_span()) for part in parts)
 
@@ -152,7 +139,7 @@ def is_worth(path: Path, context: Context, is_hinted: bool) -> bool:
         return True
     if path.short or not isinstance(inner, Matched) or not inner.match.used or is_hinted:
         return path.short or has_equality(path)
-    known = _known(inner, parts, context)
+    known = rows_by_statistics(inner, parts, context)
     if known is None:
         return has_equality(path)
     return known * RANGE_SHARE <= rows_there(parts, context)
@@ -164,7 +151,7 @@ def _apart(path: Path, context: Context) -> tuple[Sequence[Table], Path]:
     return path.table.parts, path.taken(context)
 
 
-def _known(path: Matched, parts: Sequence[Table], context: Context) -> float | None:
+def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Context) -> float | None:
     """What statistics say of the rows in the path's ranges; None without any."""
     total = 0.0
     for part in parts:

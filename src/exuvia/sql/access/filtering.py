@@ -21,7 +21,7 @@ from exuvia.catalog.codec.row_codec import Select
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.members import member_terms
-from exuvia.sql.access.paths import PathRows, in_partitions
+from exuvia.sql.access.paths import PathRows, in_partitions, watched_path
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.scope import is_shifted
@@ -30,6 +30,7 @@ from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
 
 Pairs = Iterator[tuple[bytes, Row]]
 INTERRUPT_ROWS = 1024
@@ -87,9 +88,11 @@ class Filter:
         context: Context,
         used: tuple[int, ...] | None = None,
     ) -> None:
+        self.source = source
         self.partitions = source.partitions
-        self._order = order
-        self._limit = limit
+        self.where = where
+        self.order = order
+        self.limit = limit
         wanted = _wanted(order, limit is not None)
         terms = _terms(source, where, context.zone)
         shares = Shares(context.txn, source.table)
@@ -98,27 +101,16 @@ class Filter:
         path.used = used
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
-        self._condition = where
-        self._reverse = self.follows and wanted.descending
-        self._sorts = bool(order) and not self.follows
+        self.reverse = self.follows and wanted.descending
+        self.sorts = bool(order) and not self.follows
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
 
     @property
-    def evaluated(self) -> str:
-        """The condition's text."""
-        return "" if self._condition is None else self._condition.sql("mysql")
-
-    @property
     def is_exact(self) -> bool:
         """Whether its path finds the rows it keeps and no others, and all are asked for."""
-        return self.path.covers and self._limit is None and not self._reverse
-
-    @property
-    def ordered(self) -> bool:
-        """Whether no sort is needed."""
-        return not self._sorts
+        return self.path.covers and self.limit is None and not self.reverse
 
     def few(
         self, context: Context, most: int, positions: Sequence[int], select: Select
@@ -126,15 +118,15 @@ class Filter:
         """The rows as `select` makes them, with the values at these positions as they are stored,
         in order, of a filter that `is_exact`. None where only `rows` tells: where more than `most`
         are met, or they are sorted by anything else."""
-        if self._sorts and not all(key.position in positions for key in self._order):
+        if self.sorts and not all(key.position in positions for key in self.order):
             return None
         payloads = self.path.few(context, most)
         if payloads is None:
             return None
         found = select(payloads)
-        if not self._sorts:
+        if not self.sorts:
             return found
-        for key in reversed(self._order):
+        for key in reversed(self.order):
             place = next(n for n, position in enumerate(positions) if position == key.position)
             found = _in_order(found, key, [row[place] for row in found])
         return found
@@ -152,16 +144,16 @@ class Filter:
         A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
         `skipped` are as if they were not there. WouldWait, before any row is looked at, where the
         path meets more than `at_once` (0: however many)."""
-        found = self.path.open(context, self._reverse)
+        found = self.path.open(context, self.reverse)
         if at_once:
             met = list(islice(found.rows, at_once + 1))
             if len(met) > at_once:
                 raise WouldWait
             found = found._replace(rows=iter(met))
-        gives_up = most >= 0 and (self._limit is None or self._sorts)
+        gives_up = most >= 0 and self.meets_all
         if gives_up:
             met = list(islice(found.rows, LOOK_ROWS))
-            if len(met) == LOOK_ROWS and (self.path.count(context, most) or 0) > most:
+            if len(met) == LOOK_ROWS and self.is_beyond(most, context):
                 return None
             found = found._replace(rows=chain(met, found.rows))
         pairs = found.rows if found.covered else self._kept(found.rows, context)
@@ -172,11 +164,20 @@ class Filter:
             if len(first) > most:
                 return None
             pairs = iter(first)
-        if self._sorts or (self._order and not found.ordered):
+        if self.sorts or (self.order and not found.ordered):
             pairs = iter(self._sorted(list(pairs), context))
-        if self._limit is not None:
-            pairs = islice(pairs, *self._limit.bounds(context))
+        if self.limit is not None:
+            pairs = islice(pairs, *self.limit.bounds(context))
         return pairs, found
+
+    @property
+    def meets_all(self) -> bool:
+        """Whether no LIMIT ends the reading early."""
+        return self.limit is None or self.sorts
+
+    def is_beyond(self, most: int, context: Context) -> bool:
+        """Whether more than `most` rows would be read, as far as that is known without reading."""
+        return (self.path.count(context, most) or 0) > most
 
     def all_rows(self, context: Context) -> Pairs:
         """(handle, row) pairs, however many."""
@@ -197,10 +198,52 @@ class Filter:
                 session.check_interrupt()
 
     def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
-        for key in reversed(self._order):
+        for key in reversed(self.order):
             call = key.compiled.call
             pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
         return pairs
+
+
+class FilterSteps(NamedTuple):
+    """What the parts of a filter's run are noted as."""
+
+    read: MeasuredStep
+    reads: Reads
+    kept: MeasuredStep
+    sorted: MeasuredStep
+    given: MeasuredStep
+
+
+class WatchedFilter(Filter):
+    """The same filter in a plan of its own, which runs once: for EXPLAIN ANALYZE."""
+
+    def __init__(self, found: Filter, watch: Watch, steps: FilterSteps) -> None:
+        self.__dict__.update(found.__dict__)
+        self._watch = watch
+        self._steps = steps
+        self.path = watched_path(found.path, watch, steps.read, steps.reads)
+
+    def rows(
+        self,
+        context: Context,
+        most: int = -1,
+        skipped: Callable[[bytes], bool] | None = None,
+        at_once: int = 0,
+    ) -> tuple[Pairs, PathRows] | None:
+        opened = super().rows(context, most, skipped, at_once)
+        if opened is None:
+            return None
+        return self._watch.rows(self._steps.given, opened[0]), opened[1]
+
+    def _kept(self, pairs: Pairs, context: Context) -> Pairs:
+        return self._watch.rows(self._steps.kept, super()._kept(pairs, context))
+
+    def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
+        with self._watch.within(self._steps.sorted):
+            found = super()._sorted(pairs, context)
+        if self.limit is None:
+            self._steps.sorted.count(len(found))
+        return found
 
 
 Sorted = TypeVar("Sorted")

@@ -26,14 +26,21 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import Family, Value
 from exuvia.catalog import reader
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.jsontext import Document
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span, is_live
 from exuvia.sql import expressions
 from exuvia.sql.access.paths import Path, PathRows, Rows
-from exuvia.sql.access.ranger import Match, Resolve, Terms, combinations, conjuncts_of, match
+from exuvia.sql.access.ranger import (
+    Match,
+    Resolve,
+    Terms,
+    combinations,
+    conjuncts_of,
+    match,
+    shown_value,
+)
 from exuvia.sql.functions.json_functions import load
 from exuvia.sql.json_arrays import element_of
 from exuvia.sql.nodes import Tree
@@ -189,18 +196,18 @@ class IndexMerge(Path):
         other.table, other.used = self.table, self.used
         return other.taken(context)
 
-    def ranges(self, context: Context) -> Iterator[str]:
-        """What is read of the index, scan by scan, for people."""
+    def ranges(self, context: Context) -> Iterator[tuple[str, list[Span]]]:
+        """What is read of the index, scan by scan: for people, and as keys."""
         form = self.table.form(self.by)
         assert form.array is not None
-        kind = form.types[form.array]
+        before = combinations(self._before, context) or []
         for scan in self._scans(context) or ():
-            text = to_text(scan.element, kind)
-            shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
-            shown = (
-                shown if kind.family in (Family.INT, Family.UINT, Family.FLOAT) else f'"{shown}"'
-            )
-            yield f"[{shown},{shown}]"
+            shown = []
+            for row in before:
+                values = zip((*row, scan.element), form.types, strict=False)
+                text = " ".join(shown_value(value, kind) for value, kind in values)
+                shown.append(f"[{text},{text}]")
+            yield ", ".join(shown), scan.spans
 
     def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows whose entries are there."""

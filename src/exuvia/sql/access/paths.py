@@ -41,6 +41,7 @@ from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import INEXACT, NOTHING, Match, Term, Terms, combinations, spans
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
 
 Rows = Iterator[tuple[bytes, Row]]
 
@@ -336,6 +337,21 @@ class PartialRange(IndexRange):
         if path is self:
             return super().open(context, reverse)
         return path.open(context)._replace(ordered=False)
+
+
+def watched_path(path: Path, watch: Watch, read: MeasuredStep, reads: Reads) -> Path:
+    """The same path, its rows and what it reads for them noted."""
+
+    def opened(context: Context, reverse: bool = False) -> PathRows:
+        own = copy(context)
+        own.txn = watch.reading(context.txn, reads)
+        with watch.within(read):
+            found = path.open(own, reverse)
+        return found._replace(rows=watch.rows(read, found.rows))
+
+    made = copy(path)
+    vars(made)["open"] = opened
+    return made
 
 
 # -- partitioned tables ----------------------------------------------------------------------------

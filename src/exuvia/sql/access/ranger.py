@@ -53,7 +53,7 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.catalog.temporal import from_moment, to_moment
+from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
 from exuvia.sql.expressions import ConstantOf, constant_of
 from exuvia.sql.functions.moment import names_zone
@@ -450,19 +450,31 @@ class _Side(NamedTuple):
     inclusive: bool
 
 
-def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
-    """Ranges of keys, in order and apart from each other; None where a constant is inexact."""
+class Bounds(NamedTuple):
+    """What the constants of a run make of a match: combinations of the equal parts, none where
+    nothing can be found, and the sides of the range behind each."""
+
+    rows: list[Values]
+    low: _Side
+    high: _Side
+
+
+_NO_SIDE = _Side((), True)
+
+
+def bounds(found: Match, context: Context) -> Bounds | None:
+    """See there; None where a constant is inexact."""
     rows = combinations(found, context)
     if rows is None:
         return None
-    low, high = _Side((), True), _Side((), True)
+    low = high = _NO_SIDE
     for term in found.range:
         part = len(found.equal)
         value = found.ranges[part](term.constants[0](context))
         if value is INEXACT:
             return None
         if value is NOTHING:
-            return []
+            return Bounds([], low, high)
         inclusive, from_below = term.operator.endswith("="), term.operator[0] == ">"
         if isinstance(value, Doubtful):
             inclusive, value = True, value.first if from_below else value.last
@@ -470,11 +482,69 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
         low, high = (side, high) if from_below else (low, side)
     if found.range and not low.values:
         low = _Side((None,), False)
+    return Bounds(rows, low, high)
+
+
+def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
+    """Ranges of keys, in order and apart from each other; None where a constant is inexact."""
+    met = bounds(found, context)
+    if met is None:
+        return None
+    rows, low, high = met
     if len(rows) == 1:
         span = _span(table, found.key, rows[0], low, high)
         return [span] if span.start < span.end else []
-    bounds = {_span(table, found.key, row, low, high) for row in rows}
-    return _apart(sorted(span for span in bounds if span.start < span.end))
+    each = {_span(table, found.key, row, low, high) for row in rows}
+    return _apart(sorted(span for span in each if span.start < span.end))
+
+
+def shown_ranges(table: Table, found: Match, context: Context) -> list[str]:
+    """The same ranges in TiDB's words, [1,1] or ("a" 5,"a" +inf], in the order they are read."""
+    met = bounds(found, context)
+    if met is None:
+        return []
+    kinds = [table.info.cols[position].type for position in found.positions]
+    cuts = [part.length for part in found.key.idx_cols]
+    zones = {term.position: term.zone for term in (*found.equal, *found.range)}
+
+    def text(part: int, value: Value) -> str:
+        if isinstance(value, str | bytes) and cuts[part] >= 0:
+            value = value[: cuts[part]]
+        zone = zones.get(found.positions[part])
+        if zone is not None and isinstance(value, int):
+            value = shift_zone(value, None, zone)
+        return shown_value(value, kinds[part])
+
+    below, above = "-inf", "+inf"
+    if found.key.exuvia_clustered and table.info.pk_is_handle and kinds[0].unsigned:
+        below = "0"
+    shown = {}
+    for row in met.rows:
+        span = _span(table, found.key, row, met.low, met.high)
+        if span.start >= span.end:
+            continue
+        first = [text(n, value) for n, value in enumerate(row)]
+        low, high = list(first), list(first)
+        opening, closing = "[", "]"
+        if found.range:
+            part = len(row)
+            (least,) = met.low.values
+            low.append(below if least is None else text(part, least))
+            opening = "[" if least is None or met.low.inclusive else "("
+            high.append(text(part, met.high.values[0]) if met.high.values else above)
+            closing = "]" if not met.high.values or met.high.inclusive else ")"
+        shown[span] = f"{opening}{' '.join(low)},{' '.join(high)}{closing}"
+    return [shown[span] for span in sorted(shown)]
+
+
+def shown_value(value: Value, kind: FieldType) -> str:
+    """A value of that type as EXPLAIN has it: texts in quotes, NULL."""
+    if value is None:
+        return "NULL"
+    text = values.to_text(value, kind)
+    if kind.Tp in (TypeCode.ENUM, TypeCode.SET) or kind.family in (Family.STRING, Family.BYTES):
+        return f'"{text}"'
+    return text
 
 
 def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) -> Span:

@@ -178,6 +178,7 @@ class Functions:
         self.prefix = prefix
         self.env = env
         self.made: list[tuple[str, Any, list[str], str, bool]] = []
+        self.bodies: dict[str, Expr] = {}  # what they compute, for EXPLAIN
         self.failure: BaseException | None = None
         self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
         self._known: dict[Any, str] = {}
@@ -193,6 +194,7 @@ class Functions:
             parameters = [duck.type_of(leaf.type) for leaf in leaves] or ["DOUBLE"]
             run = self._vectorised(body, len(leaves))
             self.made.append((name, run, parameters, duck.type_of(expr.type), volatile))
+            self.bodies[name] = body
             if not volatile:
                 self._known[body] = name
         given = [

@@ -165,6 +165,7 @@ def plan_block(
     frame = Frame(build, parent, commons)
     source = from_clause(tree, frame)
     block = bind_block(tree, frame)
+    build.blocks.append((block, frame))
     if block.grouped:
         check_full_group(block, frame)
     _tell_scan(tree, block, source, frame)

@@ -91,6 +91,7 @@ class Build:
         self.functions = Functions(f"{self.prefix}f", context)
         self.handles = False
         self.notes: list[tuple[str, str]] = []
+        self.blocks: list[Any] = []  # (SelectBlock, Frame) of each SELECT planned
         self.views: list[int] = []  # ids of the views that are being planned, outermost first
         self._names = count()
 

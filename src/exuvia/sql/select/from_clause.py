@@ -334,6 +334,7 @@ class _From:
             kinds = [column.type for column in virtual.columns]
             title = f"{virtual.database}.{virtual.name}"
             scan = RowsScan(self.frame.build.name(), kinds, virtual.rows, title)
+            scan.names = [column.name.O for column in virtual.columns]
             fields = [
                 Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)
                 for n, column in enumerate(virtual.columns)

@@ -29,11 +29,11 @@ class IntoVariables(Plan):
     def __init__(self, query: Plan, names: Sequence[str]) -> None:
         if len(query.columns) != len(names):
             raise ErrWrongNumberOfColumnsInSelect()
-        self._query = query
+        self.query = query
         self._names = names
 
     def run(self, context: Context) -> Result:
-        found = self._query.run(context)
+        found = self.query.run(context)
         if len(found.rows) > 1:
             raise ErrTooManyRows()
         if not found.rows:
@@ -54,13 +54,13 @@ class IntoFilePlan(Plan):
     """A query whose rows go into a file that is not there yet. Raises 1290, 1086, 1172, 1227."""
 
     def __init__(self, query: Plan, node: IntoFile) -> None:
-        self._query = query
+        self.query = query
         self._node = node
 
     def run(self, context: Context) -> Result:
         context.session.rights.demand_everywhere("FILE")
         path = writable(context.session.services.secure_file_priv, self._node.path)
-        found = self._query.run(context)
+        found = self.query.run(context)
         if self._node.raw:
             if len(found.rows) > 1:
                 raise ErrTooManyRows()

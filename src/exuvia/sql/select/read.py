@@ -318,23 +318,23 @@ def _asks_row_ids(node: exp.Select) -> bool:
 
 
 class ReadRows(KeptPlan):
-    """See the module. `steps` are what EXPLAIN prints above the rows."""
+    """See the module."""
 
     def __init__(
         self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], context: Context
     ) -> None:
         super().__init__(source.table, source.database, source.name)
         self.columns = PlanColumns(item.column for item in items)
-        self._node = node
-        self._items = items
-        self._aggregates = items[0].aggregate is not None
-        self._distinct = node.args.get("distinct") is not None
+        self.node = node
+        self.items = items
+        self.is_aggregated = items[0].aggregate is not None
+        self.is_distinct = node.args.get("distinct") is not None
         self._clauses: list[exp.Lock] = node.args.get("locks") or []
         self.locks = bool(self._clauses)
         self._exclusive = any(clause.args.get("update") for clause in self._clauses)
         limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
-        late = self._distinct or self._aggregates
-        order = [] if self._aggregates else order_keys(node, items, source, context)
+        late = self.is_distinct or self.is_aggregated
+        order = [] if self.is_aggregated else order_keys(node, items, source, context)
         where = node.args.get("where")
         self.filter = Filter(
             source,
@@ -344,11 +344,11 @@ class ReadRows(KeptPlan):
             context,
             _used(node, source),
         )
-        self._late_limit: Limit | None = limit if late else None
+        self.late_limit: Limit | None = limit if late else None
         self._always_short = self.filter.path.short
         self.short = self._always_short or (self.filter.path.bounded and limit is None)
         self._counts = where is None and not self.locks and all(map(_counts_rows, items))
-        self._project = None if self._aggregates else projection(items)
+        self._project = None if self.is_aggregated else projection(items)
         self._plain = (
             None if self.locks or self.filter.path.table.is_partitioned else _plain_of(items)
         )
@@ -358,30 +358,38 @@ class ReadRows(KeptPlan):
         )
 
     @property
-    def steps(self) -> tuple[str, ...]:
-        """What is done with the rows found, last first."""
-        names = (("Limit", self._late_limit), ("Distinct", self._distinct))
-        found = tuple(name for name, used in names if used)
-        return (*found, "StreamAgg") if self._aggregates else found
+    def lock_clauses(self) -> Sequence[exp.Lock]:
+        """Its FOR UPDATE, FOR SHARE."""
+        return self._clauses
+
+    def leaves(self, context: Context) -> bool:
+        """Whether it is known before it runs that the relational engine has to run it."""
+        few = self.locks or not self.filter.meets_all or self.counts(context)
+        return not few and self.filter.is_beyond(MOST_ROWS, context)
+
+    def counts(self, context: Context) -> bool:
+        """Whether the store counts rows, and none is read."""
+        return self._counts and self.filter.path.count(context, 0) is not None
 
     def run(self, context: Context) -> Result:
         """The rows; through the relational engine where there are too many for this one."""
-        found = self._run_here(context)
-        return engine.relational(self._node, context) if found is None else found
+        found = self.here(context)
+        return engine.relational(self.node, context) if found is None else found
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        found = self._run_here(context)
+        found = self.here(context)
         if found is None:
-            yield from engine.plan(self._node, context).batches(context)
+            yield from engine.plan(self.node, context).batches(context)
         else:
             yield found.rows
 
-    def _run_here(self, context: Context) -> Result | None:
+    def here(self, context: Context) -> Result | None:
+        """The answer; None where there are too many rows."""
         if self._counts:
             number = self.filter.path.count(context)
             if number is not None:
-                answer: list[Row] = [[number] * len(self._items)]
-                return Result(self.columns, self._cut(answer, context))
+                answer: list[Row] = [[number] * len(self.items)]
+                return Result(self.columns, self.cut(answer, context))
         skipped = None
         if self.locks:
             context.writing(self.table)
@@ -402,12 +410,12 @@ class ReadRows(KeptPlan):
             pairs = self._locked(pairs, asked, context)
         project = self._project
         if project is None:
-            rows = Accumulators(self._items).rows(pairs, context)
+            rows = Accumulators(self.items).rows(pairs, context)
         else:
             rows = [project(row, context) for _, row in pairs]
-        if self._distinct:
+        if self.is_distinct:
             rows = distinct(rows, self.columns)
-        return Result(self.columns, self._cut(rows, context))
+        return Result(self.columns, self.cut(rows, context))
 
     def few(self, context: Context) -> Result | None:
         if self._plain is None or self._select is None:
@@ -415,15 +423,15 @@ class ReadRows(KeptPlan):
         rows = self.filter.few(context, FEW_ROWS, self._plain, self._select)
         if rows is None:
             return None
-        if self._aggregates:
-            rows = Accumulators(self._items).of_columns(rows)
-        elif self._distinct:
+        if self.is_aggregated:
+            rows = Accumulators(self.items).of_columns(rows)
+        elif self.is_distinct:
             rows = distinct(rows, self.columns)
         return Result(self.columns, rows)
 
-    def _cut(self, rows: list[Row], context: Context) -> list[Row]:
+    def cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""
-        limit = self._late_limit
+        limit = self.late_limit
         return rows if limit is None else list(islice(rows, *limit.bounds(context)))
 
     def _be_patient(self, context: Context) -> Callable[[bytes], bool] | None:
@@ -630,6 +638,8 @@ def _planned(
 
 
 class SmallRows(Plan):
+    """SELECT from rows that are computed. `visible`: their table, if there is one."""
+
     def __init__(
         self,
         node: exp.Select,
@@ -639,31 +649,33 @@ class SmallRows(Plan):
         context: Context,
     ) -> None:
         self.columns = PlanColumns(item.column for item in items)
-        self._rows = rows
-        self._items = items
+        self.rows = rows
+        self.visible = visible
+        self.where = node.args.get("where")
+        self.items = items
         where = node.args.get("where")
-        self._keeps = expressions.condition(where.this, visible, context) if where else None
-        self._order = _order(node, items, visible, context)
-        self._distinct = node.args.get("distinct") is not None
-        self._limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
+        self.keeps = expressions.condition(where.this, visible, context) if where else None
+        self.order = _order(node, items, visible, context)
+        self.is_distinct = node.args.get("distinct") is not None
+        self.limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
 
     def run(self, context: Context) -> Result:
-        found = [list(row) for row in self._rows()]
-        if self._keeps is not None:
-            found = [row for row in found if self._keeps(row, context)]
-        for compiled, descending in reversed(self._order):
+        found = [list(row) for row in self.rows()]
+        if self.keeps is not None:
+            found = [row for row in found if self.keeps(row, context)]
+        for compiled, descending in reversed(self.order):
             key = comparer(compiled.type)
             call = compiled.call
             found.sort(key=lambda row: key(call(row, context)), reverse=descending)
-        if self._items[0].aggregate is not None:
-            found = Accumulators(self._items).rows(((b"", row) for row in found), context)
+        if self.items[0].aggregate is not None:
+            found = Accumulators(self.items).rows(((b"", row) for row in found), context)
         else:
-            project = projection(self._items)
+            project = projection(self.items)
             found = [project(row, context) for row in found]
-        if self._distinct:
+        if self.is_distinct:
             found = distinct(found, self.columns)
-        if self._limit is not None:
-            found = list(islice(found, *self._limit.bounds(context)))
+        if self.limit is not None:
+            found = list(islice(found, *self.limit.bounds(context)))
         return Result(self.columns, found)
 
 

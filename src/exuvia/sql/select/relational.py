@@ -23,8 +23,8 @@ rows a join would leave out is not known before it has run.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 from sqlglot import exp
@@ -42,7 +42,7 @@ from exuvia.sql import expressions, types
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
-from exuvia.sql.expr import Subquery, walk
+from exuvia.sql.expr import Expr, Subquery, walk
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.block import SelectBlock, bind_block
@@ -113,7 +113,7 @@ class PlainPlan(Plan):
     scans: Sequence[Scan] = ()
 
     def __init__(self, node: exp.Expression, block: SelectBlock, context: Context) -> None:
-        self._block = block
+        self.block = block
         self._context = context
         self._limits = limits(node, context)
         self.columns = [OutputColumn(item.name, item.expr.type) for item in block.items]
@@ -124,7 +124,7 @@ class PlainPlan(Plan):
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         most, skip = self._limits
-        conditions = [c for c in (self._block.where, self._block.having) if c is not None]
+        conditions = [c for c in (self.block.where, self.block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
             yield [[closure((), self._context) for closure in self._closures]]
@@ -137,6 +137,8 @@ class RelationalPlan(Plan):
         self.columns = planned.columns
         self.sql = planned.sql
         self._build = build
+        self._is_profiled = False
+        self._profile = ""
 
     @property
     def scans(self) -> Sequence[Scan]:
@@ -146,6 +148,35 @@ class RelationalPlan(Plan):
     def run(self, context: Context) -> Result:
         """Collect every batch. Raises 8175."""
         return Result(self.columns, collected(self, context))
+
+    @property
+    def block(self) -> tuple[SelectBlock, Frame] | None:
+        """Its SELECT, where it has only one."""
+        return self._build.blocks[0] if len(self._build.blocks) == 1 else None
+
+    @property
+    def bodies(self) -> Mapping[str, Expr]:
+        """What its Python functions compute, by their names: columns are their arguments."""
+        return self._build.functions.bodies
+
+    def physical(self) -> str:
+        """DuckDB's plan, in its JSON; nothing is read."""
+        from exuvia.sql.duck import engine as duck
+
+        build = self._build
+        cursor = duck.cursor()
+        with closing(cursor), build.functions.created_on(cursor):
+            for scan in build.scans:
+                cursor.register(scan.name, scan.unread())
+            found: str = cursor.sql(f"EXPLAIN (FORMAT json) {self.sql}").fetchall()[0][1]
+            for scan in build.scans:
+                cursor.unregister(scan.name)
+        return found
+
+    def profiled(self, context: Context) -> tuple[list[Row], str]:
+        """The rows, and the plan with what each of its operators did, in DuckDB's JSON."""
+        self._is_profiled = True
+        return collected(self, context), self._profile
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         from exuvia.sql.duck import engine as duck
@@ -157,8 +188,12 @@ class RelationalPlan(Plan):
             with build.functions.created_on(cursor):
                 for scan in build.scans:
                     cursor.register(scan.name, scan.reader(build.context))
+                if self._is_profiled:
+                    cursor.execute("SET enable_profiling = 'no_output'")
                 with interruption.current().telling(cursor.interrupt):
                     yield from self._rows(cursor)
+                if self._is_profiled:
+                    self._profile = cursor.get_profiling_information(format="json")
         finally:
             for scan in build.scans:
                 with suppress(Exception):  # the cursor may have been interrupted
@@ -238,8 +273,8 @@ class LockedQuery(Plan):
     """Locks the rows that the query reads, then runs it in the same snapshot."""
 
     def __init__(self, node: exp.Select, context: Context) -> None:
-        self._clauses: list[exp.Lock] = node.args["locks"]
-        named = {each.name.lower() for clause in self._clauses for each in clause.expressions}
+        self.clauses: list[exp.Lock] = node.args["locks"]
+        named = {each.name.lower() for clause in self.clauses for each in clause.expressions}
         sources = [
             source
             for source in _sources(node, context)
@@ -249,11 +284,11 @@ class LockedQuery(Plan):
         self._handles = _handles(node, sources)
         query = node.copy()
         query.set("locks", None)
-        self._query = plan(query, context)
-        self.columns = self._query.columns
+        self.query = plan(query, context)
+        self.columns = self.query.columns
 
     def run(self, context: Context) -> Result:
-        for clause in self._clauses:
+        for clause in self.clauses:
             wait = clause.args.get("wait")
             if wait is False:
                 raise ErrNotSupportedYet("SKIP LOCKED in a query of several tables")
@@ -263,13 +298,13 @@ class LockedQuery(Plan):
             context.writing(table)
         if self._tables:
             lock, width = context.txn.lock, len(self._tables)
-            exclusive = any(clause.args.get("update") for clause in self._clauses)
+            exclusive = any(clause.args.get("update") for clause in self.clauses)
             keys = [table.row_key for table in self._tables]
             for row in found_rows(self._handles, context)[1]:
                 for key, handle in zip(keys, row[:width], strict=True):
                     if handle is not None:
                         lock(key(handle), exclusive)
-        return self._query.run(context)
+        return self.query.run(context)
 
 
 def _sources(node: exp.Select, context: Context) -> Iterator[TableSource]:

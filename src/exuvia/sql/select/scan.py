@@ -36,6 +36,8 @@ from exuvia.sql.types import BIGINT
 
 BATCH_ROWS = 10_000
 Read = TypeVar("Read")
+Watched = Callable[[Iterator[Any]], Iterator[Any]]
+"""The batches, counted: of EXPLAIN ANALYZE."""
 HANDLE_NAME = "_exuvia_handle"
 _ROW_AT = HANDLE_AT - 1
 
@@ -43,43 +45,57 @@ _ROW_AT = HANDLE_AT - 1
 class Scan(ABC):
     """What a query reads of one table reference. `used` are positions in the source's rows."""
 
+    title = ""
+    """What it is called in the query."""
+    names: Sequence[str] = ()
+    """Of its columns, where they are of no stored table."""
+
     def __init__(self, name: str, kinds: Sequence[FieldType]) -> None:
         self.name = name
         self.kinds = kinds
         self.used: list[int] = []
         self.failure: BaseException | None = None
         self.is_repeated = False
+        self.watched: Watched | None = None
 
     def use(self, position: int) -> str:
         """The SQL name of a column, which is now read."""
         if position not in self.used:
             self.used.append(position)
-        return f"{self.name}.c{position}"
+        return f"{self.name}.{self.name}c{position}"
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what DuckDB reads, in order: no other scan of the statement has one of them, so
+        that what DuckDB says of its plan tells whose they are."""
+        return [f"{self.name}c{position}" for position in self.used] or [f"{self.name}one"]
 
     @abstractmethod
     def batches(self, context: Context) -> Iterator[Any]: ...
 
-    @abstractmethod
-    def describe(self) -> tuple[str, str]:
-        """(operator, access object) for EXPLAIN."""
-
     def reader(self, context: Context) -> Any:
-        """A reader for DuckDB, or a table when it is read more than once.
+        """A reader for DuckDB, or a table when it is read more than once."""
+        return self._reader(self._watched(context))
 
-        Its columns are c0, c1, ... by position; `one` where none is used."""
+    def unread(self) -> Any:
+        """As `reader`, of no rows: for DuckDB to plan with."""
+        return self._reader(iter(()))
+
+    def _reader(self, batches: Iterator[Any]) -> Any:
         import pyarrow
 
         from exuvia.catalog.columns import arrow_type_of
 
-        fields = [(f"c{position}", arrow_type_of(self.kinds[position])) for position in self.used]
-        schema = pyarrow.schema(fields or [("one", pyarrow.int8())])
-        found = pyarrow.RecordBatchReader.from_batches(schema, self._watched(context))
+        kinds = [arrow_type_of(self.kinds[position]) for position in self.used] or [pyarrow.int8()]
+        schema = pyarrow.schema(list(zip(self.columns, kinds, strict=True)))
+        found = pyarrow.RecordBatchReader.from_batches(schema, batches)
         return found.read_all() if self.is_repeated else found
 
     def _watched(self, context: Context) -> Iterator[Any]:
         """The batches; an error is kept, because DuckDB would hand on its text alone."""
+        batches = self.batches(context)
         try:
-            yield from self.batches(context)
+            yield from batches if self.watched is None else self.watched(batches)
         except Exception as error:
             self.failure = error
             raise
@@ -90,13 +106,13 @@ class Scan(ABC):
         from exuvia.catalog.columns import array_of, arrow_type_of, vector_of
 
         if not self.used:
-            return pyarrow.RecordBatch.from_arrays([_ones(len(rows))], names=["one"])
+            return pyarrow.RecordBatch.from_arrays([_ones(len(rows))], names=self.columns)
         arrays = []
         for position in self.used:
             kind = self.kinds[position]
             array = array_of(vector_of([row[position] for row in rows], kind))
             arrays.append(array.cast(arrow_type_of(kind)))
-        return pyarrow.RecordBatch.from_arrays(arrays, names=[f"c{p}" for p in self.used])
+        return pyarrow.RecordBatch.from_arrays(arrays, names=self.columns)
 
     def _gathered(self, rows: Iterable[Row]) -> Iterator[Any]:
         remaining = iter(rows)
@@ -131,7 +147,7 @@ class TopRows:
         self.position = position
         self._kind = kind
         self._descending = descending
-        self._rows = rows
+        self.rows = rows
         self._best = np.zeros(0, np.uint64)
         self._most: np.uint64 | None = None
         self._turn = threading.Lock()
@@ -159,9 +175,9 @@ class TopRows:
                 run, upper = run.take(kept), upper[kept]
         with self._turn:
             best = np.concatenate([self._best, upper])
-            if len(best) >= self._rows:
-                best = np.partition(best, self._rows - 1)[: self._rows]
-                self._most = best[self._rows - 1]
+            if len(best) >= self.rows:
+                best = np.partition(best, self.rows - 1)[: self.rows]
+                self._most = best[self.rows - 1]
             self._best = best
         return run
 
@@ -291,13 +307,10 @@ class RowsScan(Scan):
     def __init__(self, name: str, kinds: Sequence[FieldType], rows: Any, title: str) -> None:
         super().__init__(name, kinds)
         self._rows = rows
-        self._title = title
+        self.title = title
 
     def batches(self, context: Context) -> Iterator[Any]:
         return self._gathered(self._rows())
-
-    def describe(self) -> tuple[str, str]:
-        return "MemTableScan", f"table:{self._title}"
 
 
 class TableScan(Scan):
@@ -315,13 +328,6 @@ class TableScan(Scan):
         self.terms: Any = None  # of sql/access/ranger.py: what the WHERE says of it
         self.top: TopRows | None = None
         self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
-
-    def describe(self) -> tuple[str, str]:
-        if self.path is None:
-            return "TableFullScan", f"table:{self.title}"
-        index = getattr(self.path, "index", None)
-        suffix = f", index:{index.idx_name.O}" if index is not None else ""
-        return self.path.name, f"table:{self.title}{suffix}"
 
     def batches(self, context: Context) -> Iterator[Any]:
         """The rows of the transaction's snapshot, own writes merged in."""
@@ -372,7 +378,7 @@ class TableScan(Scan):
         from exuvia.catalog.columns import array_of, arrow_type_of
 
         if not self.used:
-            return pyarrow.RecordBatch.from_arrays([_ones(len(run))], names=["one"])
+            return pyarrow.RecordBatch.from_arrays([_ones(len(run))], names=self.columns)
         stored = [position for position in self.used if position != self.handle_position]
         keys = run.keys() if self.handle_position in self.used else []
         columns = row_batch.decode(self.table, [], run, skip, stored)
@@ -384,7 +390,7 @@ class TableScan(Scan):
             wanted = arrow_type_of(self.kinds[position])
             array = array_of(columns.column(position))
             arrays.append(array if array.type == wanted else array.cast(wanted))
-        return pyarrow.RecordBatch.from_arrays(arrays, names=[f"c{p}" for p in self.used])
+        return pyarrow.RecordBatch.from_arrays(arrays, names=self.columns)
 
     def _handles(self, keys: list[bytes]) -> list[bytes]:
         if self.table.is_partitioned:

@@ -55,7 +55,7 @@ from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
-from exuvia.sql.show import explain
+from exuvia.sql.show import explain_plan
 from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
@@ -398,7 +398,7 @@ class Session:
                 (node,) = statements = parse(text)
                 any(map(number_placeholders, statements))
                 asked = Explain(statement=node)
-                work = partial(explain.explain, node=asked)
+                work = partial(explain_plan.explain, node=asked)
                 letters = letters_of(parameters)
                 return list(self.transactions.look(work, parameters, letters).rows)
         except (ExuviaError, ValueError):

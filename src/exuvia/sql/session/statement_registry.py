@@ -43,7 +43,7 @@ from exuvia.sql.schema import (
 from exuvia.sql.schema.change import Build
 from exuvia.sql.session import batch, bindings, control, set_variables
 from exuvia.sql.session.import_files import import_into
-from exuvia.sql.show import explain, explain_apply, grants, history, show
+from exuvia.sql.show import explain, explain_apply, explain_plan, grants, history, show
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.load_data import load_data
 
@@ -382,7 +382,9 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.Do: StatementKind("DO", _where_rows_are, in_txn=maintenance.do),
     # it is asked what it executes
     nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
-    nodes.Explain: StatementKind("DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain.explain),
+    nodes.Explain: StatementKind(
+        "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain_plan.explain
+    ),
     nodes.ExplainChange: StatementKind("DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change),
     nodes.ExplainApply: StatementKind(
         "DESC DESCRIBE EXPLAIN", _explain_apply_demand, own_txn=_explain_apply

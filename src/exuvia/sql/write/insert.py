@@ -633,7 +633,7 @@ class InsertQuery(Plan):
         another than the one of the statement's name."""
         self._target = _target(node, context, table)
         _demand(node, self._target, context)
-        self._query = query
+        self.query = query
         self._rules = strictness(context, node.ignore)
         self._policy = _policy(node)
         self._width = len(query.columns) - more
@@ -652,7 +652,7 @@ class InsertQuery(Plan):
     def run(self, context: Context) -> Result:
         """Read, then put every row."""
         self._rules.begin(context)
-        rows = list(self._query.run(context).rows)
+        rows = list(self.query.run(context).rows)
         inserting = RowInserter(self._target, self._policy, context, self._changes)
         inserting.reserve(len(rows))
         for number, found in enumerate(rows, 1):

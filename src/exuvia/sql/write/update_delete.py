@@ -16,7 +16,7 @@ With several tables every new value is computed by the query, from the rows as t
 table only values that need a subquery are; the others are computed from the row itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -35,7 +35,7 @@ from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, 
 from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.result import Result, Row
+from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import found_rows
 from exuvia.sql.select.scan import HANDLE_NAME
 from exuvia.sql.statement.context import Context
@@ -164,6 +164,9 @@ def _asks_row_id(tree: exp.Expression) -> bool:
     return any(column.name.lower() == ROW_ID for column in tree.find_all(exp.Column))
 
 
+Find = Callable[[exp.Select, Context], tuple[Sequence[OutputColumn], list[Row]]]
+
+
 class _Target(NamedTuple):
     source: TableSource
     pairs: list[tuple[exp.Column, Tree]]
@@ -171,6 +174,8 @@ class _Target(NamedTuple):
 
 class UpdateFound(Plan):
     """UPDATE of several tables, or with subqueries: a query finds the rows and new values."""
+
+    found: Find = staticmethod(found_rows)
 
     def __init__(self, node: Update, context: Context) -> None:
         self._ignore = node.ignore
@@ -211,7 +216,7 @@ class UpdateFound(Plan):
             for target in self._targets
         ]
         items = [_handle(target.source) for target in self._targets] + self._values
-        self._query = _query(node, items)
+        self.query = _query(node, items)
 
     def _placed(self, tree: Tree) -> Tree | int:
         """The tree, or its place among the values that the query computes."""
@@ -224,7 +229,7 @@ class UpdateFound(Plan):
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
-        columns, rows = found_rows(self._query, context)
+        columns, rows = self.found(self.query, context)
         width = len(self._targets)
         kinds = [column.type for column in columns[width:]]
         changes, writers = [], []
@@ -261,6 +266,8 @@ class UpdateFound(Plan):
 class DeleteFound(Plan):
     """DELETE from several tables, or with subqueries: a query finds the rows."""
 
+    found: Find = staticmethod(found_rows)
+
     def __init__(self, node: Delete, context: Context) -> None:
         self._ignore = node.ignore
         self._rules = strictness(context, node.ignore)
@@ -272,11 +279,11 @@ class DeleteFound(Plan):
         for target in self._targets:
             check_writable(target.table, "DELETE", context)
             context.demand(target.table, "DELETE")
-        self._query = _query(node, [_handle(target) for target in self._targets])
+        self.query = _query(node, [_handle(target) for target in self._targets])
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
-        _, rows = found_rows(self._query, context)
+        _, rows = self.found(self.query, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
         removed = 0
         for place, handle, _ in _once(rows, len(self._targets)):

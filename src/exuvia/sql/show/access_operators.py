@@ -1,0 +1,158 @@
+"""How rows of one table are read, as operators: by the path that a run with these constants takes.
+
+    Points            Point_Get, Batch_Point_Get             handle:1
+    KeyRange, all     TableReader over a Table..Scan         range:[1,5], keep order:false
+    IndexRange        IndexLookUp: entries, then rows        no index is read without its rows
+    IndexMerge        likewise, of several scans             type: union
+    no range at all   TableDual                              rows:0
+
+A key whose constants are no bounds of it is not used, as it will not be when the plan runs. The
+reads of a path (sql/statement/measure.py) are the steps of its operators.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from exuvia.catalog.table import Table
+from exuvia.sql.access.filtering import Filter
+from exuvia.sql.access.members import IndexMerge
+from exuvia.sql.access.paths import (
+    Everywhere,
+    IndexRange,
+    Matched,
+    Path,
+    Points,
+    Throughout,
+    UniquePoints,
+)
+from exuvia.sql.access.ranger import bounds, combinations, shown_ranges, shown_value
+from exuvia.sql.show.operators import ROOT, STORE, Operator, lookup
+from exuvia.sql.show.row_estimates import EQUAL, TableEstimate
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.measure import Reads
+from exuvia.sql.type_text import expression_of
+
+
+def parts_of(path: Path, context: Context) -> Sequence[Table]:
+    """The partitions that a path reads."""
+    return path.choice.parts(context) if isinstance(path, Everywhere) else path.table.parts
+
+
+def _is_inexact(path: Path, context: Context) -> bool:
+    """Whether a constant is no bound of the path's key, so that it reads all rows instead."""
+    if isinstance(path, Points | UniquePoints):
+        return combinations(path.match, context) is None
+    return isinstance(path, Matched) and bounds(path.match, context) is None
+
+
+def taken_path(path: Path, context: Context) -> tuple[Path, bool]:
+    """The path that a run reads by, of the logical table; whether it finds no more than asked."""
+    inner = path.path if isinstance(path, Everywhere) else path
+    inner = inner.taken(context)
+    if _is_inexact(inner, context):
+        return Path(inner.table, covers=False), False
+    return inner, inner.covers
+
+
+def is_unordered(path: Path, context: Context) -> bool:
+    """Whether a run sorts though the path was chosen for its order."""
+    inner = path.path if isinstance(path, Everywhere) else path
+    if isinstance(path, Everywhere) and not isinstance(path, Throughout):
+        return len(parts_of(path, context)) != 1 or _is_inexact(inner, context)
+    taken = inner.taken(context)
+    return taken is not inner or _is_inexact(taken, context)
+
+
+class Keeps(NamedTuple):
+    """What a path does for an order, and how its table is called."""
+
+    title: str
+    follows: bool = False
+    reverse: bool = False
+    top: str = ""
+
+
+def filter_operators(
+    found: Filter, path: Path, estimate: TableEstimate, context: Context
+) -> tuple[Operator, Reads, bool]:
+    """The operators of a path, whose steps its reads are, whether it finds no more than asked."""
+    in_order = found.follows and not is_unordered(path, context)
+    keeps = Keeps(found.source.alias, in_order, in_order and found.reverse)
+    return path_operators(path, keeps, estimate, context)
+
+
+def path_operators(
+    path: Path, keeps: Keeps, estimate: TableEstimate, context: Context
+) -> tuple[Operator, Reads, bool]:
+    """As `filter_operators`."""
+    inner, exact = taken_path(path, context)
+    rows, table = estimate.of_path(inner), inner.table
+    place = f"partition:{path.choice.names(context)}" if isinstance(path, Everywhere) else ""
+    title = f"table:{keeps.title}"
+    pseudo = "stats:pseudo" if estimate.is_pseudo else ""
+    order = f"keep order:{'true' if keeps.follows else 'false'}"
+    order += ", desc" if keeps.reverse else ""
+
+    def told(*parts: str) -> str:
+        return ", ".join(part for part in (*parts, pseudo) if part)
+
+    if isinstance(inner, Points | UniquePoints):
+        return _point(inner, place, keeps, rows, context), Reads(), exact
+    if isinstance(inner, IndexMerge):
+        probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
+        build, by_start, one = [], {}, max(1.0, estimate.rows * EQUAL)
+        for text, spans in inner.ranges(context):
+            info = told(f"range:{text}", "keep order:false")
+            each = Operator("IndexRangeScan", one, STORE, f"{title}, {_index(inner)}", info)
+            build.append(each)
+            by_start.update({span.start: each.done for span in spans})
+        top = lookup(Operator("IndexMerge", rows, ROOT, place, inner.kind), build, probe)
+        return top, Reads(probe.done, None, by_start), exact
+    ranges = shown_ranges(table, inner.match, context) if isinstance(inner, Matched) else []
+    if isinstance(inner, Matched) and inner.match.used and not ranges:
+        return Operator("TableDual", 0.0, info="rows:0"), Reads(), exact
+    said = f"range:{', '.join(ranges)}" if isinstance(inner, Matched) and inner.match.used else ""
+    if isinstance(inner, IndexRange):
+        info = told(said, order)
+        scan = Operator(inner.name, rows, STORE, f"{title}, {_index(inner)}", info)
+        entries = scan
+        if isinstance(path, Throughout):
+            ids = ", ".join(str(part.physical_id) for part in path.choice.parts(context)) or "dual"
+            entries = Operator("Selection", rows, info=f"in(_tidb_tid, {ids})", below=[scan])
+        probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
+        top = lookup(Operator("IndexLookUp", rows, ROOT, place), [entries], probe)
+        return top, Reads(probe.done, scan.done), exact
+    scan = Operator(inner.name, rows, STORE, title, told(said, order, keeps.top))
+    top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
+    return top, Reads(scan.done, None), exact
+
+
+def _point(
+    path: Points | UniquePoints, place: str, keeps: Keeps, rows: float, context: Context
+) -> Operator:
+    table = path.table
+    access = [f"table:{table.info.name.O}", place]
+    values = sorted(set(combinations(path.match, context) or ()))
+    if not values:
+        return Operator("TableDual", 0.0, info="rows:0")
+    by_integer = isinstance(path, Points) and table.info.pk_is_handle
+    if not by_integer:
+        access.append(("clustered " if isinstance(path, Points) else "") + _index(path))
+    is_batch = any(term.operator == "in" for term in path.match.equal)
+    info = []
+    if by_integer:
+        kind = table.info.cols[path.match.positions[0]].type
+        handles = " ".join(shown_value(row[0], kind) for row in values)
+        info.append(f"handle:[{handles}]" if is_batch else f"handle:{handles}")
+    if is_batch:
+        order, desc = (str(flag).lower() for flag in (keeps.follows, keeps.reverse))
+        info.append(f"keep order:{order}, desc:{desc}")
+    name = "Batch_Point_Get" if is_batch else "Point_Get"
+    return Operator(name, rows, ROOT, ", ".join(filter(None, access)), ", ".join(info))
+
+
+def _index(path: Matched | IndexMerge) -> str:
+    index = path.by if isinstance(path, IndexMerge) else path.match.key
+    table = path.table.info
+    parts = [expression_of(table, part) or part.name.O for part in index.idx_cols]
+    return f"index:{index.idx_name.O}({', '.join(parts)})"

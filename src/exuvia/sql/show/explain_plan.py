@@ -1,0 +1,489 @@
+"""EXPLAIN [ANALYZE] of what reads or writes rows, in TiDB's columns and words.
+
+    SELECT, UPDATE, DELETE of one table     Projection, Aggs, Limit, TopN, Sort, Selection over
+                                            how its rows are read (access_operators.py)
+    any other query                         DuckDB's own plan (duck_operators.py)
+    INSERT, UPDATE, DELETE                  above the query that finds their rows
+    computed tables, no table               MemTableScan, TableDual
+
+An operator stands there if something here does it. So a plan differs from TiDB's where the two do:
+conditions are all looked at by this engine, those of a range again where it does not say all of
+them; an ORDER BY with a LIMIT sorts all rows for its first ones; the select list comes last.
+
+ANALYZE runs the statement, and writes what it writes, with parts put into its plan that count.
+
+A sorted or unlimited query that turns out to find more than read.MOST_ROWS rows by a key is left to
+DuckDB when it runs: EXPLAIN cannot know that beforehand, ANALYZE shows it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
+from exuvia.catalog.table import Table
+from exuvia.sql import expressions, planner
+from exuvia.sql.access.filtering import Filter, FilterSteps, Limit, WatchedFilter
+from exuvia.sql.access.paths import Everywhere, Matched, Path
+from exuvia.sql.access.ranger import conjuncts_of
+from exuvia.sql.bind.bind import Scope, bind_condition
+from exuvia.sql.expr import Column
+from exuvia.sql.nodes import Delete, Explain, Insert, Update
+from exuvia.sql.result import Result, Row
+from exuvia.sql.select import relational
+from exuvia.sql.select.into import IntoFilePlan, IntoVariables
+from exuvia.sql.select.read import OutputItem, ReadRows, SmallRows
+from exuvia.sql.select.relational import LockedQuery, PlainPlan, RelationalPlan
+from exuvia.sql.show.access_operators import filter_operators, is_unordered, parts_of, taken_path
+from exuvia.sql.show.duck_operators import profiled_operators, relational_operators
+from exuvia.sql.show.expression_text import (
+    ColumnText,
+    ExpressionText,
+    conjuncts,
+    of_bound,
+    sorted_texts,
+    stored_column,
+)
+from exuvia.sql.show.operators import (
+    FORMATS,
+    ROOT,
+    STORE,
+    ExplainedStatement,
+    Operator,
+    distinct_info,
+    shown,
+)
+from exuvia.sql.show.row_estimates import DISTINCT, OTHER, PSEUDO_ROWS, TableEstimate, grouped
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.measure import MeasuredStep, Watch
+from exuvia.sql.statement.plan import Plan
+from exuvia.sql.write.insert import InsertQuery
+from exuvia.sql.write.update_delete import DeleteFound, DeleteRows, UpdateFound, UpdateRows
+
+
+def explain(context: Context, node: Explain) -> Result:
+    """EXPLAIN [ANALYZE]. Raises 1235 for a statement that has no plan, 1791."""
+    statement, form = node.statement, node.format.lower()
+    if not isinstance(statement, exp.Query | Insert | Update | Delete):
+        raise ErrNotSupportedYet(f"EXPLAIN {type(statement).__name__}")
+    if form not in FORMATS:
+        raise ErrUnknownExplainFormat(node.format)
+    plan = planner.plan(statement, context)
+    if not node.analyze:
+        return shown(Explaining(context).seen(plan, statement), form, is_measured=False)
+    watch = Watch(context.session.services.clock.monotonic)
+    top, _ = Explaining(context, watch).ran(plan, statement)
+    return shown(top, form, is_measured=True)
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+class _Ran(Plan):
+    """A plan inside another one, which runs it: measured."""
+
+    def __init__(self, plan: Plan, statement: object, explaining: "Explaining") -> None:
+        self.columns = plan.columns
+        self._plan = plan
+        self._statement = statement
+        self._explaining = explaining
+        self.top: Operator | None = None
+
+    def run(self, context: Context) -> Result:
+        self.top, found = self._explaining.ran(self._plan, self._statement)
+        return found
+
+
+class Explaining(ExplainedStatement):
+    """One statement's operators."""
+
+    def seen(self, plan: Plan, statement: object) -> Operator:
+        """What would run."""
+        if isinstance(plan, ReadRows):
+            if plan.leaves(self.context):
+                return self.seen(relational.plan(plan.node, self.context), plan.node)
+            return self._read(plan)[0]
+        if isinstance(plan, SmallRows):
+            return self._small(plan)[0]
+        if isinstance(plan, UpdateRows | DeleteRows):
+            return _write(plan, [self._filtered(plan.filter)[0]])
+        if isinstance(plan, UpdateFound | DeleteFound):
+            query = relational.plan(plan.query, self.context, handles=True)
+            return _write(plan, [self.seen(query, plan.query)])
+        if isinstance(plan, InsertQuery):
+            assert isinstance(statement, Insert)
+            return _write(plan, [self.seen(plan.query, statement.query)])
+        if isinstance(plan, IntoVariables | IntoFilePlan):
+            return self.seen(plan.query, statement)
+        if isinstance(plan, LockedQuery):
+            return _locked(self.seen(plan.query, statement), plan.clauses)
+        if isinstance(plan, PlainPlan):
+            return self._plain(plan)
+        if isinstance(plan, RelationalPlan):
+            return relational_operators(self, plan, statement)
+        return _write(plan, [])
+
+    def ran(self, plan: Plan, statement: object) -> tuple[Operator, Result]:
+        """What ran, and its answer."""
+        context, watch = self.context, self.watch
+        assert watch is not None
+        if isinstance(plan, ReadRows):
+            if plan.leaves(context):
+                return self.ran(relational.plan(plan.node, context), plan.node)
+            top, finish = self._read(plan)
+            with watch.within(top.done):
+                answer = plan.here(context)
+            if answer is None:  # more rows than are done here
+                self.forget()
+                return self.ran(relational.plan(plan.node, context), plan.node)
+            finish(answer)
+            return top, answer
+        if isinstance(plan, SmallRows):
+            top, finish = self._small(plan)
+            with watch.within(top.done):
+                answer = plan.run(context)
+            finish(answer)
+            return top, answer
+        if isinstance(plan, PlainPlan):
+            top = self._plain(plan)
+            with watch.within(top.done):
+                answer = plan.run(context)
+            for each in (top, *top.below):
+                each.done.rows = len(answer.rows)
+            return top, answer
+        if isinstance(plan, RelationalPlan):
+            return profiled_operators(self, plan, statement)
+        inner: list[_Ran] = []
+        if isinstance(plan, UpdateRows | DeleteRows):
+            below = [self._filtered(plan.filter, plan)[0]]
+            top = _write(plan, below)
+        else:
+            below, top = [], _write(plan, [])
+            if isinstance(plan, InsertQuery | IntoVariables | IntoFilePlan | LockedQuery):
+                query = statement.query if isinstance(statement, Insert) else statement
+                inner = [_Ran(plan.query, query, self)]
+                plan.query = inner[0]
+            elif isinstance(plan, UpdateFound | DeleteFound):
+                query_plan = relational.plan(plan.query, context, handles=True)
+                inner = [_Ran(query_plan, plan.query, self)]
+                plan.found = lambda node, at: (query_plan.columns, list(inner[0].run(at).rows))
+        with watch.within(top.done):
+            answer = plan.run(context)
+        top.done.rows = 0
+        top.below += [each.top for each in inner if each.top is not None]
+        if isinstance(plan, IntoVariables | IntoFilePlan):
+            return top.below[0], answer
+        if isinstance(plan, LockedQuery):
+            locked = _locked(top.below[0], plan.clauses)
+            locked.done, locked.done.rows = top.done, len(answer.rows)
+            return locked, answer
+        return top, answer
+
+    # -- one table, row by row ---------------------------------------------------------------------
+
+    def _read(self, plan: ReadRows) -> tuple[Operator, Callable[[Result], None]]:
+        """The tree, and what its answer still says of it."""
+        context, table = self.context, plan.table
+        items, found = plan.items, plan.filter
+        if plan.counts(context):
+            top, counted = self._counted(plan)
+            return self._cut(top, plan.late_limit), counted
+        top, steps = self._filtered(found, plan)
+        rows_below = top.rows
+        lock = None
+        if plan.locks and not _is_point(top):
+            lock = top = _locked(top, plan.lock_clauses)
+        elif plan.locks:
+            top.info = ", ".join(filter(None, (top.info, "lock")))
+        name, below, met = _naming(table), top, MeasuredStep()
+        if plan.is_aggregated:
+            funcs = [
+                f"funcs:{of_bound(item.aggregate, name, context).text}->{self.column(table)}"
+                for item in items
+                if item.aggregate is not None
+            ]
+            top = Operator("StreamAgg", 1.0, info=", ".join(funcs), below=[below])
+        else:
+            texts = [_item_text(item, table, context) for item in items]
+            if _computes(items, found):
+                shown = [self.named(text, table) for text in texts]
+                top = Operator("Projection", rows_below, info=", ".join(shown), below=[below])
+            if plan.is_distinct:
+                source = TableEstimate(table, parts_of(found.path, context), context)
+                rows = grouped(texts, rows_below or 0.0, {table.info.id: source})
+                top = Operator("HashAgg", rows, info=distinct_info(texts), below=[top])
+        one = top
+        top = self._cut(top, plan.late_limit)
+        if self.watch is not None:
+            _watch_cut(plan, met)
+
+        def finish(answer: Result) -> None:
+            for each in (lock, None if plan.is_aggregated or one is below else _last(one, below)):
+                if each is not None:
+                    each.done.rows = steps.given.rows
+            if plan.is_aggregated or plan.is_distinct:
+                one.done.rows = met.rows
+            top.done.rows = len(answer.rows)
+
+        return top, finish
+
+    def _cut(self, top: Operator, limit: Limit | None) -> Operator:
+        if limit is None:
+            return top
+        info, most = _limit_text(limit, self.context)
+        return Operator("Limit", min(top.rows or 0.0, most), info=info, below=[top])
+
+    def _counted(self, plan: ReadRows) -> tuple[Operator, Callable[[Result], None]]:
+        """The store counts: nothing is read."""
+        context, table = self.context, plan.table
+        path = plan.filter.path
+        estimate = TableEstimate(table, parts_of(path, context), context)
+        scan = filter_operators(plan.filter, path, estimate, context)[0]
+        below, partial = scan.below[0], self.column(table)
+        count = Operator("StreamAgg", 1.0, STORE, info=f"funcs:count(1)->{partial}", below=[below])
+        reader = Operator("TableReader", 1.0, ROOT, scan.access, below=[count], data="data")
+        funcs = ", ".join(f"funcs:count({partial})->{self.column(table)}" for _ in plan.items)
+        top = Operator("StreamAgg", 1.0, info=funcs, below=[reader])
+
+        def finish(answer: Result) -> None:
+            top.done.rows = reader.done.rows = count.done.rows = 1
+            if answer.rows and isinstance(answer.rows[0][0], int):
+                below.done.rows = answer.rows[0][0]
+
+        return top, finish
+
+    def _filtered(
+        self, found: Filter, plan: "ReadRows | UpdateRows | DeleteRows | None" = None
+    ) -> tuple[Operator, FilterSteps]:
+        """Path, WHERE, ORDER BY and LIMIT; watched where the plan is given, and runs."""
+        context, table = self.context, found.source.table
+        estimate = TableEstimate(table, parts_of(found.path, context), context)
+        top, reads, exact = filter_operators(found, found.path, estimate, context)
+        steps = FilterSteps(top.done, reads, MeasuredStep(), MeasuredStep(), MeasuredStep())
+        where = _conditions(found, context)
+        if where and not exact:
+            rest = _rest(where, taken_path(found.path, context)[0])
+            rows = (top.rows or 0.0) * estimate.kept(rest)
+            said = sorted_texts([text for _, each in where for text in each])
+            top = Operator("Selection", rows, info=said, below=[top])
+            top.done = steps.kept
+        order = _order_text(found, table, context)
+        if order and not (found.follows and not is_unordered(found.path, context)):
+            top = Operator("Sort", top.rows, info=order, below=[top])
+            top.done = steps.sorted
+        if found.limit is not None:
+            info, most = _limit_text(found.limit, context)
+            rows = min(top.rows or 0.0, most)
+            if top.name == "Sort":  # of which the first are taken
+                top.name, top.info, top.rows = "TopN", f"{top.info}, {info}", rows
+                steps = steps._replace(given=steps.sorted)
+            else:
+                top = Operator("Limit", rows, info=info, below=[top])
+                top.done = steps.given
+        if plan is not None and self.watch is not None:
+            plan.filter = WatchedFilter(found, self.watch, steps)
+        return top, steps
+
+    # -- computed rows -----------------------------------------------------------------------------
+
+    def _small(self, plan: SmallRows) -> tuple[Operator, Callable[[Result], None]]:
+        """A table of information_schema, or none."""
+        context, visible = self.context, plan.visible
+        if visible:
+            place = f"table:{visible[0].origin or visible[0].alias}"
+            top = Operator("MemTableScan", PSEUDO_ROWS, access=place)
+        else:
+            top = Operator("TableDual", 1.0, info="rows:1")
+        scan = top
+
+        def name(column: Column) -> ColumnText:
+            return ColumnText((column.full or column.name).lower())
+
+        kept: MeasuredStep | None = None
+        if plan.where is not None:
+            bound = bind_condition(plan.where.this, _scope(visible, context))
+            texts = list(conjuncts(of_bound(bound, name, context)))
+            top = Operator(
+                "Selection", (top.rows or 0.0) * OTHER, info=sorted_texts(texts), below=[top]
+            )
+            kept = top.done
+        keys_text = ", ".join(
+            of_bound(key.bound, name, context).text + (":desc" if down else "")
+            for key, down in plan.order
+        )
+        before = top
+        if keys_text:
+            top = Operator("Sort", top.rows, info=keys_text, below=[top])
+        texts = [_bound_item(item, name, context) for item in plan.items]
+        if plan.items[0].aggregate is not None:
+            funcs = ", ".join(f"funcs:{each.text}->{self.column()}" for each in texts)
+            top = Operator("StreamAgg", 1.0, info=funcs, below=[top])
+        elif not visible or any(item.position is None for item in plan.items):
+            shown = ", ".join(self.named(each) for each in texts)
+            top = Operator("Projection", top.rows, info=shown, below=[top])
+        if plan.is_distinct:
+            top = Operator(
+                "HashAgg", (top.rows or 0.0) * DISTINCT, info=distinct_info(texts), below=[top]
+            )
+        inner = top
+        top = self._cut(top, plan.limit)
+        if self.watch is not None:
+            _watch_small(plan, scan.done, kept)
+
+        def finish(answer: Result) -> None:
+            met = before.done.rows
+            each = inner
+            while each is not before:
+                each.done.rows = met if each.name in ("Sort", "Projection") else None
+                if each.name == "StreamAgg":
+                    each.done.rows = 1
+                each = each.below[0]
+            top.done.rows = len(answer.rows)
+
+        return top, finish
+
+    def _plain(self, plan: PlainPlan) -> Operator:
+        """SELECT of no table."""
+        name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
+        texts = [of_bound(item.expr, name, self.context) for item in plan.block.items]
+        shown = ", ".join(self.named(each) for each in texts)
+        dual = Operator("TableDual", 1.0, info="rows:1")
+        return Operator("Projection", 1.0, info=shown, below=[dual])
+
+
+def _scope(visible: Sequence[Any], context: Context) -> Scope:
+    return Scope(expressions.fields_of(visible), context, clause="where clause")
+
+
+def _watch_small(plan: SmallRows, scan: MeasuredStep, kept: MeasuredStep | None) -> None:
+    """Let the plan, which nobody else has, count its rows."""
+    rows, keeps = plan.rows, plan.keeps
+
+    def read() -> list[Row]:
+        found = [list(row) for row in rows()]
+        scan.count(len(found))
+        return found
+
+    plan.rows = read
+    if keeps is None or kept is None:
+        return
+    kept.count(0)
+
+    def check(row: Row, context: Context) -> bool:
+        found = keeps(row, context)
+        kept.count(found)
+        return found
+
+    plan.keeps = check
+
+
+# -- parts of a plan of one table ------------------------------------------------------------------
+
+
+def _write(plan: Plan, below: list[Operator]) -> Operator:
+    name = "Update" if isinstance(plan, UpdateRows | UpdateFound) else "Insert"
+    name = "Delete" if isinstance(plan, DeleteRows | DeleteFound) else name
+    return Operator(name, None, info="N/A", below=below)
+
+
+def _locked(below: Operator, clauses: Sequence[exp.Lock]) -> Operator:
+    clause, seconds = clauses[0], "0"
+    text = "for update" if clause.args.get("update") else "for share"
+    wait = clause.args.get("wait")
+    if wait is False:
+        text += " skip locked"
+    elif wait is True:
+        text += " nowait"
+    elif wait is not None:
+        text, seconds = f"{text} wait", wait.name
+    return Operator("SelectLock", below.rows, info=f"{text} {seconds}", below=[below])
+
+
+def _is_point(found: Operator) -> bool:
+    return found.name in ("Point_Get", "Batch_Point_Get")
+
+
+def _naming(table: Table) -> Callable[[Column], ColumnText]:
+    return lambda column: stored_column(table, column.position)
+
+
+def _item_text(item: OutputItem, table: Table, context: Context) -> ExpressionText:
+    if item.position is not None:
+        return stored_column(table, item.position)
+    return _bound_item(item, _naming(table), context)
+
+
+def _bound_item(
+    item: OutputItem, name: Callable[[Column], ColumnText], context: Context
+) -> ExpressionText:
+    if item.aggregate is not None:
+        return of_bound(item.aggregate, name, context)
+    if item.compiled is not None:
+        return of_bound(item.compiled.bound, name, context)
+    assert item.position is not None
+    column = item.column
+    return ColumnText(".".join(filter(None, (column.database, column.table, column.name))).lower())
+
+
+def _computes(items: Sequence[OutputItem], found: Filter) -> bool:
+    """Whether the answer's columns are others than those that are read."""
+    shown = [item.position for item in items]
+    info = found.source.table.info
+    read = found.path.path.used if isinstance(found.path, Everywhere) else found.path.used
+    if read is None:
+        public = found.source.table.columns
+        read = tuple(n for n, column in enumerate(info.cols) if column in public)
+    return None in shown or shown != list(read)
+
+
+def _limit_text(limit: Limit, context: Context) -> tuple[str, float]:
+    first, last = limit.bounds(context)
+    return f"offset:{first}, count:{last - first}", float(last - first)
+
+
+def _order_text(found: Filter, table: Table, context: Context) -> str:
+    keys_of = (
+        of_bound(key.compiled.bound, _naming(table), context).text + ":desc" * key.descending
+        for key in found.order
+    )
+    return ", ".join(keys_of)
+
+
+Conditions = list[tuple[int, list[ExpressionText]]]
+
+
+def _conditions(found: Filter, context: Context) -> Conditions:
+    """The WHERE, by the numbers that terms know its parts by."""
+    if found.where is None:
+        return []
+    scope, name = _scope([found.source.visible], context), _naming(found.source.table)
+    return [
+        (n, list(conjuncts(of_bound(bind_condition(each, scope), name, context))))
+        for n, each in enumerate(conjuncts_of(found.where))
+    ]
+
+
+def _rest(where: Conditions, path: Path) -> list[ExpressionText]:
+    """What the WHERE says beside the path's own ranges."""
+    terms = (*path.match.equal, *path.match.range) if isinstance(path, Matched) else ()
+    said = {term.conjunct for term in terms}
+    return [text for n, texts in where if n not in said for text in texts]
+
+
+def _last(top: Operator, below: Operator) -> Operator | None:
+    """The operator just above."""
+    while top is not below and top.below[0] is not below:
+        top = top.below[0]
+    return None if top is below else top
+
+
+def _watch_cut(plan: ReadRows, met: MeasuredStep) -> None:
+    """Let the plan, which nobody else has, count what comes before its last LIMIT."""
+    cut = plan.cut
+
+    def counted(rows: list[Row], context: Context) -> list[Row]:
+        met.count(len(rows))
+        return cut(rows, context)
+
+    vars(plan)["cut"] = counted

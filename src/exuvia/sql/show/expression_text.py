@@ -1,0 +1,335 @@
+"""Expressions in TiDB's words, as EXPLAIN has them.
+
+    a = 1 AND b LIKE 'x%'      eq(test.t.a, 1)  like(test.t.b, "x%", 92)
+    c IS NOT NULL              not(isnull(test.t.c))
+    b = 3, b a text            eq(cast(test.t.b, double BINARY), 3)
+    COUNT(*), SUM(DISTINCT a)  count(1)         sum(distinct test.t.a)
+
+Two ways lead here: from what was bound (`of_bound`), and from the text in which DuckDB says what it
+does (`of_duckdb`). There a text compares by its collation's key, which is left out, and a moment is
+a number, which is shown as a moment. What DuckDB says in a form that is not known stays as it is.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot import parse_one as parse_duckdb
+from sqlglot.errors import SqlglotError
+
+from exuvia.base.types import Family, FieldType, TypeCode, Value
+from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.table import Table
+from exuvia.sql.access.ranger import shown_value
+from exuvia.sql.expr import (
+    Aggregate,
+    Call,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Outer,
+    Parameter,
+    Subquery,
+    VariableRef,
+    Windowed,
+)
+from exuvia.sql.statement.context import Context
+from exuvia.sql.type_text import type_text
+from exuvia.sql.types import family_of
+
+
+class ColumnText(NamedTuple):
+    """A column, of a stored table where `table` is there."""
+
+    text: str
+    table: Table | None = None
+    position: int = -1
+
+
+class ConstantText(NamedTuple):
+    """A constant. `is_null`: NULL itself."""
+
+    text: str
+    is_null: bool = False
+
+
+class CallText(NamedTuple):
+    """A function of others."""
+
+    name: str
+    arguments: "tuple[ExpressionText, ...]"
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}({', '.join(each.text for each in self.arguments)})"
+
+
+ExpressionText = ColumnText | ConstantText | CallText
+
+
+def conjuncts(found: ExpressionText) -> Iterator[ExpressionText]:
+    """What must all be true, one by one."""
+    if isinstance(found, CallText) and found.name == "and":
+        for each in found.arguments:
+            yield from conjuncts(each)
+    else:
+        yield found
+
+
+def sorted_texts(found: Sequence[ExpressionText]) -> str:
+    """A list as TiDB has it: by the texts."""
+    return ", ".join(sorted(each.text for each in found))
+
+
+def stored_column(table: Table, position: int) -> ColumnText:
+    """database.table.column."""
+    info = table.info
+    place = f"{table.database.db_name.O}.{info.name.O}.{info.cols[position].name.O}"
+    return ColumnText(place.lower(), table, position)
+
+
+# -- from what was bound ---------------------------------------------------------------------------
+
+Naming = Callable[[Column], ExpressionText]
+
+_NAMES = {
+    "=": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "<=>": "nulleq",
+    "+": "plus",
+    "-": "minus",
+    "*": "mul",
+    "/": "div",
+    "div": "intdiv",
+    "%": "mod",
+    "&": "bitand",
+    "|": "bitor",
+    "^": "bitxor",
+    "<<": "leftshift",
+    ">>": "rightshift",
+    "~": "bitneg",
+    "negative": "unaryminus",
+    "is null": "isnull",
+    "is true": "istrue",
+    "is false": "isfalse",
+    "json_unquoted_extract": "json_unquote",
+}
+
+
+def of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
+    """The text of a bound expression; parameters by their values."""
+
+    def of(part: Expr) -> ExpressionText:
+        return of_bound(part, name, context)
+
+    if isinstance(expr, Column):
+        return name(expr)
+    if isinstance(expr, Outer):
+        return ColumnText(expr.full or expr.name)
+    if isinstance(expr, Constant):
+        return _constant(expr.value, expr.type)
+    if isinstance(expr, Parameter):
+        kind = context.parameter_types[expr.index]
+        return _constant(context.parameters[expr.index], kind)
+    if isinstance(expr, VariableRef):
+        return ConstantText(f"@{'' if expr.scope == 'user' else '@'}{expr.name}")
+    if isinstance(expr, Cast):
+        inner = of(expr.argument)
+        if expr.argument.type.Tp in (TypeCode.ENUM, TypeCode.SET) and not expr.explicit:
+            return inner
+        return CallText("cast", (inner, ConstantText(_cast_type(expr.type))))
+    if isinstance(expr, Aggregate):
+        return ConstantText(_aggregate(expr, of))
+    if isinstance(expr, Call):
+        if expr.function == "at_zone":
+            return of(expr.arguments[0])
+        arguments = tuple(map(of, expr.arguments))
+        if expr.function == "like":
+            escape = expr.arguments[2]
+            if isinstance(escape, Constant) and isinstance(escape.value, str) and escape.value:
+                arguments = (*arguments[:2], ConstantText(str(ord(escape.value[0]))))
+        if expr.function == "date_add" and expr.extra:
+            arguments = (*arguments, ConstantText(f'"{expr.extra[0]}"'))
+        return CallText(_NAMES.get(expr.function, expr.function), arguments)
+    if isinstance(expr, Windowed):
+        return CallText(expr.function, tuple(map(of, expr.arguments)))
+    return ConstantText("ScalarSubQuery" if isinstance(expr, Subquery) else type(expr).__name__)
+
+
+def _constant(value: Value, kind: FieldType) -> ExpressionText:
+    if value is None or kind.Tp == TypeCode.NULL:
+        return ConstantText("NULL", is_null=True)
+    if isinstance(value, float):
+        return ConstantText(f"{value:.15g}")
+    return ConstantText(shown_value(value, kind))
+
+
+def _cast_type(kind: FieldType) -> str:
+    if family_of(kind) is Family.STRING:
+        return "var_string" if kind.Flen < 0 else f"var_string({kind.Flen})"
+    return f"{type_text(kind)} BINARY"
+
+
+def _aggregate(found: Aggregate, of: Callable[[Expr], ExpressionText]) -> str:
+    given = ", ".join(of(each).text for each in found.arguments) or "1"
+    if found.order:
+        keys = (f"{of(key).text}{' desc' if down else ''}" for key, down in found.order)
+        given += f" order by {', '.join(keys)}"
+    if found.function == "group_concat":
+        given += f' separator "{found.separator}"'
+    return f"{found.function}({'distinct ' if found.distinct else ''}{given})"
+
+
+# -- from DuckDB's own text ------------------------------------------------------------------------
+
+Resolve = Callable[[str], ExpressionText | None]
+
+_OPERATORS: dict[type, str] = {
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Not: "not",
+    exp.Add: "plus",
+    exp.Sub: "minus",
+    exp.Mul: "mul",
+    exp.Div: "div",
+    exp.IntDiv: "intdiv",
+    exp.Mod: "mod",
+    exp.Neg: "unaryminus",
+    exp.NullSafeEQ: "nulleq",
+    exp.NullSafeNEQ: "ne",
+    exp.DPipe: "concat",
+}
+_LIKE = {"prefix": "{}%", "suffix": "%{}", "contains": "%{}%"}
+_REFERENCE = re.compile(r"#(\d+)")
+_PLACE = "exuvia_place_"
+_MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
+
+
+def of_duckdb(text: str, resolve: Resolve) -> ExpressionText:
+    """`resolve` says what a name means, or #n, the n-th column of what is below."""
+    try:
+        tree = parse_duckdb(_REFERENCE.sub(rf"{_PLACE}\1", text), dialect="duckdb")
+    except SqlglotError:
+        return ConstantText(text)
+    return _of_tree(tree, resolve)
+
+
+def compared_by_duckdb(text: str, left: Resolve, right: Resolve) -> ExpressionText:
+    """A comparison of a join, whose sides have names of their own."""
+    try:
+        tree = parse_duckdb(_REFERENCE.sub(rf"{_PLACE}\1", text), dialect="duckdb")
+    except SqlglotError:
+        return ConstantText(text)
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    name = _OPERATORS.get(type(tree))
+    if name is None or tree.args.get("expression") is None:
+        return ConstantText(text)
+    return CallText(name, (_of_tree(tree.this, left), _of_tree(tree.expression, right)))
+
+
+def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
+    if isinstance(tree, exp.Paren | exp.Alias | exp.IgnoreNulls):
+        return _of_tree(tree.this, resolve)
+    if isinstance(tree, exp.Column):
+        shown = tree.name.replace(_PLACE, "#")
+        return resolve(shown) or ColumnText(shown)
+    if isinstance(tree, exp.Literal):
+        return ConstantText(f'"{tree.name}"' if tree.is_string else tree.name)
+    if isinstance(tree, exp.Null):
+        return ConstantText("NULL", is_null=True)
+    if isinstance(tree, exp.Boolean):
+        return ConstantText("1" if tree.this else "0")
+    if isinstance(tree, exp.Cast):
+        inner = _of_tree(tree.this, resolve)
+        if isinstance(inner, ConstantText):
+            return inner
+        return CallText("cast", (inner, ConstantText(f"{tree.to.sql('duckdb').lower()} BINARY")))
+    if isinstance(tree, exp.Is):
+        return CallText("isnull", (_of_tree(tree.this, resolve),))
+    if isinstance(tree, exp.Case):
+        return _case(tree, resolve)
+    if isinstance(tree, exp.In):
+        given = (tree.this, *tree.expressions)
+        return _as_moments(CallText("in", tuple(_of_tree(each, resolve) for each in given)))
+    if isinstance(tree, exp.Between):
+        column = _of_tree(tree.this, resolve)
+        sides = (("ge", tree.args["low"]), ("le", tree.args["high"]))
+        parts = (CallText(name, (column, _of_tree(each, resolve))) for name, each in sides)
+        return CallText("and", tuple(map(_as_moments, parts)))
+    operator = _OPERATORS.get(type(tree))
+    if operator is not None:
+        given = (tree.this, tree.args.get("expression"))
+        made = tuple(_of_tree(each, resolve) for each in given if each is not None)
+        return _as_moments(CallText(operator, made))
+    if isinstance(tree, exp.Distinct):
+        listed = ", ".join(_of_tree(each, resolve).text for each in tree.expressions)
+        return ConstantText(f"distinct {listed}")
+    if isinstance(tree, exp.Func):
+        return _function(tree, resolve)
+    named = tree.transform(
+        lambda each: (
+            exp.to_identifier(_of_tree(each, resolve).text)
+            if isinstance(each, exp.Column)
+            else each
+        )
+    )
+    return ConstantText(named.sql("duckdb").replace('"', "").lower())
+
+
+def _function(tree: exp.Func, resolve: Resolve) -> ExpressionText:
+    name = (tree.name if isinstance(tree, exp.Anonymous) else tree.sql_name()).lower()
+    given = [each for each in tree.iter_expressions() if isinstance(each, exp.Expr)]
+    if isinstance(tree, exp.Trim):
+        return _of_tree(tree.this, resolve)  # of a collation's key
+    if name.startswith("exuvia_") and given:
+        return _of_tree(given[0], resolve)
+    if name in ("count_star", "count") and not given:
+        return ConstantText("count(1)")
+    if name == "starts_with":
+        name = "prefix"
+    made = tuple(_of_tree(each, resolve) for each in given)
+    if name in _LIKE and len(made) == 2 and isinstance(made[1], ConstantText):
+        pattern = _LIKE[name].format(made[1].text.strip('"'))
+        return CallText("like", (made[0], ConstantText(f'"{pattern}"'), ConstantText("92")))
+    return CallText(name, made)
+
+
+def _case(tree: exp.Case, resolve: Resolve) -> ExpressionText:
+    pairs = [part for each in tree.args["ifs"] for part in (each.this, each.args["true"])]
+    if any(each.sql_name().lower() == "strlen" or each.name == "strlen" for each in tree.find_all(
+        exp.Func
+    )) and tree.args.get("default") is not None:  # fmt: skip
+        return _of_tree(tree.args["default"], resolve)  # a collation's key
+    default = tree.args.get("default")
+    every = pairs if default is None else [*pairs, default]
+    return CallText("case", tuple(_of_tree(each, resolve) for each in every))
+
+
+def _as_moments(found: CallText) -> CallText:
+    """Beside a column of moments whole numbers are moments."""
+    columns = [each for each in found.arguments if isinstance(each, ColumnText) and each.table]
+    if len(columns) != 1 or columns[0].table is None:
+        return found
+    kind = columns[0].table.info.cols[columns[0].position].type
+    if kind.family not in _MOMENTS:
+        return found
+    made = tuple(
+        ConstantText(to_text(int(each.text), kind))
+        if isinstance(each, ConstantText) and each.text.lstrip("-").isdigit()
+        else each
+        for each in found.arguments
+    )
+    return found._replace(arguments=made)
