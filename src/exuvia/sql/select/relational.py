@@ -25,7 +25,7 @@ rows a join would leave out is not known before it has run.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
@@ -115,7 +115,7 @@ class PlainPlan(Plan):
     def __init__(self, node: exp.Expression, block: SelectBlock, context: Context) -> None:
         self.block = block
         self._context = context
-        self._limits = limits(node, context)
+        self.limits = limits(node, context)
         self.columns = [OutputColumn(item.name, item.expr.type) for item in block.items]
         self._closures = [compile_expression(item.expr) for item in block.items]
 
@@ -123,7 +123,7 @@ class PlainPlan(Plan):
         return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        most, skip = self._limits
+        most, skip = self.limits
         conditions = [c for c in (self.block.where, self.block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
@@ -160,7 +160,9 @@ class RelationalPlan(Plan):
         return self._build.functions.bodies
 
     def physical(self) -> str:
-        """DuckDB's plan, in its JSON; nothing is read."""
+        """DuckDB's plan, in its JSON; nothing is read. Raises what a constant of the query does."""
+        import duckdb
+
         from exuvia.sql.duck import engine as duck
 
         build = self._build
@@ -168,10 +170,13 @@ class RelationalPlan(Plan):
         with closing(cursor), build.functions.created_on(cursor):
             for scan in build.scans:
                 cursor.register(scan.name, scan.unread())
-            found: str = cursor.sql(f"EXPLAIN (FORMAT json) {self.sql}").fetchall()[0][1]
+            try:
+                ((_, found),) = cursor.sql(f"EXPLAIN (FORMAT json) {self.sql}").fetchall()
+            except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
+                self._raise(error)
             for scan in build.scans:
                 cursor.unregister(scan.name)
-        return found
+        return str(found)
 
     def profiled(self, context: Context) -> tuple[list[Row], str]:
         """The rows, and the plan with what each of its operators did, in DuckDB's JSON."""
@@ -211,7 +216,7 @@ class RelationalPlan(Plan):
         except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
             self._raise(error)
 
-    def _raise(self, error: Exception) -> None:
+    def _raise(self, error: Exception) -> NoReturn:
         import duckdb
 
         interruption.check()  # whatever it made of it: that is why it ended

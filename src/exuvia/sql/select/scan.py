@@ -93,8 +93,8 @@ class Scan(ABC):
 
     def _watched(self, context: Context) -> Iterator[Any]:
         """The batches; an error is kept, because DuckDB would hand on its text alone."""
-        batches = self.batches(context)
         try:
+            batches = self.batches(context)
             yield from batches if self.watched is None else self.watched(batches)
         except Exception as error:
             self.failure = error

@@ -64,7 +64,8 @@ def refuse_write(node: object, changes_schema: bool, of_session: bool) -> None:
     """Raises 1105 for what writes while the session, or its transaction, reads at a time."""
     query = query_in(node)
     locks = query is not None and planner.locks_rows(query)
-    if not (changes_schema or locks or isinstance(node, _WRITES)):
+    runs = node.statement if isinstance(node, Explain) and node.analyze else node
+    if not (changes_schema or locks or isinstance(runs, _WRITES)):
         return
     raise ErrUnknown.with_text(
         "can not execute write statement when 'tidb_snapshot' is set"

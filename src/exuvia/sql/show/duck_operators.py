@@ -30,6 +30,7 @@ from exuvia.sql.show.access_operators import Keeps, path_operators
 from exuvia.sql.show.expression_text import (
     CallText,
     ColumnText,
+    ConstantText,
     ExpressionText,
     compared_by_duckdb,
     conjuncts,
@@ -106,14 +107,14 @@ class _Physical(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """An operator, what its columns are, and how many different values one has."""
+    """An operator, and what its columns are."""
 
     operator: Operator
     columns: list[ExpressionText]
 
 
 class _DuckPlan:
-    """DuckDB's plan of one query as operators. `measured`: its scans' operators, by name."""
+    """DuckDB's plan of one query as operators. `scanned`: its scans' operators, by name."""
 
     def __init__(
         self,
@@ -131,6 +132,7 @@ class _DuckPlan:
         self._left = list(plan.scans)
         self._is_projected = False
         self._fixed: dict[int, set[str]] = {}  # columns that have one value, by operator
+        self._not_null: dict[int, list[ExpressionText]] = {}  # columns without NULLs, likewise
         self._common_rows: list[float] = []  # of the common tables met
         self._made_of: dict[str, ColumnText] = {}  # text of an aggregate -> its column
         self._estimates: dict[int, TableEstimate] = {}
@@ -156,8 +158,10 @@ class _DuckPlan:
         made.operator.done.rows = found.rows
         made.operator.done.own_s = found.seconds
         made.operator.done.loops = int(found.rows is not None)
-        if made.operator.name == "Union" and found.rows is not None:  # DuckDB says 0
-            made.operator.done.rows = sum(each.operator.done.rows or 0 for each in below)
+        if found.rows is not None and found.name in ("UNION", "CTE"):
+            # DuckDB says 0 of what hands on the rows of others
+            given = below if found.name == "UNION" else below[-1:]
+            made.operator.done.rows = sum(each.operator.done.rows or 0 for each in given)
         return made
 
     def _made(self, found: _Physical, below: list[_Step]) -> _Step:
@@ -177,6 +181,7 @@ class _DuckPlan:
                 for each in said
                 if isinstance(each, CallText) and each.name == "eq"
             }
+            self._note_not_null(made, said, columns)
             return _Step(made, columns)
         if "GROUP_BY" in found.name or "AGGREGATE" in found.name:
             return self._aggregated(found, below[0], text)
@@ -209,13 +214,17 @@ class _DuckPlan:
         added = [ColumnText(self._explaining.column())] * (title == "Window")
         return _Step(Operator(title, rows, info=info, below=operators), [*columns, *added])
 
-    def _text(self, said: str, columns: Sequence[ExpressionText]) -> ExpressionText:
+    def _text(
+        self, said: str, columns: Sequence[ExpressionText], is_made_here: bool = False
+    ) -> ExpressionText:
         """What DuckDB says, over columns of what is below."""
-        return self._known(of_duckdb(said, lambda name: self._resolve(name, columns)))
+        met = of_duckdb(said, lambda name: self._resolve(name, columns))
+        return self._known(met, is_made_here)
 
-    def _known(self, found: ExpressionText) -> ExpressionText:
-        """Aggregates by the columns they have become, our functions by what they do."""
-        if found.text in self._made_of:
+    def _known(self, found: ExpressionText, is_made_here: bool = False) -> ExpressionText:
+        """Aggregates, if not made here, by the columns they have become; our functions by what they
+        do."""
+        if found.text in self._made_of and not is_made_here:
             return self._made_of[found.text]
         if not isinstance(found, CallText):
             return found
@@ -311,7 +320,14 @@ class _DuckPlan:
             rows = self._filtered(top, pushed)
             top = Operator("Selection", rows, DUCKDB, info=sorted_texts(pushed), below=[top])
             top.done.rows = found.rows
+            self._note_not_null(top, pushed, columns)
         return _Step(top, columns)
+
+    def _note_not_null(
+        self, made: Operator, said: Sequence[ExpressionText], columns: Sequence[ExpressionText]
+    ) -> None:
+        tests = {f"not(isnull({each.text}))": each for each in columns}
+        self._not_null[id(made)] = [tests[each.text] for each in said if each.text in tests]
 
     def _projection(self, found: _Physical, below: _Step) -> _Step:
         """What only hands on columns is no step."""
@@ -366,7 +382,11 @@ class _DuckPlan:
         self, found: _Physical, below: _Step, text: Callable[[str], ExpressionText]
     ) -> _Step:
         groups = [text(each) for each in found.list("Groups")]
-        functions = [text(each) for each in found.list("Aggregates") if each]
+        functions = [
+            self._text(each, below.columns, is_made_here=True)
+            for each in found.list("Aggregates")
+            if each
+        ]
         rows = below.operator.rows or 0.0
         funcs, columns = [], list(groups)
         for each in functions:
@@ -409,8 +429,8 @@ class _DuckPlan:
                 others.append(self._known(made).text)
                 continue
             left, right = map(self._known, made.arguments)
-            if left.text == right.text and len(equal) < len(build.columns):
-                right = build.columns[len(equal)]  # of a subquery, by the outer column's name
+            if left.text == right.text:
+                right = self._compared(right, build)
             equal.append(CallText(made.name, (left, right)).text)
             different.append(max(self._different(left, probe), self._different(right, build)))
         info = [word if found.list("Conditions") else f"CARTESIAN {word}"]
@@ -436,13 +456,21 @@ class _DuckPlan:
             )
         return _Step(made_of, columns)
 
+    def _compared(self, found: ExpressionText, build: _Step) -> ExpressionText:
+        """The side of a join's equality that is built. Of a subquery DuckDB says it by the outer
+        query's column: its own is the one that it takes without NULLs, if there is only one."""
+        own = self._not_null.get(id(build.operator), [])
+        if len(own) != 1 or any(found.text == each.text for each in build.columns):
+            return found
+        return own[0]
+
     def _different(self, found: ExpressionText, side: _Step) -> float:
         """How many different values a side of a join has there: one, if it is compared with one."""
-        if found.text in self._fixed.get(id(side.operator), ()):
+        if isinstance(found, ConstantText) or found.text in self._fixed.get(id(side.operator), ()):
             return 1.0
         if isinstance(found, ColumnText) and found.table is not None:
             return self._estimates[found.table.info.id].different(found.position)
-        return 1.0
+        return DISTINCT * (side.operator.rows or 0.0)
 
 
 def _is_made(found: ExpressionText) -> bool:

@@ -73,8 +73,10 @@ def explain(context: Context, node: Explain) -> Result:
     if not node.analyze:
         return shown(Explaining(context).seen(plan, statement), form, is_measured=False)
     watch = Watch(context.session.services.clock.monotonic)
-    top, _ = Explaining(context, watch).ran(plan, statement)
-    return shown(top, form, is_measured=True)
+    top, answer = Explaining(context, watch).ran(plan, statement)
+    found = shown(top, form, is_measured=True)
+    found.last_insert_id = answer.last_insert_id
+    return found
 
 
 # -- plans -----------------------------------------------------------------------------------------
@@ -149,8 +151,10 @@ class Explaining(ExplainedStatement):
             top = self._plain(plan)
             with watch.within(top.done):
                 answer = plan.run(context)
-            for each in (top, *top.below):
-                each.done.rows = len(answer.rows)
+            each = top
+            while each.below:
+                each.done.rows, each = len(answer.rows), each.below[0]
+            each.done.rows = 1
             return top, answer
         if isinstance(plan, RelationalPlan):
             return profiled_operators(self, plan, statement)
@@ -187,8 +191,7 @@ class Explaining(ExplainedStatement):
         context, table = self.context, plan.table
         items, found = plan.items, plan.filter
         if plan.counts(context):
-            top, counted = self._counted(plan)
-            return self._cut(top, plan.late_limit), counted
+            return self._counted(plan)
         top, steps = self._filtered(found, plan)
         rows_below = top.rows
         lock = None
@@ -244,10 +247,12 @@ class Explaining(ExplainedStatement):
         count = Operator("StreamAgg", 1.0, STORE, info=f"funcs:count(1)->{partial}", below=[below])
         reader = Operator("TableReader", 1.0, ROOT, scan.access, below=[count], data="data")
         funcs = ", ".join(f"funcs:count({partial})->{self.column(table)}" for _ in plan.items)
-        top = Operator("StreamAgg", 1.0, info=funcs, below=[reader])
+        whole = Operator("StreamAgg", 1.0, info=funcs, below=[reader])
+        top = self._cut(whole, plan.late_limit)
 
         def finish(answer: Result) -> None:
-            top.done.rows = reader.done.rows = count.done.rows = 1
+            whole.done.rows = reader.done.rows = count.done.rows = 1
+            top.done.rows = len(answer.rows)
             if answer.rows and isinstance(answer.rows[0][0], int):
                 below.done.rows = answer.rows[0][0]
 
@@ -346,10 +351,20 @@ class Explaining(ExplainedStatement):
     def _plain(self, plan: PlainPlan) -> Operator:
         """SELECT of no table."""
         name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
-        texts = [of_bound(item.expr, name, self.context) for item in plan.block.items]
+        block, (most, skip) = plan.block, plan.limits
+        texts = [of_bound(item.expr, name, self.context) for item in block.items]
         shown = ", ".join(self.named(each) for each in texts)
-        dual = Operator("TableDual", 1.0, info="rows:1")
-        return Operator("Projection", 1.0, info=shown, below=[dual])
+        top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0
+        asked = [each for each in (block.where, block.having) if each is not None]
+        if asked:
+            parts = [p for each in asked for p in conjuncts(of_bound(each, name, self.context))]
+            rows = OTHER
+            top = Operator("Selection", rows, info=sorted_texts(parts), below=[top])
+        top = Operator("Projection", rows, info=shown, below=[top])
+        if most is not None:
+            info = f"offset:{skip}, count:{most}"
+            top = Operator("Limit", min(rows, most), info=info, below=[top])
+        return top
 
 
 def _scope(visible: Sequence[Any], context: Context) -> Scope:

@@ -24,6 +24,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.access.ranger import shown_value
 from exuvia.sql.expr import (
     Aggregate,
+    Assign,
     Call,
     Cast,
     Column,
@@ -119,6 +120,7 @@ _NAMES = {
     "is true": "istrue",
     "is false": "isfalse",
     "json_unquoted_extract": "json_unquote",
+    "date_add_text": "date_add",
 }
 
 
@@ -139,6 +141,8 @@ def of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
         return _constant(context.parameters[expr.index], kind)
     if isinstance(expr, VariableRef):
         return ConstantText(f"@{'' if expr.scope == 'user' else '@'}{expr.name}")
+    if isinstance(expr, Assign):
+        return CallText("setvar", (ConstantText(f'"{expr.name}"'), of(expr.value)))
     if isinstance(expr, Cast):
         inner = of(expr.argument)
         if expr.argument.type.Tp in (TypeCode.ENUM, TypeCode.SET) and not expr.explicit:
@@ -154,9 +158,12 @@ def of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
             escape = expr.arguments[2]
             if isinstance(escape, Constant) and isinstance(escape.value, str) and escape.value:
                 arguments = (*arguments[:2], ConstantText(str(ord(escape.value[0]))))
-        if expr.function == "date_add" and expr.extra:
-            arguments = (*arguments, ConstantText(f'"{expr.extra[0]}"'))
-        return CallText(_NAMES.get(expr.function, expr.function), arguments)
+        called = _NAMES.get(expr.function, expr.function)
+        if called == "date_add" and expr.extra:
+            unit, sign = expr.extra[:2]
+            called = "date_sub" if sign < 0 else called
+            arguments = (*arguments, ConstantText(f'"{unit}"'))
+        return CallText(called, arguments)
     if isinstance(expr, Windowed):
         return CallText(expr.function, tuple(map(of, expr.arguments)))
     return ConstantText("ScalarSubQuery" if isinstance(expr, Subquery) else type(expr).__name__)
