@@ -249,11 +249,13 @@ def test_a_transaction_and_a_session_read_at_a_time(world: World, session: Sessi
         "INSERT INTO t VALUES (7, 7, '7')",
         "DROP TABLE t",
         "SELECT 1 FROM t FOR UPDATE",
+        "EXPLAIN ANALYZE DELETE FROM t",
     ):
         assert message(session, statement) == (
             1105,
             "can not execute write statement when 'tidb_snapshot' is set",
         )
+    assert rows(session, "EXPLAIN DELETE FROM t")
     run(session, "SET tidb_snapshot = ''")
     assert rows(session, "SELECT a FROM t WHERE id = 1") == [[2]]
     run(session, "UPDATE t SET a = 3")

@@ -344,6 +344,33 @@ def test_writes_are_done_by_analyze_alone(session: Session) -> None:
     assert rows(session, "SELECT * FROM w ORDER BY id") == [[1, 1], [2, 9]]
 
 
+def test_a_written_statement_is_one_of_its_transaction(session: Session) -> None:
+    run(session, "CREATE TABLE ai (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    run(session, "BEGIN")
+    for n in (1, 2):
+        rows(session, "EXPLAIN ANALYZE INSERT INTO ai (v) VALUES (5)")
+        assert rows(session, "SELECT LAST_INSERT_ID(), COUNT(*) FROM ai") == [[n, n]]
+    run(session, "ROLLBACK")
+    assert rows(session, "SELECT * FROM ai") == []
+    run(session, "START TRANSACTION READ ONLY")
+    assert error(session, "EXPLAIN ANALYZE INSERT INTO ai (v) VALUES (5)") == (1792, "25006")
+    run(session, "ROLLBACK")
+
+
+def test_a_constant_of_duckdbs_that_overflows_is_no_unknown_error(session: Session) -> None:
+    text = "SELECT 9223372036854775807 + 1 FROM t GROUP BY a"
+    for head in ("", "EXPLAIN ", "EXPLAIN ANALYZE "):
+        assert error(session, head + text) == (1690, "22003"), head
+
+
+def test_common_rows_of_duckdbs_own_are_counted(session: Session) -> None:
+    text = "SELECT c, COUNT(DISTINCT a), COUNT(DISTINCT b) FROM t GROUP BY c"
+    lines = rows(session, f"EXPLAIN ANALYZE {text}")
+    assert "CTE" in names(lines)
+    groups = str(len({row.c for row in DATA}))
+    assert lines[names(lines).index("CTE")][2] == groups, lines
+
+
 def test_own_writes_over_an_older_snapshot_are_counted(world: World) -> None:
     mine, other = world.session(), world.session()
     run(mine, "CREATE TABLE own (id INT PRIMARY KEY, a INT, KEY ka (a))")

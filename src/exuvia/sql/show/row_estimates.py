@@ -4,7 +4,7 @@
     any other                    TiDB's pseudo statistics: 10000 rows, and of them
 
     c = ?, c IS NULL    1/1000           c > ?               1/3
-    c IN (n of)         n/1000           c < ?               1/3, without NULLs
+    c IN (n of)         n/1000           c < ?               1/3, without NULLs (1/1000)
     c <> ?              2/3, likewise    two bounds, 'x%'    1/40
     c IS NOT NULL       999/1000         anything else       8/10
     a OR b              1 - (1 - a)(1 - b)
@@ -126,7 +126,7 @@ class TableEstimate:
             return EQUAL
         if found.name == "ne":
             both = 2 * ONE_SIDE - (0 if self._is_handle(column.position) else EQUAL)
-            return both if equal == EQUAL else 1 - equal
+            return both if self.is_pseudo or equal == EQUAL else 1 - equal
         if found.name == "like" and not found.arguments[1].text.startswith(('"%', '"_')):
             return TWO_SIDES
         if found.name == "not" and isinstance(found.arguments[0], CallText):
