@@ -67,6 +67,9 @@ def test_thousands_of_terms_are_no_nesting(session: Session, kind: str) -> None:
     found = rows(session, text)
     wanted = [[1], [2]] if expected is None else expected
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert rows(session, f"EXPLAIN {text}")
+    lines = rows(session, f"EXPLAIN ANALYZE {text}")
+    assert lines[0][2] == str(len(found))
 
 
 def test_writes_prepared_statements_and_explain_take_them_too(session: Session) -> None:

@@ -79,6 +79,12 @@ def conjuncts(found: ExpressionText) -> Iterator[ExpressionText]:
         yield found
 
 
+def _shallow(found: ExpressionText) -> ExpressionText:
+    """The same. Raises RecursionError where its text is nested too deep to be made."""
+    assert isinstance(found.text, str)
+    return found
+
+
 def sorted_texts(found: Sequence[ExpressionText]) -> str:
     """A list as TiDB has it: by the texts."""
     return ", ".join(sorted(each.text for each in found))
@@ -125,10 +131,18 @@ _NAMES = {
 
 
 def of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
-    """The text of a bound expression; parameters by their values."""
+    """The text of a bound expression; parameters by their values. Of one that is nested beyond the
+    interpreter's depth, as a sum of a thousand terms is, only what it is."""
+    try:
+        return _shallow(_of_bound(expr, name, context))
+    except RecursionError:
+        called = expr.function if isinstance(expr, Call) else type(expr).__name__.lower()
+        return ConstantText(f"{_NAMES.get(called, called)}(...)")
 
+
+def _of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
     def of(part: Expr) -> ExpressionText:
-        return of_bound(part, name, context)
+        return _of_bound(part, name, context)
 
     if isinstance(expr, Column):
         return name(expr)
@@ -227,24 +241,28 @@ _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 def of_duckdb(text: str, resolve: Resolve) -> ExpressionText:
     """`resolve` says what a name means, or #n, the n-th column of what is below."""
     try:
-        tree = parse_duckdb(_REFERENCE.sub(rf"{_PLACE}\1", text), dialect="duckdb")
-    except SqlglotError:
+        return _shallow(_of_tree(_parsed(text), resolve))
+    except (SqlglotError, RecursionError):
         return ConstantText(text)
-    return _of_tree(tree, resolve)
 
 
 def compared_by_duckdb(text: str, left: Resolve, right: Resolve) -> ExpressionText:
     """A comparison of a join, whose sides have names of their own."""
     try:
-        tree = parse_duckdb(_REFERENCE.sub(rf"{_PLACE}\1", text), dialect="duckdb")
-    except SqlglotError:
+        tree = _parsed(text)
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        name = _OPERATORS.get(type(tree))
+        if name is None or tree.args.get("expression") is None:
+            return ConstantText(text)
+        sides = _of_tree(tree.this, left), _of_tree(tree.expression, right)
+        return _shallow(CallText(name, sides))
+    except (SqlglotError, RecursionError):
         return ConstantText(text)
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    name = _OPERATORS.get(type(tree))
-    if name is None or tree.args.get("expression") is None:
-        return ConstantText(text)
-    return CallText(name, (_of_tree(tree.this, left), _of_tree(tree.expression, right)))
+
+
+def _parsed(text: str) -> exp.Expr:
+    return parse_duckdb(_REFERENCE.sub(rf"{_PLACE}\1", text), dialect="duckdb")
 
 
 def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
@@ -277,6 +295,8 @@ def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
         parts = (CallText(name, (column, _of_tree(each, resolve))) for name, each in sides)
         return CallText("and", tuple(map(_as_moments, parts)))
     operator = _OPERATORS.get(type(tree))
+    if isinstance(tree, exp.Connector) and operator is not None:
+        return CallText(operator, tuple(_of_tree(each, resolve) for each in tree.flatten()))
     if operator is not None:
         given = (tree.this, tree.args.get("expression"))
         made = tuple(_of_tree(each, resolve) for each in given if each is not None)
