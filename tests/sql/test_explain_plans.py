@@ -357,12 +357,6 @@ def test_a_written_statement_is_one_of_its_transaction(session: Session) -> None
     run(session, "ROLLBACK")
 
 
-def test_a_constant_of_duckdbs_that_overflows_is_no_unknown_error(session: Session) -> None:
-    text = "SELECT 9223372036854775807 + 1 FROM t GROUP BY a"
-    for head in ("", "EXPLAIN ", "EXPLAIN ANALYZE "):
-        assert error(session, head + text) == (1690, "22003"), head
-
-
 def test_common_rows_of_duckdbs_own_are_counted(session: Session) -> None:
     text = "SELECT c, COUNT(DISTINCT a), COUNT(DISTINCT b) FROM t GROUP BY c"
     lines = rows(session, f"EXPLAIN ANALYZE {text}")
