@@ -47,7 +47,12 @@ MOST_CHECKED_ROWS = 100_000
 """Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
 
 
-ARRAY_KERNELS = frozenset({"fill", COMPARE, "check column", "verify column", "rewrite", "import"})
+ARRAY_KERNELS = frozenset(
+    {
+        *("fill", COMPARE, "check column", "verify column", "rewrite", "import"),
+        *("move", "check moved", "rekey", "check rekeyed"),
+    }
+)
 """Those that make no object of a value."""
 ARRAY_ROWS = 25
 """How many rows they do in the time of one that is made an object."""

@@ -4,7 +4,8 @@
       -> some rows         the partition of each, by columns      (1526: the job ends)
       -> batches of rows   the bytes as they stand, under the new partition's id
       -> their entries     kept until all rows of the span are there
-    then a run per index   of all new partitions, sorted, in batches like those of the rows
+    then a run per index   of all new partitions, sorted, in batches like those of the rows;
+                           several batches wait for the disk together (Store.bulk_chain)
     the last batch         says that the span is finished
 
 Each batch is one transaction that puts where nothing stands, and requires the reorg's epoch (law 2)
@@ -38,6 +39,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Duplicate, Refused
+from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import (
     ErrDataInconsistent,
     ErrDupEntry,
@@ -50,7 +52,16 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import TOMBSTONE, Padded, Snapshot, Span, Standing
+from exuvia.kv.packet import (
+    TOMBSTONE,
+    Bulk,
+    BulkResult,
+    Padded,
+    Requirement,
+    Snapshot,
+    Span,
+    Standing,
+)
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -231,7 +242,7 @@ class Move:
             part.clear()
             yield self._has_read(began)
             yield from self._put(run)
-        yield self._commit(None)
+        yield self._finish()
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
 
     def _copied(
@@ -258,53 +269,91 @@ class Move:
         """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
         waiting = [copies]
         while waiting:
-            self._pace.bounded(self._dial.read().batch_rows)
-            batch, rest = waiting.pop().split(self._pace.rows)
-            if rest:
-                waiting.append(rest)
-            if not batch:
+            part = waiting.pop()
+            if not part:
                 continue
+            self._pace.bounded(self._dial.read().batch_rows)
+            size = self._pace.rows
             try:
-                done = self._commit(batch)
+                done = self._chain(part, size)
+                waiting.append(part.split(done.rows)[1])
             except Conflict:
                 self._pace.refused()
-                with closing(fresh_snapshot(self._store, self._source)) as snapshot:
-                    raws = snapshot.get_many(batch.sources(self._source.row_prefix))
-                if raws:  # rows that are gone are nobody's any more
-                    keys = sorted(raws)
-                    indexes = [index for index in self._indexes if index.id == batch.index_id]
-                    values = [raws[key] for key in keys]
-                    made = self._copied(snapshot, indexes, keys, values)[-1]
-                    waiting.append(made._replace(at=positions(made.keys)))
+                batch, rest = part.split(size)
+                waiting += [rest, self._as_they_stand(batch)]
                 done = Batch(0, 0.0, 0.0)
             yield done
 
-    def _commit(self, batch: Copies | None) -> Batch:
-        """One transaction; none: the last of a task, which says that its span is finished."""
-        order, prefix = self._task.order, self._source.row_prefix
-        keys = batch.key_list() if batch else []
-        values = batch.payloads() if batch else b""
-        required = [batch.required(prefix)] if batch else []
-        self._batches += 1
-        puts = self._puts + len(keys)
-        rows = self._rows if batch is None else min(self._of, puts // (1 + len(self._indexes)))
-        progress = TaskProgress(rows, self._of, self._batches, len(keys), batch is None)
-        own = checkpoint.pairs_of(self._task, progress)
-        began = self._monotonic()
-        done = self._store.bulk(keys, values, [*order.fences, *required], own, report=True)
-        seconds = self._monotonic() - began
-        self._puts = puts
-        self._placed += done.placed
-        logical, is_entry = self._logical, batch is not None and batch.index_id
-        for n, stands in done.present:
-            value = values if isinstance(values, bytes) else values[n]
-            same = stands == value  # ours, or the same row in another layout
-            if not same and (is_entry or logical.decode(stands) != logical.decode(value)):
-                raise self._unlike(keys[n])
+    def _as_they_stand(self, batch: Copies) -> Copies:
+        """The same of the rows of now; those that are gone are nobody's any more."""
+        with closing(fresh_snapshot(self._store, self._source)) as snapshot:
+            raws = snapshot.get_many(batch.sources(self._source.row_prefix))
+        if not raws:
+            return batch.split(0)[0]
+        keys = sorted(raws)
+        indexes = [index for index in self._indexes if index.id == batch.index_id]
+        made = self._copied(snapshot, indexes, keys, [raws[key] for key in keys])[-1]
+        return made._replace(at=positions(made.keys))
+
+    def _chain(self, copies: Copies, size: int) -> Batch:
+        """Transactions of `size` of them, as many as may wait for the disk together."""
         settings = self._dial.read()
-        paced = self._pace.succeeded(len(keys), seconds, settings.batch_s)
-        size = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
-        return held_back(paced, size, settings, order.at_once)
+        starts = range(0, len(copies.at), size)
+        if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
+            starts = starts[:1]  # who set that wants it slow
+        sent: list[Bulk] = []
+
+        def bulks() -> Iterator[Bulk]:
+            for start in starts:
+                part = copies._replace(at=copies.at[start : start + size])
+                sent.append(self._bulk(part, len(sent) + 1, start + len(part.at)))
+                yield sent[-1]
+
+        began = self._monotonic()
+        results = self._store.bulk_chain(bulks(), settings.batch_s)
+        seconds = self._monotonic() - began
+        rows = min(len(copies.at), len(results) * size)
+        self._batches, self._puts = self._batches + len(results), self._puts + rows
+        self._placed += sum(result.placed for result in results)
+        for bulk, result in zip(sent, results, strict=False):
+            self._require_alike(bulk, result, is_entry=copies.index_id != 0)
+        number = len(results)
+        paced = self._pace.succeeded(rows // number, seconds / number, settings.batch_s)
+        paced = paced._replace(rows=rows, seconds=seconds)
+        if settings.write_speed:
+            keys, values = sent[0].keys, sent[0].payloads
+            put = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
+            paced = held_back(paced, put, settings, self._task.order.at_once)
+        return paced
+
+    def _bulk(self, copies: Copies, number: int, puts: int) -> Bulk:
+        """One transaction. `puts`: of the chain, this one's among them."""
+        order = self._task.order
+        done = min(self._of, (self._puts + puts) // (1 + len(self._indexes)))
+        progress = TaskProgress(done, self._of, self._batches + number, len(copies.at), False)
+        own = checkpoint.pairs_of(self._task, progress)
+        required: list[Requirement] = [
+            *order.fences,
+            copies.required(self._source.row_prefix),
+        ]
+        return Bulk(copies.key_list(), copies.payloads(), required, own, report=True)
+
+    def _require_alike(self, bulk: Bulk, result: BulkResult, is_entry: bool) -> None:
+        """What stood there is ours, or the same row in another layout."""
+        logical = self._logical
+        for n, stands in result.present:
+            value = bulk.payloads if isinstance(bulk.payloads, bytes) else bulk.payloads[n]
+            if stands != value and (is_entry or logical.decode(stands) != logical.decode(value)):
+                raise self._unlike(bulk.keys[n])
+
+    def _finish(self) -> Batch:
+        """The last transaction of a task: its span is finished."""
+        progress = TaskProgress(self._rows, self._of, self._batches + 1, 0, True)
+        began = self._monotonic()
+        self._store.bulk(
+            [], b"", self._task.order.fences, checkpoint.pairs_of(self._task, progress)
+        )
+        return Batch(0, self._monotonic() - began)
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:
