@@ -106,8 +106,7 @@ COLUMNS = st.lists(
 @st.composite
 def bodies(draw: st.DrawFn) -> str:
     """A table of columns in any order with indexes on them."""
-    columns = [*draw(COLUMNS), ("a", "int PRIMARY KEY")]
-    columns = draw(st.permutations(columns))
+    columns = draw(st.permutations([*draw(COLUMNS), ("a", "int")]))
     names = [text for text, _ in columns]
     keys = draw(
         st.lists(
@@ -120,6 +119,9 @@ def bodies(draw: st.DrawFn) -> str:
     )
     lines = [f"{text} {kind}" for text, kind in columns]
     lines += [f"KEY {text} ({', '.join(parts)})" for text, parts in keys]
+    handle = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+    if handle:
+        lines.append(f"PRIMARY KEY ({', '.join(handle)})")
     return f"({', '.join(lines)})"
 
 

@@ -8,7 +8,9 @@ the schema, a change log, CACHE, PRE_SPLIT_REGIONS; nor the order of indexes.
 
 A column of another name is another column, unless `-- renamed from old` ends its line. An index of
 another name with the same parts is renamed. An index that changes gives its name to the new one
-first, so that queries are never without it; where a column of it is dropped, it goes first.
+first, so that queries are never without it; where a column of it is dropped, it goes first. Rows
+that get another clustered key do so in an ALTER TABLE of its own; columns that only the former key
+has are changed or dropped after it.
 
 Which clauses may not stand in one ALTER TABLE says ddl/multi_schema_change.py (8200, "operate same
 column"): a clause that meets an earlier one goes into the next ALTER TABLE. So does a change of a
@@ -102,6 +104,17 @@ def difference(
     }
     names = {was: column.name for was, column in moves.items()}
     after = _with_names(old, names)
+    between = _with_former_key(after, new)
+    found = list(_steps(old, after, between, home, names))
+    if between is not new:
+        found += _steps(between, between, new, home, {})
+    return tuple(found)
+
+
+def _steps(
+    old: TableInfo, after: TableInfo, new: TableInfo, home: str, names: Mapping[str, Name]
+) -> Iterator[Alter]:
+    """`after`: the old one with its columns' new names."""
     shown = evolve(new, charset=old.charset, collate=old.collate)  # ALTER's texts inherit these
     clauses = [
         *_check_drops(after, new),
@@ -114,7 +127,31 @@ def difference(
     ]
     clauses.sort(key=lambda each: (each.alone, not each.early))
     first, last = _partitions(old, new)
-    return tuple(_alters([*first, *clauses, *last]))
+    return _alters([*first, *clauses, *last])
+
+
+def _with_former_key(after: TableInfo, new: TableInfo) -> TableInfo:
+    """The new table, but that columns which leave the clustered key are still what they were."""
+    had, wants = (_index_list(each).get(_PRIMARY) for each in (after, new))
+    if had is None or wants is None or not had.is_clustered:
+        return new
+    columns = list(new.cols)
+    of_key = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
+    before: list[str] = []
+    for old in after.public_columns:
+        wanted = new.column(old.name.L)
+        if _of("c", [old.name.L]) <= had.columns - wants.columns:
+            kept = evolve(old, type=evolve(old.type, Flag=old.type.Flag & ~of_key))
+            if wanted is not None:
+                columns[columns.index(wanted)] = evolve(kept, id=wanted.id)
+            else:
+                there = [each.name.L for each in columns]
+                at = next((there.index(n) + 1 for n in reversed(before) if n in there), 0)
+                columns.insert(at, evolve(kept, id=-old.id))
+        before.append(old.name.L)
+    if tuple(columns) == new.cols:
+        return new
+    return evolve(new, cols=tuple(columns))
 
 
 def hints(text: str) -> dict[str, str]:
@@ -367,6 +404,10 @@ class _Index(NamedTuple):
     body: str
     columns: frozenset[str]
 
+    @property
+    def is_clustered(self) -> bool:
+        return self.info is None or self.info.exuvia_clustered
+
 
 def _index_list(table: TableInfo) -> dict[str, _Index]:
     found = {}
@@ -419,7 +460,9 @@ def _indexes(after: TableInfo, new: TableInfo) -> Iterator[Clause]:
 def _replaced(
     old: _Index, index: _Index, text: str, dropped: frozenset[str], taken: set[str]
 ) -> Iterator[Clause]:
-    if _goes_along(old, dropped):
+    if text == _PRIMARY and (old.is_clustered or index.is_clustered):
+        yield _key_changed(index, f"DROP PRIMARY KEY, ADD {index.text}")
+    elif _goes_along(old, dropped):
         yield _index_added(index, text)._replace(uses=index.columns, needs=old.columns)
     elif text == _PRIMARY or old.columns & dropped or old.info is None:
         yield _index_dropped(old, text)
@@ -439,7 +482,14 @@ def _goes_along(index: _Index, dropped: frozenset[str]) -> bool:
     return plain and len(index.columns) == 1 and index.columns <= dropped
 
 
+def _key_changed(index: _Index, text: str) -> Clause:
+    """All rows get other handles: nothing else may be asked for beside it."""
+    return Clause(text, modifies=_of("i", [_PRIMARY]), uses=index.columns, early=True, alone=True)
+
+
 def _index_added(index: _Index, text: str) -> Clause:
+    if text == _PRIMARY and index.is_clustered:
+        return _key_changed(index, f"ADD {index.text}")
     return Clause(f"ADD {index.text}", adds=_of("i", [text]), uses=index.columns)
 
 
