@@ -1,5 +1,6 @@
 """MODIFY COLUMN beside clients: what its errors say, what they leave, who meets it on the way."""
 
+import itertools
 import threading
 
 import pytest
@@ -250,3 +251,25 @@ def test_a_charset_without_a_character_refuses_it(session):
     run(session, "DELETE FROM t WHERE id = 2")
     run(session, "ALTER TABLE t MODIFY a varchar(7) CHARSET ascii")
     assert said(session, "UPDATE t SET a = '\xe9'")[0] == 1366
+
+
+PLACED = (
+    "MODIFY a INT FIRST",
+    "MODIFY f INT FIRST",  # its rows are written
+    "ADD COLUMN n INT FIRST",
+    "MODIFY b BIGINT FIRST",
+    "MODIFY c TINYINT FIRST",  # its rows are read
+    "DROP COLUMN z",
+)
+
+
+@pytest.mark.parametrize("clauses", list(itertools.permutations(PLACED, 3))[::7])
+def test_columns_come_to_their_places_in_the_order_of_the_clauses(session, clauses):
+    """Whatever each of them has to do before it is seen."""
+    create = "(k INT PRIMARY KEY, z INT, a INT, b INT, c INT, f VARCHAR(9), KEY i (f))"
+    run(session, f"CREATE TABLE t {create}")
+    run(session, f"CREATE TABLE s {create}")
+    run(session, f"ALTER TABLE t {', '.join(clauses)}")
+    for each in clauses:
+        run(session, f"ALTER TABLE s {each}")
+    assert rows(session, "SHOW COLUMNS FROM t") == rows(session, "SHOW COLUMNS FROM s")

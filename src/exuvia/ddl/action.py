@@ -114,7 +114,7 @@ class Action(NamedTuple):
     ages: bool = True  # while it is held, others may change what it has filled
     merges: bool = False  # several of one statement become one, with the arguments of all
     opens_later: bool = False  # clients see the change behind the non-revertible point only
-    crosses_first: bool = False  # others of the statement find another element under its name then
+    crosses_first: bool = False  # puts columns at places, and under a name: others find those
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
     uses: Uses | None = None  # what of the table it changes, and what it counts on
     judged: Judged = Judged.NOTHING

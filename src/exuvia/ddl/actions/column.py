@@ -350,6 +350,7 @@ ADD_COLUMN = load(
         ),
         undo=DROP_COLUMN,
         names_for_later=True,
+        crosses_first=True,
         mixes=True,
         uses=uses_of_added,
     )

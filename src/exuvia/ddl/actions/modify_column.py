@@ -795,7 +795,7 @@ _AT_ONCE = Step(
     keeps=former_column,
     ends_undo_of=undone,
 )
-METADATA = _action(_IN_PLACE, (_AT_ONCE,))
+METADATA = _action(_IN_PLACE, (_AT_ONCE,))._replace(crosses_first=True)
 
 CHECKED = _action(
     _IN_PLACE,
@@ -813,7 +813,7 @@ CHECKED = _action(
         ),
     ),
     undo=_undo(_IN_PLACE, (Step(WRITE_REORG, ABSENT, edit=_withdraw),)),
-)
+)._replace(crosses_first=True)
 
 
 def _removal(last: Step) -> Action:
