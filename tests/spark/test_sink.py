@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.session.session import Session
 from support.node_processes import until
 from support.spark import SparkStore, below
+from support.torture import end_by_pid
 from support.world import World, rows, run
 from support.writers import left
 
@@ -211,7 +211,7 @@ def test_drivers_and_workers_that_are_killed(spark_store, session, tmp_path):
         until(moment, 120, lambda: (tmp_path / "driver.log").read_text()[-2000:])
         pids = [process.pid, *below(process.pid)]
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            end_by_pid(pid)  # some end with the one before
         process.wait(30)
     process = begun(spark_store, tmp_path)
     workers = [
@@ -221,7 +221,7 @@ def test_drivers_and_workers_that_are_killed(spark_store, session, tmp_path):
     ]
     until(lambda: bool(staged(spark_store)) or process.poll() is not None, 120)
     for pid in workers:
-        os.kill(pid, signal.SIGKILL)
+        end_by_pid(pid)
     assert process.wait(180) == 0, (tmp_path / "driver.log").read_text()[-3000:]
     wanted = FILES * IN_EACH
     assert rows(session, "SELECT COUNT(*), COUNT(DISTINCT id), MAX(id) FROM killed") == [

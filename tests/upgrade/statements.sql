@@ -47,6 +47,7 @@ GRANT INSERT ON shop.loose TO clerk;
 GRANT clerk TO 'reader'@'%';
 SET GLOBAL max_connections = 777;
 SET GLOBAL exuvia_drop_retention_s = 31536000;
+SET GLOBAL exuvia_change_log_retention_s = 31536000;
 ANALYZE TABLE shop.changed;
 CREATE TABLE shop.lost (id INT PRIMARY KEY, v INT, KEY (v));
 INSERT INTO shop.lost VALUES (1, 1), (2, 2);

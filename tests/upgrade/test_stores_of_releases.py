@@ -13,6 +13,7 @@ from exuvia import __version__
 from exuvia.catalog.bootstrap import FORMAT_VERSION
 from exuvia.catalog.infoschema import Schemas
 from exuvia.events import row_changes
+from exuvia.events.change_log import RETENTION
 from exuvia.kv import keys
 from exuvia.kv.packet import stamp_of
 from exuvia.kv.store import open_store
@@ -67,8 +68,12 @@ def test_a_store_of_the_release_serves_and_finishes_what_it_had_begun(
 ) -> None:
     store = unpacked(release, tmp_path)
     answers = json.loads((HERE / release / "answers.json").read_text())
-    with lmdb.open(str(store), map_size=1 << 40) as environment, environment.begin() as txn:
-        was = keys.read_number(txn.get(keys.FORMAT)[8:])
+    with lmdb.open(str(store), map_size=1 << 40) as environment:
+        with environment.begin(write=True) as txn:
+            stamp, found = txn.get(keys.FORMAT)[:8], txn.get(keys.FORMAT)[8:]
+            # its change log is older than a day, and is not to be removed under the test
+            txn.put(keys.meta("var", RETENTION), stamp + b"31536000")
+        was = keys.read_number(found)
     assert len(answers) > 30
     with running_nodes(tmp_path) as (node,):
         different = {

@@ -125,6 +125,8 @@ class RowCountModel:
                 self._exchange(change)
             case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING:
                 self._repartition(told)
+            case Kind.CHANGE_PRIMARY_KEY:
+                self._rekey(told)
             case Kind.ADD_PARTITION | Kind.DROP_PARTITION as kind:
                 self._partitions(change, kind)
             case Kind.TRUNCATE_PARTITION | Kind.REORGANIZE_PARTITION as kind:
@@ -162,6 +164,16 @@ class RowCountModel:
         if old in self.rows and old != new:
             self.rows[new] = self.rows[old]
             self._go([old])
+        self.gone.discard(new)
+
+    def _rekey(self, told: Told) -> None:
+        """Rows lie under another id, where some have been counted already."""
+        old, new = told.whole
+        if old in self.rows:
+            rows, modified = self.rows[old]
+            since, modified_since = self.rows.get(new, (0, 0))
+            self.rows[new] = max(0, rows + since), modified + modified_since
+        self._go([old])
         self.gone.discard(new)
 
     def _shift(self, whole: int, rows: int, modified: int) -> None:
@@ -266,7 +278,8 @@ class Changer:
     def _define(self) -> None:
         acts: list[Acts] = [self._create] * (MOST_TABLES - len(self._live)) or [self._drop_schema]
         if self._live:
-            acts += [self._drop, self._truncate, self._columns, self._several, self._repartition]
+            acts += [self._drop, self._truncate, self._columns, self._several]
+            acts += [self._repartition, self._rekey]
         if self._cut():
             acts += [self._partitions, self._partitions, self._exchange]
         if self._live and self._random.random() < LONG_SHARE:
@@ -448,6 +461,19 @@ class Changer:
         kind = Kind.REMOVE_PARTITIONING if loses else Kind.PARTITION_BY
         change = schema_change.repartition(kind, new, old.id, _refs(pieces), dropped)
         return [Told(change, (whole_of(old), whole_of(new)))]
+
+    def _rekey(self, txn: Transaction) -> list[Told]:
+        """Rows of a table get the handles of another primary key."""
+        plain = [table for table in self._all() if table.partition is None]
+        if not plain:
+            return []
+        old = self._one(plain)
+        was, came = old.physical_ids[0], catalog.next_ids(txn)
+        new = self._put(txn, evolve(old, exuvia_physical=came))
+        change = schema_change.repartition(
+            Kind.CHANGE_PRIMARY_KEY, new, was, [Partition(came, "")], [Partition(was, "")]
+        )
+        return [Told(change, (was, came))]
 
     def _drop_schema(self, txn: Transaction) -> list[Told]:
         """The database goes with all tables, whose definitions stay for a while."""
