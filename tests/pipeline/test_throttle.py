@@ -75,6 +75,17 @@ def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
     assert pace.rows == 1024
 
 
+def test_one_early_conflict_does_not_make_a_chain_s_batches_small_for_ever() -> None:
+    """Whose last one is what is left of the rows."""
+    pace, rows = BatchSize(256), 10_000
+    for _ in range(3):
+        pace.refused()
+    for _ in range(8):
+        number = -(-rows // pace.rows)
+        assert pace.chained(rows, number, 0.01, ALONE_S) == (rows, 0.01, 0.0)
+    assert pace.rows == 256
+
+
 def test_a_slow_batch_makes_the_next_one_smaller() -> None:
     pace = BatchSize(10240)
     pace.succeeded(10240, 1.0, ALONE_S)

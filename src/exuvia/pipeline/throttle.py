@@ -555,6 +555,11 @@ class BatchSize:
             self._rows = min(self._rows * factor, float(self.bound))
         return Batch(rows, seconds)
 
+    def chained(self, rows: int, number: int, seconds: float, allowed_s: float) -> Batch:
+        """So many transactions that waited for the disk together; the last may have been small."""
+        self.succeeded(self.rows if number > 1 else rows, seconds / number, allowed_s)
+        return Batch(rows, seconds)
+
     def refused(self) -> None:
         """A transaction met a conflict and will be tried again."""
         self._rows = max(1.0, min(self._rows, float(self.bound)) / 2)

@@ -317,9 +317,7 @@ class Move:
         self._placed += sum(result.placed for result in results)
         for bulk, result in zip(sent, results, strict=False):
             self._require_alike(bulk, result, is_entry=copies.index_id != 0)
-        number = len(results)
-        paced = self._pace.succeeded(rows // number, seconds / number, settings.batch_s)
-        paced = paced._replace(rows=rows, seconds=seconds)
+        paced = self._pace.chained(rows, len(results), seconds, settings.batch_s)
         if settings.write_speed:
             keys, values = sent[0].keys, sent[0].payloads
             put = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
