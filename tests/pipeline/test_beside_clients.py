@@ -10,7 +10,7 @@ import pytest
 
 from support.node_processes import NodeProcess, running_nodes, until
 
-ROWS = 20_000
+ROWS = 60_000
 
 
 @pytest.fixture
