@@ -409,20 +409,30 @@ def check_moved(store: Store, task: Task) -> Steps:
     table, seen = order.table, 0
     faults: list[str] = []
     with closing(fresh_snapshot(store, table)) as snapshot:
-        skip = snapshot.skip
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(table, keys, raws, skip, way.positions)
+            columns = row_batch.decode(table, keys, raws, snapshot.skip, way.positions)
             twin_keys = as_bytes(under(way.places(columns), keys))
-            twins = snapshot.get_many(twin_keys)
-            for key, twin_key, raw in zip(keys, twin_keys, raws, strict=True):
-                twin = twins.get(twin_key)
-                if twin is not None and twin[skip:] == raw[skip:]:
-                    continue  # the same bytes are the same row
-                if twin is None or table.decode(twin[skip:]) != table.decode(raw[skip:]):
-                    faults.append(key[HANDLE_AT:].hex())
+            faults += unlike_twins(table, snapshot, keys, raws, twin_keys)
             seen += len(keys)
             yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
+
+
+def unlike_twins(
+    table: Table, snapshot: Snapshot, keys: list[bytes], raws: list[bytes], twin_keys: list[bytes]
+) -> list[str]:
+    """Handles, as hex, of rows of `table` that are not the same under their twins' keys. An empty
+    key: there is no twin."""
+    twins = snapshot.get_many([key for key in twin_keys if key])
+    skip = snapshot.skip
+    handles = []
+    for key, twin_key, raw in zip(keys, twin_keys, raws, strict=True):
+        twin = twins.get(twin_key)
+        if twin is not None and twin[skip:] == raw[skip:]:
+            continue  # the same bytes are the same row
+        if twin is None or table.decode(twin[skip:]) != table.decode(raw[skip:]):
+            handles.append(key[HANDLE_AT:].hex())
+    return handles
 
 
 def unlike(table: Table, handle: str) -> Refused:

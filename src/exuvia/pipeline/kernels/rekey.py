@@ -35,7 +35,7 @@ from exuvia.pipeline.kernels.entries import (
     of_columns,
     positions_of,
 )
-from exuvia.pipeline.kernels.move import Copies, Move, indexes_of
+from exuvia.pipeline.kernels.move import Copies, Move, indexes_of, unlike_twins
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.sorted_rows import handles_in
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
@@ -114,17 +114,10 @@ def check_rekeyed(store: Store, task: Task) -> Steps:
     faults: list[str] = []
     positions = _positions(other)
     with closing(fresh_snapshot(store, table)) as snapshot:
-        skip = snapshot.skip
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(table, keys, raws, skip, positions)
+            columns = row_batch.decode(table, keys, raws, snapshot.skip, positions)
             there = _keys_there(snapshot, other, columns)
-            found = snapshot.get_many([key for key in there if key])
-            for key, twin_key, raw in zip(keys, there, raws, strict=True):
-                twin = found.get(twin_key)
-                if twin is not None and twin[skip:] == raw[skip:]:
-                    continue  # the same bytes are the same row
-                if twin is None or table.decode(twin[skip:]) != table.decode(raw[skip:]):
-                    faults.append(key[HANDLE_AT:].hex())
+            faults += unlike_twins(table, snapshot, keys, raws, there)
             seen += len(keys)
             yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
