@@ -174,6 +174,35 @@ def test_a_front_that_is_killed_before_it_served_ends_the_node_and_is_told_of(
         node.kill()
 
 
+KILLED_TWICE = """
+import os, selectors, signal, time
+from exuvia.base.clock import SystemClock
+from exuvia.node import supervise
+
+class BothAtOnce(selectors.DefaultSelector):
+    def select(self, timeout=None):
+        time.sleep(0.1)
+        found = super().select(timeout)
+        return sorted(found, key=lambda each: each[0].data is not None and each[0].data[1])
+
+def life(number, before, ready):
+    ready("serves")
+    if len(os.listdir(".")) == 2:
+        return 0
+    open(str(os.getpid()), "x").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+supervise.selectors.DefaultSelector = BothAtOnce
+raise SystemExit(supervise.Keeper(life, SystemClock()).run())
+"""
+
+
+def test_a_front_whose_end_is_seen_before_its_last_words_is_started_again(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED_TWICE], cwd=tmp_path, timeout=30)
+    assert ended.returncode == 0
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def serves(node: NodeProcess) -> bool:
     """Whether clients are served, on the port that they know."""
     with contextlib.suppress(pymysql.MySQLError, OSError), node.connect() as connection:

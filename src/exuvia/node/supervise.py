@@ -110,13 +110,13 @@ class Keeper:
         for number in _ASKED_TO_STOP:
             signal.signal(number, self._stop)
         while self._code is None or any(each.pid for each in self._fronts):
-            for key, _ in self._selector.select(self._begin_due()):
-                if key.data is not None:
-                    front, tells = key.data
-                    if tells:
-                        self._hear(front, key.fd)
-                    else:
-                        self._bury(front)
+            seen = [key for key, _ in self._selector.select(self._begin_due()) if key.data]
+            for key in sorted(seen, key=lambda key: not key.data[1]):
+                front, tells = key.data
+                if tells:
+                    self._hear(front, key.fd)
+                else:  # last: burying a front closes what it told by
+                    self._bury(front)
         return self._code
 
     def _stop(self, *_: object) -> None:
