@@ -14,6 +14,7 @@ from exuvia.kv.lmdb import committer
 from exuvia.kv.packet import (
     LIVE,
     STAMP_BYTES,
+    AllAbsent,
     AtMost,
     Equal,
     Span,
@@ -112,6 +113,8 @@ class World:
         wants = needs[: dice.choice([0, 0, 0, 1, 2, 3])]
         if dice.random() < 0.3:
             wants.append(self.standing(dice))
+        if dice.random() < 0.2:
+            wants.append(AllAbsent(dice.sample(KEYS, k=2), "seen"))
         puts = [(dice.choice(NUMBERS), bytes(8))]
         payloads = dice.choice([LIVE, [LIVE + b"%d" % n for n in range(4)]])
         found = self.store.bulk(keys, payloads, wants, puts, report=dice.random() < 0.7)

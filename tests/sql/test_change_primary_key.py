@@ -1,5 +1,5 @@
-"""Another clustered primary key: rows move to other handles, every index with them; keys hold in
-every state, for writers of this state and of the one before."""
+"""Another clustered primary key, or none: rows move to other handles, every index with them; keys
+hold in every state, for writers of this state and of the one before."""
 
 import random
 import threading
@@ -51,7 +51,9 @@ def filled(session: Session, number: int = 60) -> list[list[object]]:
 
 
 def asked(key: str, new: str) -> str:
-    """The statement that makes `new` the clustered key."""
+    """The statement that makes `new` the clustered key; empty: none."""
+    if not new:
+        return "ALTER TABLE t DROP PRIMARY KEY"
     drops = "DROP PRIMARY KEY, " if key else ""
     return f"ALTER TABLE t {drops}ADD PRIMARY KEY {new} CLUSTERED"
 
@@ -119,11 +121,50 @@ def test_it_goes_on_and_on(world: World, session: Session) -> None:
     made(session)
     before = filled(session)
     key = ""
-    for new in (*NEW, *reversed(NEW)):
+    for new in (*NEW, "", *reversed(NEW), ""):
         run(session, asked(key, new))
         key = new
         assert rows(session, "SELECT * FROM t ORDER BY id") == before
         checked(session)
+
+
+@pytest.mark.parametrize("key", [*NEW, "(u)", "(c(2), id)"])
+def test_a_key_is_dropped(world: World, session: Session, key: str) -> None:
+    made(session, f"PRIMARY KEY {key}")
+    before = filled(session)
+    plan = rows(session, "EXPLAIN ALTER TABLE t DROP PRIMARY KEY")
+    assert "move rows to hidden row ids" in [step[3] for step in plan]
+    run(session, "ALTER TABLE t DROP PRIMARY KEY")
+    assert rows(session, "SELECT * FROM t ORDER BY id") == before
+    checked(session)
+    at_rest(world, session)
+    assert "PRIMARY" not in rows(session, "SHOW CREATE TABLE t")[0][1]
+    kind = "SELECT TIDB_PK_TYPE FROM information_schema.tables WHERE table_name = 't'"
+    assert ["NONCLUSTERED"] in rows(session, f"{kind} AND table_schema = DATABASE()")
+    ids = [n for (n,) in rows(session, "SELECT _tidb_rowid FROM t")]
+    assert len(set(ids)) == len(before) and min(ids) > 0
+    for place in ("a = 3", "c = 'X7'", "b = 8.25", "3 MEMBER OF (j)", "a > 3 AND a < 6"):
+        wanted = [n for n in before if _meets(n, place)]
+        assert rows(session, f"SELECT * FROM t WHERE {place} ORDER BY id") == wanted
+    run(session, "INSERT INTO t SELECT id, u, NULL, b, CONCAT(c, 'y'), d, j FROM t WHERE id = 7")
+    run(session, "UPDATE t SET id = 99, u = 98 WHERE id = 7")
+    assert rows(session, "SELECT id, u FROM t WHERE c IN ('x7', 'x7y')") == [[99, 98]] * 2
+    run(session, "DELETE FROM t WHERE id = 99 LIMIT 1")
+    checked(session)
+    run(session, f"ALTER TABLE t ADD PRIMARY KEY {key}")
+    checked(session)
+
+
+def test_ids_go_on_behind_those_that_rows_got(session: Session) -> None:
+    run(session, "CREATE TABLE t (k INT AUTO_INCREMENT PRIMARY KEY, v INT)")
+    run(session, f"INSERT INTO t VALUES {', '.join(f'({9 * n + 1}, {n})' for n in range(700))}")
+    run(session, "ALTER TABLE t DROP PRIMARY KEY")
+    run(session, "INSERT INTO t (v) VALUES (-1), (-2)")
+    by_id = [n for (n,) in rows(session, "SELECT v FROM t ORDER BY _tidb_rowid")]
+    assert by_id == [*range(700), -1, -2]
+    [[k, after]] = rows(session, "SELECT MIN(k), MAX(k) FROM t WHERE v < 0")
+    assert 9 * 699 + 1 < k < after
+    checked(session)
 
 
 def test_a_key_of_a_nullable_integer_holds(world: World, session: Session) -> None:
@@ -156,7 +197,8 @@ def test_columns_of_the_key_stay_not_null(session: Session) -> None:
     run(session, "ALTER TABLE t ADD PRIMARY KEY (c) CLUSTERED")
     run(session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
     assert error(session, "UPDATE t SET c = NULL WHERE id = 1") == (1048, "23000")
-    assert error(session, "ALTER TABLE t DROP PRIMARY KEY") == (8200, "HY000")
+    run(session, "ALTER TABLE t DROP PRIMARY KEY")
+    assert error(session, "UPDATE t SET id = NULL WHERE id = 1") == (1048, "23000")
 
 
 def test_ids_and_statistics_go_on(world: World, session: Session) -> None:
@@ -227,7 +269,20 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
     [
         ("id INT PRIMARY KEY", "ADD PRIMARY KEY (id) CLUSTERED", 1068, "Multiple primary key"),
         ("id INT", "DROP PRIMARY KEY, ADD PRIMARY KEY (id) CLUSTERED", 1091, "PRIMARY"),
-        ("id INT PRIMARY KEY", "DROP PRIMARY KEY", 8200, "using clustered index"),
+        ("id INT", "DROP PRIMARY KEY", 1091, "PRIMARY"),
+        ("id BIGINT AUTO_RANDOM PRIMARY KEY", "DROP PRIMARY KEY", 8200, "with AUTO_RANDOM"),
+        (
+            "id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+            "DROP PRIMARY KEY",
+            8200,
+            "with partitions",
+        ),
+        (
+            "id INT PRIMARY KEY, a INT, KEY ka (a)",
+            "DROP PRIMARY KEY, DROP INDEX ka",
+            8200,
+            "multi schema change",
+        ),
         (
             "id INT PRIMARY KEY",
             "DROP PRIMARY KEY, ADD PRIMARY KEY (id) NONCLUSTERED",
@@ -301,6 +356,7 @@ def test_a_foreign_key_keeps_the_index_that_it_needs(session: Session) -> None:
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, r INT, FOREIGN KEY (r) REFERENCES p (id))")
     change = "ALTER TABLE p DROP PRIMARY KEY, ADD PRIMARY KEY (u)"
     assert error(session, change) == (1553, "HY000")
+    assert error(session, "ALTER TABLE p DROP PRIMARY KEY") == (1553, "HY000")
     run(session, "ALTER TABLE p ADD INDEX k (id)")
     run(session, change)
     run(session, "INSERT INTO p VALUES (1, 10)")
@@ -372,7 +428,13 @@ def ended(session: Session) -> None:
     session.close()
 
 
-CHANGES = (("", "(id)"), ("PRIMARY KEY (id)", "(c)"), ("PRIMARY KEY (c)", "(u, id)"))
+CHANGES = (
+    ("", "(id)"),
+    ("PRIMARY KEY (id)", "(c)"),
+    ("PRIMARY KEY (c)", "(u, id)"),
+    ("PRIMARY KEY (id)", ""),
+    ("PRIMARY KEY (c, u)", ""),
+)
 
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN OPTIMISTIC"])
@@ -495,8 +557,11 @@ def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
     other.close()
 
 
+@pytest.mark.parametrize("new", ["(r, id)", ""])
 @pytest.mark.parametrize("cascades", ["", " ON DELETE CASCADE ON UPDATE CASCADE"])
-def test_foreign_keys_hold_in_every_state(world: World, session: Session, cascades: str) -> None:
+def test_foreign_keys_hold_in_every_state(
+    world: World, session: Session, cascades: str, new: str
+) -> None:
     """t refers to p and is referred to by c, and has new handles."""
     run(session, "CREATE TABLE p (id INT PRIMARY KEY)")
     run(session, f"INSERT INTO p VALUES {', '.join(f'({n})' for n in range(40))}")
@@ -512,9 +577,7 @@ def test_foreign_keys_hold_in_every_state(world: World, session: Session, cascad
     run(session, f"INSERT INTO t VALUES {', '.join(f'({n}, {n})' for n in range(30))}")
     run(session, f"INSERT INTO c VALUES {', '.join(f'({n}, {n})' for n in range(30))}")
     other, lags = world.session(session.database), world.session(session.database)
-    changing = SteppedAlter(
-        world, session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (r, id)"
-    )
+    changing = SteppedAlter(world, session, asked("(id)", new))
     run(lags, "BEGIN")
     run(lags, "UPDATE t SET r = 35 WHERE id = 29")
     changing.start()
@@ -574,6 +637,7 @@ def test_rows_are_kept_beside_writers(owner: World, session: Session, first: str
                         (f"REPLACE INTO t VALUES {new}", a),
                         (f"UPDATE t SET a = {a} WHERE id = {n}", a),
                         (f"UPDATE t SET a = {a}, u = u + 10000, d = NOW() WHERE id = {n}", a),
+                        (f"UPDATE t SET a = {a}, u = u + 10000 WHERE id = {n}", a),
                         (f"DELETE FROM t WHERE id = {n}", None),
                     )
                 )
@@ -600,7 +664,7 @@ def test_rows_are_kept_beside_writers(owner: World, session: Session, first: str
     for each in threads:
         each.start()
     key = ""
-    for new in ("(id)", "(c)", "(u, id)", "(id, d)", "(u)"):
+    for new in ("(id)", "", "(c)", "(u, id)", "", "(u, id)", "(c)", "(id, d)", "(u)"):
         run(session, asked(key, new))
         key = new
     stop.set()

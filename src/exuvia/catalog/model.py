@@ -608,7 +608,7 @@ class Rekey(msgspec.Struct, frozen=True, kw_only=True):
 
     `physical`: the id it lies under; then its key and indexes as a TableInfo has them, and the ids
     of the key's columns, none for hidden row ids. `guard`: the hidden unique index on the new key,
-    of the old set."""
+    of the old set; on a key that is dropped, of the new one."""
 
     physical: int
     guard: int

@@ -359,8 +359,7 @@ class Table:
     def other(self) -> "Table | None":
         """Its rows under their other handles, while its primary key changes and writers owe that
         set something."""
-        found = self.info.exuvia_rekey
-        if found is None or found.state == SchemaState.PUBLIC:
+        if self.info.exuvia_rekey is None:
             return None
         info = replace(self.info.rekeyed, exuvia_rekey=None)
         return Table(info, self.revision, self.database, self.database_revision, self.evaluator)
@@ -374,13 +373,14 @@ class Table:
 
     @cached_property
     def guard(self) -> IndexForm | None:
-        """The unique index on the new key, of the old set: there it tells a row's handle."""
+        """The unique index on the key that comes, or is dropped, where it is this set's: it tells a
+        row's handle."""
         found = self.info.exuvia_rekey
         return None if found is None else self._forms.get(found.guard)
 
     @cached_property
     def other_guard(self) -> IndexForm | None:
-        """Likewise, where the other set is the old one."""
+        """Likewise, where it is the other set's."""
         found, other = self.info.exuvia_rekey, self.other
         return None if found is None or other is None else other._forms.get(found.guard)
 

@@ -51,11 +51,13 @@ one that is read and the *other* one (`Table.other`), which is written by the du
     WRITE_ONLY and on        its copy goes       the copy is put, or becomes what the row is
 
 A row's copy stands at the handle that follows from the row, or where the guard says, a unique index
-on the new key; and it is the row's if it is the same row. Until the guard has been filled two rows
-may have one new key: then at most one of them has a copy, and another one's is left alone. What is
+on that key; and it is the row's if it is the same row. Until the guard has been filled two rows may
+have one new key: then at most one of them has a copy, and another one's is left alone. What is
 found at that handle, or not found, is required at the commit: else the move, which requires only
-the row it copies, would leave a copy of a row that is gone. Rows that come while readers read the
-new set get hidden ids in the old one that nobody else gives, below zero."""
+the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
+all entries of its copy, also those that stay: the move puts them because of the row that it has
+copied, and finds it there no more. Where the other set has hidden ids, rows that come, and those
+that change before the move, get some that nobody else gives, below zero."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -177,15 +179,23 @@ def insert_new(
     return txn.put_new(rows, table.encoder.encode_many(columns), places, table.log_prefix)
 
 
-def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row: Row) -> bytes:
+def update(
+    txn: Transaction,
+    table: Table,
+    handle: bytes,
+    old_row: Row,
+    new_row: Row,
+    *,
+    again: bool = False,
+) -> bytes:
     """Replace a row as it was read by a new one; its handle, another one if its primary key
-    changed.
+    changed. `again`: entries that stay as they are are put, too.
 
     Raises Duplicate before anything is written."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
     new_row = _changed(table, _completed(table, new_row, old_row))
-    if new_row == old_row:
+    if new_row == old_row and not again:
         return handle
     copy = None
     if table.other is not None:
@@ -197,15 +207,15 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     removed, added = [], []
     stays = moved == handle
     for form in table.forms:
-        if stays and form.is_same(old_row, new_row):
+        if stays and not again and form.is_same(old_row, new_row):
             continue
         before, after = form.entries(old_row, handle), form.entries(new_row, moved)
-        if before == after and (stays or not (before and before[0][1])):
+        if before == after and not again and (stays or not (before and before[0][1])):
             continue
         kept = frozenset(before).intersection(after) if stays else frozenset()
         removed += [(form, *each) for each in before if each not in kept]
         if form.duty.adds:
-            added += [(form, *each) for each in after if each not in kept]
+            added += [(form, *each) for each in after if again or each not in kept]
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
@@ -219,7 +229,7 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     payload = table.encoder.encode(new_row)
     _write_row(txn, table, WriteKind.PUT, table.row_prefix + moved, payload)
     if table.other is not None:
-        _change_copy(txn, table, copy, old_row, new_row, moved)
+        _change_copy(txn, table, copy, old_row, new_row, handle, moved)
     return moved
 
 
@@ -480,13 +490,20 @@ def _hidden_id(txn: Transaction, other: Table, handle: bytes) -> bytes:
 
 
 def _change_copy(
-    txn: Transaction, table: Table, copy: bytes | None, old_row: Row, new_row: Row, handle: bytes
+    txn: Transaction,
+    table: Table,
+    copy: bytes | None,
+    old_row: Row,
+    new_row: Row,
+    handle: bytes,
+    moved: bytes,
 ) -> None:
+    """`handle`, `moved`: the row's, before and now."""
     other = table.other
     assert other is not None
     if copy is not None and table.other_adds:
         try:
-            update(txn, other, copy, old_row, new_row)
+            update(txn, other, copy, old_row, new_row, again=moved != handle)
         except Duplicate as met:
             raise Conflict("two sets of rows that differ", met.key) from None
     elif copy is not None:
@@ -494,7 +511,7 @@ def _change_copy(
     elif table.other_adds:
         there = _other_handle(txn, table, other, new_row)
         if there is None or txn.get(other.row_prefix + there) is None:
-            _put_copy(txn, other, new_row, handle)
+            _put_copy(txn, other, new_row, moved)
 
 
 def _refuse_copy(

@@ -200,6 +200,8 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
             return "check rows against those that come back"
         case "rekey":
             return "move rows to another primary key"
+        case "move to ids":
+            return "move rows to hidden row ids"
         case "move":
             return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
     return ""

@@ -141,6 +141,21 @@ class Standing(NamedTuple):
         return self.keys[0]
 
 
+class AllAbsent(NamedTuple):
+    """None of these keys is there. An engine that commits side by side promises that to bulks that
+    put them all and require the rows that they put them for: two of one key have its row in common.
+
+    Broken: Conflict(anomaly)."""
+
+    keys: Sequence[bytes]
+    anomaly: str
+
+    @property
+    def key(self) -> bytes:
+        """The first of them."""
+        return self.keys[0]
+
+
 class View(Protocol):
     """Which commits a snapshot sees. Hashable; outlives the snapshot."""
 
@@ -196,7 +211,7 @@ class Unlocked(NamedTuple):
         return self.groups[0].keys[0]
 
 
-Requirement = Unchanged | Equal | AtMost | Standing | Unlocked
+Requirement = Unchanged | Equal | AtMost | Standing | AllAbsent | Unlocked
 
 
 class Write(NamedTuple):

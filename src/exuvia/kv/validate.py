@@ -23,6 +23,7 @@ from exuvia.kv.packet import (
     JUDGED,
     LONGEST_KEY,
     STAMP_BYTES,
+    AllAbsent,
     AtMost,
     Equal,
     Packet,
@@ -67,6 +68,8 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
         _check_unlocked(requirement, read, many or partial(_one_by_one, read))
     elif isinstance(requirement, Standing):
         _check_standing(requirement, many or partial(_one_by_one, read))
+    elif isinstance(requirement, AllAbsent):
+        _check_absent(requirement, many or partial(_one_by_one, read))
     else:
         raw = read(requirement.key)
         if (0 if raw is None else stamp_of(raw)) != requirement.stamp:
@@ -101,6 +104,12 @@ def _check_standing(requirement: Standing, read_many: ManyReader) -> None:
             if raw is None or raw[:STAMP_BYTES] != stamps[at:end]:
                 raise Conflict(requirement.anomaly, key)
             at = end
+
+
+def _check_absent(requirement: AllAbsent, read_many: ManyReader) -> None:
+    for part in _strides(requirement.keys):
+        for key in read_many(part):
+            raise Conflict(requirement.anomaly, key)
 
 
 def _check_unlocked(requirement: Unlocked, read: Reader, read_many: ManyReader) -> None:

@@ -372,7 +372,7 @@ class PhaseRunner:
         rows = phase.most_rows or self._dial.read().span_rows
         if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
             rows = run_rows(self._stages[self._stage].table, index_ids, rows)
-        elif phase.router or phase.kernel == "rekey":
+        elif phase.router or phase.kernel in ("rekey", "move to ids"):
             rows = max(1, rows // max(1, len(move.copied_indexes(self._table))))
         if self._executor.shares:
             rows = min(rows, -(-self._table_rows // self._at_once(phase)))

@@ -9,7 +9,7 @@
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition;
                     new global indexes: fill -> compare, of all partitions  at the end
-    rekey_rows      fill, compare the guard -> rekey -> check rekeyed   of the old set
+    rekey_rows      [fill, compare the guard] -> rekey -> check rekeyed of the old set
                     check rekeyed -> compare                            of the new one, at the end
     import_rows     import -> check rows of each CHECK -> fill -> compare
     check_apart     check apart
@@ -50,7 +50,7 @@ MOST_CHECKED_ROWS = 100_000
 ARRAY_KERNELS = frozenset(
     {
         *("fill", COMPARE, "check column", "verify column", "rewrite", "import"),
-        *("move", "check moved", "rekey", "check rekeyed"),
+        *("move", "check moved", "rekey", "move to ids", "check rekeyed"),
     }
 )
 """Those that make no object of a value."""
@@ -304,11 +304,13 @@ def move_rows(
     return Reorg(phases, over=(*sources, *staying), whole=(fill, compare), switched=True)
 
 
-def rekey_rows(guard: int, index_ids: tuple[int, ...]) -> Reorg:
+def rekey_rows(guard: int, index_ids: tuple[int, ...], *, fills: bool) -> Reorg:
     """Rows copied to the handles of another primary key, once a unique index says that no two have
-    the same; then both sets compared. Ids: of that index, of the new set's indexes."""
-    filled = _fill((guard,), gathers=False)
-    move = Phase(kernel="rekey", element=ReorgElement("_key_", (guard,)))
+    the same, which this one `fills`; then both sets compared. Ids: of that index, of the new set's
+    indexes."""
+    filled = _fill((guard,), gathers=False) if fills else ()
+    kernel = "rekey" if fills else "move to ids"
+    move = Phase(kernel=kernel, element=ReorgElement("_key_", (guard,)))
     both = Phase(kernel="check rekeyed", verifies=True)
     compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
     whole = (both, compare) if index_ids else (both,)

@@ -8,6 +8,8 @@ and back.
     move              put rows, entries in partitions   -
     rekey             put rows under other handles,     -
                       and their entries
+    move to ids       put rows under hidden ids,        -
+                      and their entries
     clean             remove entries of global indexes  -
     import            put rows of a file's part         -
     check moved       rows looked up in the other set   how many have no twin there, the first

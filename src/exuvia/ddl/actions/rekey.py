@@ -1,7 +1,9 @@
-"""Another clustered primary key: all rows move to the handles that follow from it.
+"""Another clustered primary key, or none: all rows move to the handles that follow from it, or to
+hidden ids.
 
     ADD PRIMARY KEY (..) CLUSTERED                          of hidden row ids
     DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      of either kind of key
+    DROP PRIMARY KEY                                        of a clustered one
 
     absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
         delete reorganization -> public -> absent
@@ -17,16 +19,20 @@ walks along as an index that is being added and is filled before the first row m
     write only, write reorg   the same     every write is done in both
     delete reorganization     write only   readers have switched; the old set is still written, so
                                            this can be undone
-    public                    -            the old set is written no more
-    absent                                 it is left to be emptied
+    public                    delete only  copies of rows that change are removed, for who is still
+                                           one state behind
+    absent                    -            it is left to be emptied
 
 The guard is also the way back: where rows had hidden ids, it says which id a row has. Writers put
 no NULL into the key from the first step on, the fill refuses one that is there (1138). Entries of
 all other indexes are copied with the rows, under the same index ids. Two neighbours of a row above
 are always compatible: tests/laws/test_law_5_rows_that_get_other_handles.py walks all of it.
 
-Without a clustered key in the end nothing would say under which new hidden id a row's copy stands:
-refused (8200), as are partitions, AUTO_RANDOM and SHARD_ROW_ID_BITS.
+Of a key that is dropped alone, the guard is on that key, in the new set: it says under which hidden
+id a row's copy stands. No two rows have one key, so nothing fills it: each row is put with its own
+entry, by who changes it or by the move. Up to the switch it is public in a set that nobody reads.
+
+Refused (8200): partitions, AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
 from typing import NamedTuple
@@ -46,6 +52,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, Flag
 from exuvia.catalog.model import (
     DatabaseInfo,
+    IndexColumn,
     IndexInfo,
     PartitionDefinition,
     Rekey,
@@ -74,23 +81,30 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
     SchemaState.PUBLIC,
 )
 _GUARD = "_Idx$_PRIMARY_0"
+_GUARD_BEHIND = {DELETE_REORG: WRITE_ONLY, PUBLIC: DELETE_ONLY}
+"""Its state once readers have switched."""
 _CHANGING = "changing the clustered primary key of a table"
 
 
 class RekeyArgs(NamedTuple):
-    """What is asked: the new key, and whether the table loses one. `nullable`: ids of the key's
-    columns that were so, known from the first step on."""
+    """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
+    ids of the key's columns that were so, known from the first step on."""
 
-    key: IndexInfo
+    key: IndexInfo | None
     drops: bool
     nullable: tuple[int, ...] = ()
 
 
 def change_primary_key(
-    database: DatabaseInfo, table: TableInfo, index: IndexInfo, drops: bool, *, query: str = ""
+    database: DatabaseInfo,
+    table: TableInfo,
+    index: IndexInfo | None,
+    drops: bool,
+    *,
+    query: str = "",
 ) -> Job:
-    """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. The job asks
-    for the id that rows will lie under."""
+    """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. Without an
+    index DROP PRIMARY KEY. The job asks for the id that rows will lie under."""
     asked = RekeyArgs(index, drops)
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,))
@@ -99,8 +113,8 @@ def change_primary_key(
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def why_not(table: TableInfo, index: IndexInfo, drops: bool) -> Refused | None:
-    """Why the table cannot have that clustered key: 1068, 1069, 1072, 1091, 1553, 8200."""
+def why_not(table: TableInfo, index: IndexInfo | None, drops: bool) -> Refused | None:
+    """Why the table cannot have that clustered key, or none: 1068, 1069, 1072, 1091, 1553, 8200."""
     has_key = table.pk_is_handle or any(each.is_primary for each in table.indexes)
     if drops and not has_key:
         return ErrCantDropFieldOrKey("PRIMARY")
@@ -116,14 +130,15 @@ def why_not(table: TableInfo, index: IndexInfo, drops: bool) -> Refused | None:
             return ErrUnsupportedDDLOperation(f"{_CHANGING} {said}")
     if len(table.indexes) >= INDEXES_PER_TABLE:  # the guard is one more
         return ErrTooManyKeys(INDEXES_PER_TABLE)
-    for part in index.idx_cols:
+    parts = () if index is None else index.idx_cols
+    for part in parts:
         column = table.column(part.name.L)
         if column is None or column.state != PUBLIC:
             return ErrKeyColumnDoesNotExits(part.name.O)
-    return _foreign_key_without_index(table, index)
+    return _foreign_key_without_index(table, parts)
 
 
-def _foreign_key_without_index(table: TableInfo, index: IndexInfo) -> Refused | None:
+def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...]) -> Refused | None:
     """1553: the old primary key is the only index that serves it."""
     ids = {column.name.L: column.id for column in table.cols}
     kept = [
@@ -131,7 +146,7 @@ def _foreign_key_without_index(table: TableInfo, index: IndexInfo) -> Refused | 
         for each in table.indexes
         if not each.is_primary and each.state == PUBLIC and each.holds_every_row
     ]
-    kept.append([(ids[part.name.L], part.length) for part in index.idx_cols])
+    kept.append([(ids[part.name.L], part.length) for part in parts])
     needed = [key.exuvia_cols for key in table.foreign_keys if key.version]
     needed += [each.columns for each in table.exuvia_referred]
     old = table.key_columns
@@ -156,6 +171,8 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     """The guard and the new set are there, absent yet; from now on writers put no NULL into the
     key."""
     table, asked = the_table(snapshot), arguments(job, RekeyArgs)
+    if asked.key is None:
+        return job, evolve(snapshot, table=with_ids_beside(table, job.exuvia_ids[0]))
     by_name = {column.name.L: column for column in table.cols}
     parts = tuple(
         evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
@@ -188,6 +205,25 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     )
     job = evolve(job, raw_args=tuple(msgspec.to_builtins(asked._replace(nullable=nullable))))
     return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
+
+
+def with_ids_beside(table: TableInfo, physical: int) -> TableInfo:
+    """With a set of rows by hidden ids, whose guard is on the key that there is."""
+    primary = table.index("PRIMARY")
+    parts = () if primary is None else primary.idx_cols
+    if primary is None:
+        [key] = (column for column in table.cols if column.id in table.key_columns)
+        parts = (IndexColumn(name=key.name, offset=key.offset, exuvia_column=key.id),)
+    guard = IndexInfo(
+        id=table.max_idx_id + 1,
+        idx_name=name(_GUARD),
+        tbl_name=table.name,
+        idx_cols=parts,
+        is_unique=True,
+    )
+    kept = tuple(each for each in table.indexes if not each.is_primary)
+    other = Rekey(physical=physical, guard=guard.id, index_info=(guard, *kept))
+    return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
 
 
 def _not_null_from_now(table: TableInfo, nullable: tuple[int, ...]) -> TableInfo:
@@ -231,16 +267,18 @@ def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the old set is left."""
-    return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_rekey=None))
+    """Nothing of the old set is left, nor the guard."""
+    return job, evolve(snapshot, table=_of_one_set(the_table(snapshot)))
 
 
 def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the new set is left, nor the guard."""
-    table = the_table(snapshot)
-    table = indexes_in(table, (_other(table).guard,), ABSENT)
-    table = reflag(_with_null(evolve(table, exuvia_rekey=None)))
+    table = reflag(_with_null(_of_one_set(the_table(snapshot))))
     return job, evolve(snapshot, table=table)
+
+
+def _of_one_set(table: TableInfo) -> TableInfo:
+    return evolve(indexes_in(table, (_other(table).guard,), ABSENT), exuvia_rekey=None)
 
 
 def _other(table: TableInfo) -> Rekey:
@@ -249,20 +287,21 @@ def _other(table: TableInfo) -> Rekey:
 
 
 def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The other set in that state, and the guard with it."""
+    """The other set in that state, and the guard with it, in whichever set it is."""
     table = the_table(snapshot)
     if table.exuvia_rekey is None:
         return snapshot
-    other = evolve(table.exuvia_rekey, state=state)
-    behind = state in (DELETE_REORG, PUBLIC)  # it is the old set's, and so in the other one
-    indexes = tuple(
-        evolve(each, state=WRITE_ONLY if behind else state) if each.id == other.guard else each
-        for each in ((other.index_info or ()) if behind else table.indexes)
-    )
-    if behind:
-        table = evolve(table, exuvia_rekey=evolve(other, index_info=indexes or None))
-    else:
-        table = evolve(table, exuvia_rekey=other, index_info=indexes or None)
+    other = evolve(table.exuvia_rekey, state=DELETE_ONLY if state == PUBLIC else state)
+    guard = _GUARD_BEHIND.get(state, state)
+    if state not in _GUARD_BEHIND and arguments(job, RekeyArgs).key is None:
+        guard = PUBLIC
+
+    def with_guard(indexes: tuple[IndexInfo, ...]) -> tuple[IndexInfo, ...] | None:
+        moved = (evolve(i, state=guard) if i.id == other.guard else i for i in indexes)
+        return tuple(moved) or None
+
+    other = evolve(other, index_info=with_guard(other.index_info or ()))
+    table = evolve(table, index_info=with_guard(table.indexes), exuvia_rekey=other)
     return evolve(snapshot, table=table)
 
 
@@ -274,19 +313,16 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
         return None
     other = _other(the_table(snapshot))
     kept = tuple(each.id for each in other.index_info or () if not each.exuvia_clustered)
-    return StepWait("", reorg.rekey_rows(other.guard, kept))
+    fills = arguments(job, RekeyArgs).key is not None
+    return StepWait("", reorg.rekey_rows(other.guard, kept, fills=fills))
 
 
-def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the id of the old set."""
-    return (range_of_physical(_other(the_table(snapshot)).physical),)
-
-
-def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the id of the new set, and the guard."""
+def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
+    """All that lies under the id of the set that is given up, and the guard."""
     table = the_table(snapshot)
     other = _other(table)
-    return (range_of_physical(other.physical), *ranges_of_index(table, other.guard))
+    guard = () if table.index_by_id(other.guard) is None else ranges_of_index(table, other.guard)
+    return (range_of_physical(other.physical), *guard)
 
 
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
@@ -316,7 +352,7 @@ CHANGE_PRIMARY_KEY = load(
             Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
             Step(DELETE_REORG, PUBLIC),
         ),
-        post_commit=(Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=key_changed),),
+        post_commit=(Step(PUBLIC, ABSENT, edit=forget_old, leaves=ranges_left, event=key_changed),),
         undo=Action(
             "keep primary key",
             ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
@@ -324,7 +360,7 @@ CHANGE_PRIMARY_KEY = load(
             path=(
                 Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
                 Step(WRITE_ONLY, DELETE_ONLY),
-                Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
+                Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=ranges_left),
             ),
         ),
         reorg=True,

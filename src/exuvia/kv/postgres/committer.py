@@ -10,6 +10,7 @@ itself: what it has seen survives whatever its own answer survives.
     Unchanged, Standing; key not written          same; row locked FOR SHARE, or held if absent
     ...; key written                              new if absent, else same and old; row locked alone
     plain write of a key not required             any; once for the header of lock marks
+    AllAbsent, of keys a bulk puts                same; rows it requires locked alone
     DELETE, REMOVE                                gone
     CLAIM, RELEASE of a key written once          claim, release
     other judged writes                           judged
@@ -47,6 +48,7 @@ from exuvia.base.errors import (
 from exuvia.kv import keys as k
 from exuvia.kv.packet import (
     STAMP_BYTES,
+    AllAbsent,
     AtMost,
     Bulk,
     BulkResult,
@@ -220,6 +222,9 @@ def _sorted_out(requirements: Iterable[Requirement]) -> _Required:
             stamps = np.frombuffer(each.stamps, f"V{STAMP_BYTES}").tolist()
             for key, stamp in zip(each.keys, stamps, strict=True):
                 found.expect(key, stamp, each.anomaly)
+        elif isinstance(each, AllAbsent):
+            for key in each.keys:
+                found.expect(key, b"", each.anomaly)
         elif isinstance(each, Equal):
             found.equal.append(each)
         elif isinstance(each, AtMost):
@@ -244,8 +249,11 @@ class PacketCommitter:
 
     # -- what is sent ----------------------------------------------------------------------------
 
-    def _locks(self, required: _Required, written: Iterable[bytes]) -> dict[str, bytes]:
-        """Gates, row locks, placeholders, and what is checked behind them."""
+    def _locks(
+        self, required: _Required, written: Iterable[bytes], *, alone: bool = False
+    ) -> dict[str, bytes]:
+        """Gates, row locks, placeholders, and what is checked behind them. `alone`: rows that are
+        only required are locked as those that are written."""
         arguments: dict[str, bytes] = {}
         gates: dict[int, bool] = {}
         lock: dict[bytes, bool] = {}
@@ -268,7 +276,7 @@ class PacketCommitter:
             elif self._gated and k.is_fence(key):
                 gates.setdefault(gate_of(key), False)
             elif stamp:
-                lock.setdefault(key, False)
+                lock.setdefault(key, alone)
             else:
                 hold.append(key)
         if gates:
@@ -541,7 +549,8 @@ class PacketCommitter:
         """See Store.bulk. Where it is not `synced`, `sync` follows."""
         keys, payloads, requirements, puts, report, overwrite = bulk
         required = _sorted_out(requirements)
-        given = self._locks(required, [key for key, _ in puts])
+        alone = any(isinstance(each, AllAbsent) for each in requirements)
+        given = self._locks(required, [key for key, _ in puts], alone=alone)
         if required.expected:
             given["same_keys"] = byteas(list(required.expected))
             given["same_stamps"] = byteas(list(required.expected.values()))

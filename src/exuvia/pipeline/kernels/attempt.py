@@ -61,6 +61,7 @@ WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | load_files.Import |
     "rewrite": rewrite.Rewrite,
     "move": move.Move,
     "rekey": rekey.RekeyMove,
+    "move to ids": rekey.MoveToIds,
     "import": load_files.Import,
 }
 

@@ -67,6 +67,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
     CHUNK_ROWS,
+    Entries,
     as_bytes,
     fresh_snapshot,
     joined,
@@ -150,7 +151,7 @@ def under(places: Array, keys: Keys) -> Keys:
 
 class Copies(NamedTuple):
     """`values`: payloads of rows; suffixes of entries, None in a plain index.
-    `index_id`: the entries', 0 for rows."""
+    `index_id`: the entries', 0 for rows. `guards`: see rekey.py."""
 
     keys: Keys
     values: Keys | None
@@ -158,6 +159,7 @@ class Copies(NamedTuple):
     stamps: Array
     at: Array
     index_id: int = 0
+    guards: list[bytes] | None = None
 
     def __bool__(self) -> bool:
         return len(self.at) > 0
@@ -183,6 +185,12 @@ class Copies(NamedTuple):
         """That those rows are the ones that were read."""
         stamps = self.stamps[self.at].astype("<u8").tobytes()
         return Standing(self.sources(prefix), stamps, "lost update")
+
+
+def in_key_order(copies: Copies) -> Copies:
+    """Those that are meant, in key order."""
+    keys = take(copies.keys, copies.at)
+    return copies._replace(at=copies.at[positions(keys)])
 
 
 def sorted_copies(parts: Sequence[Copies]) -> Copies:
@@ -227,13 +235,14 @@ class Move:
             began = self._monotonic()
             with closing(fresh_snapshot(self._store, self._source)) as snapshot:
                 keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
-            if not keys:
-                break
-            rows, *entries = self._copied(snapshot, self._indexes, keys, raws)
-            for kept_of_index, copies in zip(kept, entries, strict=True):
-                kept_of_index.append(copies)
+                if not keys:
+                    break
+                rows, *entries = self._copied(snapshot, self._indexes, keys, raws)
             yield self._has_read(began)
-            yield from self._put(rows._replace(at=positions(rows.keys)))
+            yield from self._put(in_key_order(rows))
+            made = self._entries_since(keys, entries)
+            for kept_of_index, copies in zip(kept, made, strict=False):
+                kept_of_index.append(copies)
             self._rows += len(keys)
             start = k.after(keys[-1])
         for part in filter(None, kept):
@@ -254,6 +263,10 @@ class Move:
     ) -> list[Copies]:
         """Of rows as the store's chunks give them, then of their entries in each index."""
         return copied(snapshot, self._source, self._way, indexes, keys, raws)
+
+    def _entries_since(self, keys: list[bytes], entries: list[Copies]) -> list[Copies]:
+        """Of rows that have been put, what their entries are; none where no such row is left."""
+        return entries
 
     @cached_property
     def _way(self) -> Way:
@@ -288,12 +301,12 @@ class Move:
         """The same of the rows of now; those that are gone are nobody's any more."""
         with closing(fresh_snapshot(self._store, self._source)) as snapshot:
             raws = snapshot.get_many(batch.sources(self._source.row_prefix))
-        if not raws:
-            return batch.split(0)[0]
-        keys = sorted(raws)
-        indexes = [index for index in self._indexes if index.id == batch.index_id]
-        made = self._copied(snapshot, indexes, keys, [raws[key] for key in keys])[-1]
-        return made._replace(at=positions(made.keys))
+            if not raws:
+                return batch.split(0)[0]
+            keys = sorted(raws)
+            indexes = [index for index in self._indexes if index.id == batch.index_id]
+            made = self._copied(snapshot, indexes, keys, [raws[key] for key in keys])[-1]
+        return in_key_order(made)
 
     def _chain(self, copies: Copies, size: int) -> Batch:
         """Transactions of `size` of them, as many as may wait for the disk together."""
@@ -392,9 +405,34 @@ def copied(
     copies = [Copies(new, values, columns.handles, stamps, at)]
     for index in indexes:
         made = of_columns(source, index, columns)
-        entry_keys = under(places, made.keys)
-        copies.append(Copies(entry_keys, made.suffixes, columns.handles, stamps, at, index.id))
+        numbers = numbers_of_rows(index, columns.handles, made)
+        if numbers is None:
+            entry_keys = under(places, made.keys)
+            copies.append(Copies(entry_keys, made.suffixes, columns.handles, stamps, at, index.id))
+        else:
+            entry_keys = under(places[numbers], made.keys)
+            copies.append(entries_of(index, made, entry_keys, columns.handles, stamps, numbers))
     return copies
+
+
+def numbers_of_rows(index: IndexInfo, names: Keys, found: Entries) -> Array | None:
+    """Of which row each entry is, shape (entries,); None where each row has one. `names`: by what
+    entries name the rows."""
+    if index.holds_every_row:
+        return None
+    assert found.handles is not None
+    number_of = {name: n for n, name in enumerate(as_bytes(names))}
+    return np.array([number_of[each] for each in as_bytes(found.handles)], np.int64)
+
+
+def entries_of(
+    index: IndexInfo, found: Entries, keys: Keys, handles: Keys, stamps: Array, numbers: Array
+) -> Copies:
+    """Entries under `keys`, because of the rows of these handles and stamps whose numbers those
+    are."""
+    every: Array = np.arange(len(numbers))
+    of = take(handles, numbers)
+    return Copies(keys, found.suffixes, of, stamps[numbers], every, index.id)
 
 
 # -- what reads only -------------------------------------------------------------------------------
@@ -461,7 +499,9 @@ def check_apart(store: Store, task: Task) -> Steps:
             _refuse_met(order, snapshot, as_bytes(under(places, keys)))
             for index in unique:
                 made = of_columns(order.table, index, columns)
-                _refuse_met(order, snapshot, as_bytes(under(places, made.keys)))
+                numbers = numbers_of_rows(index, columns.handles, made)
+                theirs = places if numbers is None else places[numbers]
+                _refuse_met(order, snapshot, as_bytes(under(theirs, made.keys)))
             seen += len(keys)
             yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen)

@@ -114,6 +114,18 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
     return requests.change_primary_key(at.database, table, index, drops, query=at.text)
 
 
+def _drop_clustered(at: AlterContext) -> Job:
+    """All rows move to hidden ids. Raises what ddl/actions/rekey.py does."""
+    table = at.table
+    refused = why_not(table, None, drops=True)
+    if refused is not None:
+        raise refused
+    others = tuple(each for each in table.indexes if not each.is_primary)
+    check_visible(evolve(table, pk_is_handle=False, index_info=others))
+    check_rekey_nodes(at.txn)
+    return requests.change_primary_key(at.database, table, None, True, query=at.text)
+
+
 def check_rekey_nodes(txn: Transaction) -> None:
     """Raises 8200 while a node serves whose writers would not write both sets of rows."""
     older = member.before_0_5(txn)
@@ -128,7 +140,8 @@ def _names(table: TableInfo) -> set[str]:
 
 
 def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
-    """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, 8200 (a clustered primary key)."""
+    """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, of a clustered primary key also what
+    ddl/actions/rekey.py does."""
     if spec.name.upper() == _PRIMARY:
         return _drop_primary(at)
     index = at.index(spec.name)
@@ -151,7 +164,7 @@ def _without(table: TableInfo, index: IndexInfo) -> TableInfo:
 def _drop_primary(at: AlterContext) -> Job:
     table, index = at.table, at.index(_PRIMARY)
     if table.pk_is_handle or table.is_common_handle:
-        raise ErrUnsupportedDDLOperation("drop primary key when the table is using clustered index")
+        return _drop_clustered(at)
     if index is None or not index.is_primary:
         raise ErrCantDropFieldOrKey(_PRIMARY)
     check_visible(_without(table, index))

@@ -9,8 +9,8 @@ the schema, a change log, CACHE, PRE_SPLIT_REGIONS; nor the order of indexes.
 A column of another name is another column, unless `-- renamed from old` ends its line. An index of
 another name with the same parts is renamed. An index that changes gives its name to the new one
 first, so that queries are never without it; where a column of it is dropped, it goes first. Rows
-that get another clustered key do so in an ALTER TABLE of its own; columns that only the former key
-has are changed or dropped after it.
+that get another clustered key, or none, do so in an ALTER TABLE of its own; columns that only the
+former key has are changed or dropped after it.
 
 Which clauses may not stand in one ALTER TABLE says ddl/multi_schema_change.py (8200, "operate same
 column"): a clause that meets an earlier one goes into the next ALTER TABLE. So does a change of a
@@ -133,14 +133,15 @@ def _steps(
 def _with_former_key(after: TableInfo, new: TableInfo) -> TableInfo:
     """The new table, but that columns which leave the clustered key are still what they were."""
     had, wants = (_index_list(each).get(_PRIMARY) for each in (after, new))
-    if had is None or wants is None or not had.is_clustered:
+    if had is None or not had.is_clustered:
         return new
+    stay = _NOTHING if wants is None else wants.columns
     columns = list(new.cols)
     of_key = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
     before: list[str] = []
     for old in after.public_columns:
         wanted = new.column(old.name.L)
-        if _of("c", [old.name.L]) <= had.columns - wants.columns:
+        if _of("c", [old.name.L]) <= had.columns - stay:
             kept = evolve(old, type=evolve(old.type, Flag=old.type.Flag & ~of_key))
             if wanted is not None:
                 columns[columns.index(wanted)] = evolve(kept, id=wanted.id)
@@ -495,9 +496,9 @@ def _index_added(index: _Index, text: str) -> Clause:
 
 def _index_dropped(index: _Index, text: str) -> Clause:
     if text == _PRIMARY or index.info is None:
-        # Its columns cannot be NULL before
-        drops, uses = _of("i", [_PRIMARY]), index.columns
-        return Clause("DROP PRIMARY KEY", drops=drops, uses=uses, early=True)
+        # Its columns cannot be NULL before; of a clustered one, all rows move to hidden ids
+        drops, alone = _of("i", [_PRIMARY]), index.is_clustered
+        return Clause("DROP PRIMARY KEY", drops=drops, uses=index.columns, early=True, alone=alone)
     what = f"DROP INDEX {identifier(index.info.idx_name.O)}"
     return Clause(what, drops=_of("i", [text]), uses=index.columns, early=True)
 

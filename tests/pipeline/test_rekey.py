@@ -1,0 +1,106 @@
+"""Rows that move to hidden ids, by two attempts at one task that go on side by side."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exuvia.catalog import reader, writer
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
+from exuvia.catalog.table import Table
+from exuvia.ddl.actions.rekey import with_ids_beside
+from exuvia.kv import keys as k
+from exuvia.kv.store import Store, open_store
+from exuvia.pipeline.kernels.attempt import TaskAttempt
+from exuvia.pipeline.kernels.rekey import rekeyed
+from exuvia.pipeline.settings import Fixed
+from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
+from support.postgres import shared_server
+from support.tables import JOB, begin_reorg, publish, table_info
+
+INFO = table_info(
+    "id int not null", "v int", "u int", primary="id", plain={"iv": "v"}, unique={"uu": "u"}
+)
+ROWS = 40
+
+
+def moving(info: TableInfo, state: SchemaState) -> TableInfo:
+    info = with_ids_beside(info, 777)
+    assert info.exuvia_rekey is not None
+    return evolve(info, exuvia_rekey=evolve(info.exuvia_rekey, state=state))
+
+
+@pytest.fixture(params=["memory", "lmdb", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    urls = {
+        "memory": lambda: "memory:",
+        "lmdb": lambda: f"lmdb://{tmp_path}/store?sync=0",
+        "postgresql": lambda: shared_server().new_url(),
+    }
+    opened = open_store(urls[request.param]())
+    yield opened
+    opened.close()
+
+
+def begun(store: Store) -> tuple[Table, Task]:
+    """A table of some rows, and the task that moves them."""
+    before = publish(store, INFO, 1)
+    txn = store.begin()
+    for n in range(ROWS):
+        writer.insert(txn, before, [n, n % 3, n])
+    txn.commit()
+    table = publish(store, moving(INFO, SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    assert table.other_guard is not None
+    order = TaskOrder(
+        job_id=JOB,
+        epoch=1,
+        info=table.info,
+        revision=2,
+        database=table.database,
+        database_revision=1,
+        index_ids=(table.other_guard.info.id,),
+    )
+    return table, Task(kind="move to ids", order=order, span=table.row_span())
+
+
+def stands(store: Store, table: Table) -> None:
+    """Each row has one copy, and each index names the copies."""
+    other = rekeyed(table)
+    txn = store.begin()
+    wanted = sorted(row for _, row in reader.scan(txn, table))
+    copies = dict(reader.scan(txn, other))
+    assert sorted(copies.values()) == wanted
+    for index in other.info.indexes:
+        assert sorted(handle for _, handle in reader.scan_index(txn, other, index)) == sorted(
+            copies
+        )
+    txn.rollback()
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("late", range(4))
+def test_each_row_gets_one_copy_though_two_do_the_task(
+    store: Store, late: int, writes: bool
+) -> None:
+    """The second begins once the first has taken so many steps; rows change then, or none does."""
+    table, task = begun(store)
+    attempts = [TaskAttempt(store, task, Fixed(), lambda: 0.0) for _ in range(2)]
+    ended: list[Outcome] = []
+    step = 0
+    while attempts:
+        for each in tuple(attempts[: 1 if step < late else 2]):
+            reached = each.advance()
+            if isinstance(reached, Outcome):
+                ended.append(reached)
+                attempts.remove(each)
+        if step == late and writes:
+            txn = store.begin()
+            writer.update(txn, table, k.i64(7), [7, 1, 7], [7, 5, 7])
+            writer.delete(txn, table, k.i64(8), [8, 2, 8])
+            writer.insert(txn, table, [100, 0, 8])
+            writer.update(txn, table, k.i64(9), [9, 0, 9], [109, 0, 9])
+            txn.commit()
+        step += 1
+    assert [each.kind for each in ended] == [DONE, DONE], ended
+    stands(store, table)
