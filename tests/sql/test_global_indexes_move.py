@@ -325,8 +325,11 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
 
 @pytest.mark.parametrize("key", KEYS)
 def test_they_are_kept_beside_writers(world: World, session: Session, key: str) -> None:
+    """And a local one that has several entries a row."""
     made(session, key, BY_RANGE)
     filled(session)
+    array = "JSON_ARRAY(IFNULL(a, -1), IFNULL(b, -1), 7)"
+    run(session, f"ALTER TABLE t ADD INDEX mv ((CAST({array} AS SIGNED ARRAY)))")
     stop, failed = threading.Event(), []
     models: list[dict[int, tuple[int, int]]] = [{}, {}]
 

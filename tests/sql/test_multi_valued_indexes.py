@@ -318,6 +318,68 @@ def test_an_older_node_is_waited_for(session: Session, monkeypatch: pytest.Monke
     run(session, "ALTER TABLE w ADD INDEX p ((a + 1))")
 
 
+@pytest.mark.parametrize("cut", ["HASH (id) PARTITIONS 3", "KEY (id) PARTITIONS 2"])
+def test_rows_of_partitions_have_them_and_take_them_along(session: Session, cut: str) -> None:
+    columns = "(id INT PRIMARY KEY, a INT, j JSON, k JSON)"
+    run(session, f"CREATE TABLE t {columns} PARTITION BY {cut}")
+    chance = random.Random(3)
+    run(session, f"INSERT INTO t VALUES {', '.join(values(chance, n) for n in range(150))}")
+    for name, parts in INDEXES.items():
+        run(session, f"ALTER TABLE t ADD INDEX {name} ({parts})")
+    run(session, "ALTER TABLE t ADD UNIQUE INDEX q (id, (CAST(j->'$.n' AS SIGNED ARRAY)))")
+    run(session, f"INSERT INTO t VALUES {', '.join(values(chance, n) for n in range(150, 300))}")
+    checked(session, "t")
+    test_answers_are_those_without_them(session, 100)
+    for change in (
+        "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (40),"
+        " PARTITION q VALUES LESS THAN MAXVALUE)",
+        "REORGANIZE PARTITION q INTO (PARTITION q VALUES LESS THAN (100),"
+        " PARTITION r VALUES LESS THAN MAXVALUE)",
+        "TRUNCATE PARTITION q",
+        "REMOVE PARTITIONING",
+    ):
+        run(session, f"ALTER TABLE t {change}")
+        checked(session, "t")
+        run(session, "UPDATE t SET id = id + 1000 WHERE id % 7 = 0 AND id < 900")
+        run(session, "DELETE FROM t WHERE id % 11 = 0")
+        checked(session, "t")
+        test_answers_are_those_without_them(session, 30)
+
+
+def test_a_partition_is_exchanged_with_its_entries(session: Session) -> None:
+    columns = "(id INT PRIMARY KEY, j JSON, KEY i ((CAST(j AS SIGNED ARRAY))))"
+    run(session, f"CREATE TABLE t {columns} PARTITION BY HASH (id) PARTITIONS 2")
+    run(session, f"CREATE TABLE x {columns}")
+    run(session, "INSERT INTO t VALUES (1, '[1, 2]'), (2, '[2, 3]'), (4, '[]')")
+    run(session, "INSERT INTO x VALUES (6, '[2, 9]')")
+    run(session, "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE x")
+    asked = "SELECT id FROM {} WHERE 2 MEMBER OF (j) ORDER BY id"
+    assert rows(session, asked.format("t")) == [[1], [6]]
+    assert rows(session, asked.format("x")) == [[2]]
+    for each in "tx":
+        checked(session, each)
+
+
+def test_truncate_is_taken_back_with_its_entries(session: Session) -> None:
+    run(session, "SET exuvia_undo_s = 600")
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)")
+    run(session, "ALTER TABLE t ADD UNIQUE INDEX i ((CAST(j AS SIGNED ARRAY)))")
+    run(session, "INSERT INTO t VALUES (1, '[1, 2]'), (2, '[3, 4, 5]'), (3, NULL), (4, '[]')")
+    run(session, "TRUNCATE TABLE t")
+    [[job, *_]] = rows(session, "ADMIN SHOW DDL JOBS 1")
+    run(session, "INSERT INTO t VALUES (9, '[6, 4]')")
+    assert error(session, f"ADMIN UNDO DDL JOB {job}") == (1062, "23000")
+    run(session, "UPDATE t SET j = '[6, 7]'")
+    run(session, f"ADMIN UNDO DDL JOB {job}")
+    assert rows(session, "SELECT id FROM t WHERE JSON_OVERLAPS(j, '[2, 5, 7]') ORDER BY id") == [
+        [1],
+        [2],
+        [9],
+    ]
+    assert error(session, "INSERT INTO t VALUES (10, '[8, 5]')") == (1062, "23000")
+    checked(session, "t")
+
+
 def test_it_serves_nothing_else(session: Session) -> None:
     run(session, "CREATE TABLE p (a INT PRIMARY KEY)")
     run(
@@ -338,7 +400,7 @@ def test_it_serves_nothing_else(session: Session) -> None:
     assert rows(session, "SELECT id FROM x FORCE INDEX (m) WHERE a = 1 ORDER BY id") == [[1], [3]]
     assert rows(session, "SELECT COUNT(*), COUNT(DISTINCT a) FROM x FORCE INDEX (m)") == [[3, 2]]
     for refused in (
-        "ALTER TABLE x PARTITION BY HASH (id) PARTITIONS 2",
+        "ALTER TABLE x ADD KEY w ((CAST(j AS UNSIGNED ARRAY))) GLOBAL",
         "ALTER TABLE x MODIFY j TEXT",
         "ALTER TABLE x ADD KEY w ((CAST(j AS UNSIGNED ARRAY))) WHERE a > 1",
     ):

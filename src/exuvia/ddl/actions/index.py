@@ -248,8 +248,6 @@ def _not_for_partitions(wanted: tuple[IndexInfo, ...]) -> Refused | None:
         if index.is_partial:
             said = "partial index on partitioned table is not supported"
             return ErrUnsupportedDDLOperation(f"add partial index: {said}")
-        if index.is_multi_valued:
-            return ErrUnsupportedDDLOperation("multi-valued index on partitioned table")
     return None
 
 

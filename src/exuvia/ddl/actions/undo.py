@@ -134,8 +134,6 @@ def why_no_rows(table: TableInfo) -> str:
         return "foreign keys join it with other tables, whose rows may go meanwhile"
     if any(index.is_partial for index in table.indexes):
         return "it has a partial index, with which rows cannot be moved"
-    if any(index.is_multi_valued for index in table.indexes):
-        return "it has a multi-valued index, with which rows cannot be moved"
     if table.global_indexes:
         return "it has a global index, which the rows that come back would not be in"
     return ""

@@ -77,8 +77,6 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
         check_nodes(at.txn)
     if index.is_multi_valued:
         check_array_nodes(at.txn)
-        if table.partition is not None:
-            raise ErrUnsupportedDDLOperation("multi-valued index on partitioned table")
     if index.is_global:
         check_global_nodes(at.txn)
     if table.partition is not None:

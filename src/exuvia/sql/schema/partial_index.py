@@ -179,12 +179,9 @@ def check_nodes(txn: Transaction) -> None:
 
 
 def check_not_partitioned(table: TableInfo) -> None:
-    """Raises 8200 for a table that is to be cut into partitions, also where an index is
-    multi-valued: rows that move have one entry each."""
+    """Raises 8200 for a table that is to be cut into partitions."""
     if any(index.is_partial for index in table.indexes):
         raise _refused("partial index is not supported on partitioned table")
-    if any(index.is_multi_valued for index in table.indexes):
-        raise ErrUnsupportedDDLOperation("multi-valued index on partitioned table")
 
 
 def check_partitioned(table: TableInfo, where: Tree | None) -> None:
