@@ -85,12 +85,12 @@ def rebuilt(session):
         run(session, text)
 
 
-def test_who_first_writes_the_changed_table_itself_is_told_1412(world):
+def test_who_first_writes_the_changed_table_itself_is_told_8028(world):
     writing, changing = world.session(), world.session()
     run(writing, "BEGIN OPTIMISTIC")
     assert rows(writing, "SELECT COUNT(*) FROM t") == [[2]]
     run(changing, "ALTER TABLE t ADD COLUMN d int")
-    assert error(writing, "INSERT INTO t (a) VALUES (9)") == (1412, "HY000")
+    assert error(writing, "INSERT INTO t (a) VALUES (9)") == (8028, "HY000")
     run(writing, "INSERT INTO mine VALUES (9, 9)")
     run(writing, "COMMIT")
     assert rows(writing, "SELECT COUNT(*) FROM mine") == [[4]]

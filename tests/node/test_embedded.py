@@ -361,6 +361,15 @@ def test_a_stopped_program_is_not_ended_for_its_snapshot(tmp_path: Path, embedde
         store.close()
 
 
+def test_a_program_that_ends_with_a_connection_open_ends_in_silence(tmp_path: Path) -> None:
+    program = "import sys, exuvia; c = exuvia.connect(sys.argv[1]); c.cursor().execute('SELECT 1')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"lmdb://{tmp_path}/store"], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_importing_the_package_loads_nothing() -> None:
     loaded = "import sys, exuvia; print(len([m for m in sys.modules if m.startswith('exuvia.')]))"
     done = subprocess.run(

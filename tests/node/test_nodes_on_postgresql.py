@@ -13,7 +13,7 @@ from support.node_processes import NodeProcess, end_all, until
 from support.postgres import PostgresServer, own_server
 
 LEASE_S = 5.0
-RETRYABLE = (1205, 1213, 1412, 2013, 8022, 8027, 8028)
+RETRYABLE = (1205, 1213, 2013, 8022, 8027, 8028)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ LEASE_S = 5.0
 RELEASE = "0.2.0"
 ROWS = 6_000
 ACCOUNTS, MONEY = 50, 1000
-RETRIED = (1053, 1205, 1213, 1412, 2003, 2006, 2013, 8022, 8027)
+RETRIED = (1053, 1205, 1213, 1412, 2003, 2006, 2013, 8022, 8027, 8028)
 """What a client of a node that stops may be told, and tries again (elsewhere)."""
 
 

@@ -271,13 +271,13 @@ def test_readers_of_other_tables_and_those_that_only_read_keep_no_change_waiting
     assert time.monotonic() - began < READ_HOLD_S
 
 
-def test_law_1_an_overtaken_snapshot_cannot_begin_to_write_1412(
+def test_law_1_an_overtaken_snapshot_cannot_begin_to_write_8028(
     session: Session, another: Session
 ) -> None:
     run(another, "BEGIN")
     rows(another, "SELECT COUNT(*) FROM account")
     run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")  # waits for its first second
-    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (8028, "HY000")
     run(another, "ROLLBACK")
     run(another, "UPDATE account SET amount = 0 WHERE id = 1")
 
@@ -295,7 +295,7 @@ def test_a_transaction_that_nobody_has_read_begins_after_the_change(
     assert rows(session, "SELECT amount, note FROM account WHERE id = 1") == [[100, "kept"]]
     run(another, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     run(session, "ALTER TABLE account DROP COLUMN note")
-    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (8028, "HY000")
 
 
 @pytest.mark.parametrize("optimistic", [True, False])
@@ -324,7 +324,7 @@ def test_a_change_between_the_plan_and_its_metadata_lock_is_planned_anew(
         assert rows(another, "SELECT COUNT(*) FROM account") == [[2]]
     late_for_its_snapshot = read_first and change != "COMMENT 'x'"
     if late_for_its_snapshot:
-        assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+        assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (8028, "HY000")
     else:
         run(another, "UPDATE account SET amount = 0 WHERE id = 1")
     run(another, "COMMIT")

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.ddl import queue
+from exuvia.ddl.job import decode
 from support.node_processes import until
 from support.world import World, rows
 
@@ -69,6 +71,48 @@ def test_the_blocker_of_a_waiting_job_is_named(world):
         ["add column /* subjob */", "done"],
         ["add column /* subjob */", "done"],
     ]
+
+
+def test_of_ddl_jobs_no_more_are_read_than_are_asked_for(world, monkeypatch):
+    session = world.session()
+    session.execute("CREATE TABLE many (a INT)")
+    for column in "bcdefgh":
+        session.execute(f"ALTER TABLE many ADD COLUMN {column} INT, ADD INDEX ({column})")
+    decoded = []
+
+    def counted(job_meta):
+        decoded.append(job_meta)
+        return decode(job_meta)
+
+    monkeypatch.setattr(queue, "decode", counted)
+
+    def told(clauses, columns="*"):
+        decoded.clear()
+        text = f"SELECT {columns} FROM information_schema.ddl_jobs {clauses}"
+        return rows(session, text), len(decoded)
+
+    everything, looked = told("")
+    assert looked > 7
+    newest = everything[0][0]
+    for column in "bcdefgh":
+        [[one]] = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs"
+            f" WHERE query LIKE '%{column} INT, ADD%'")  # fmt: skip
+        wanted = [row for row in everything if row[0] == one]
+        assert len(wanted) == 3
+        assert told(f"WHERE job_id = {one}") == (wanted, 1)
+        assert told(f"WHERE job_id = '{one}'") == (wanted, looked)  # compared as doubles
+        assert told(f"WHERE {one} = job_id AND job_type LIKE 'add index%'") == (wanted[2:], 1)
+    assert told("WHERE job_id = 0") == ([], 0)
+    for nothing in (None, -1, 1 << 64, 0.5, 1e300, "''", "'x'"):
+        assert told(f"WHERE job_id = {'NULL' if nothing is None else nothing}")[0] == []
+    assert told(f"WHERE job_id = {newest} OR job_id = 0")[0] == everything[:3]
+    assert told("LIMIT 1") == (everything[:1], 1)
+    assert told("LIMIT 2 OFFSET 2", "job_id") == ([row[:1] for row in everything[2:4]], 2)
+    assert told("WHERE job_type = 'alter table multi-schema change' LIMIT 1") == (everything[:1], 1)
+    assert told("LIMIT 0") == ([], 0)
+    assert told("ORDER BY job_id LIMIT 1", "job_id")[0] == [[min(row[0] for row in everything)]]
+    assert told("LIMIT 1", "COUNT(*)")[0] == [[len(everything)]]
+    assert told("LIMIT 2", "DISTINCT table_name")[0] == [["many"], ["blocked"]]
 
 
 def test_a_kill_ends_the_wait_and_cancels_the_job(world):

@@ -95,7 +95,7 @@ def test_who_writes_first_in_between_waits_for_the_end(world, session, mode) -> 
     reader = world.session("tt")
     run(reader, "BEGIN")
     assert rows(reader, "SELECT * FROM log") == []
-    assert error(reader, "INSERT INTO t VALUES (4, 4)") == (1412, "HY000")
+    assert error(reader, "INSERT INTO t VALUES (4, 4)") == (8028, "HY000")
     run(reader, "INSERT INTO log VALUES (4)")
     run(reader, "COMMIT")
     run(session, "COMMIT")

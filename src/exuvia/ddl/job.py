@@ -475,7 +475,8 @@ def table_ids(job: Job) -> tuple[int, ...]:
 
 def sub_rows(job: Job) -> list[tuple[object, ...]]:
     """The rows that follow a job's own: one for each of several changes."""
-    subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
+    if job.multi_schema_info is None:
+        return []
     whole = job.row()
     return [
         (
@@ -491,7 +492,7 @@ def sub_rows(job: Job) -> list[tuple[object, ...]]:
             sub.exuvia_note,
             whole[13],
         )
-        for sub in subs
+        for sub in job.multi_schema_info.sub_jobs
     ]
 
 

@@ -388,13 +388,14 @@ def enter(url: str, lease_s: float = DEFAULT_LEASE_S, clock: Clock | None = None
 
 
 def depart(embedded: Embedded) -> None:
-    """One connection less."""
+    """One connection less. A connection that is let go after the process began to end finds all
+    closed."""
     with _here.lock:
         embedded.connections -= 1
         if embedded.connections or embedded.forked:
             return
-        del _here.known[_place(embedded.url)]
-        embedded.close()
+        if _here.known.pop(_place(embedded.url), None) is not None:
+            embedded.close()
 
 
 @atexit.register

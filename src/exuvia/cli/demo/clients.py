@@ -16,14 +16,12 @@ import pymysql
 from exuvia.base.mysql_errors import (
     ErrInfoSchemaChanged,
     ErrLockDeadlock,
-    ErrTableDefChanged,
     ErrWriteConflict,
 )
 
 REPORT_S = 0.25
 CONFLICTS = {
     ErrLockDeadlock.code,
-    ErrTableDefChanged.code,
     ErrInfoSchemaChanged.code,
     ErrWriteConflict.code,
 }

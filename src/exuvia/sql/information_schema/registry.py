@@ -118,10 +118,14 @@ def table(context: Context, wanted: str) -> VirtualTable | None:
     if found is None:
         return None
     rows, facts = found.rows, (found.name, found.columns)
-    by_table = found.name in _by_table()
-    return VirtualTable("information_schema", *facts, lambda: rows(context), by_table=by_table)
+    heeds = _heeds().get(found.name, ())
+    return VirtualTable("information_schema", *facts, lambda: rows(context), heeds=heeds)
 
 
 @cache
-def _by_table() -> frozenset[str]:
-    return frozenset(each[0] for each in (*tables.TABLES, *tables.PARTITIONS, *tables.KEYS))
+def _heeds() -> dict[str, tuple[str, ...]]:
+    about_tables = (*tables.TABLES, *tables.PARTITIONS, *tables.KEYS)
+    return {
+        **{each[0]: ("table_schema", "table_name") for each in about_tables},
+        "DDL_JOBS": ("job_id",),
+    }

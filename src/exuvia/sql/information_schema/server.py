@@ -127,16 +127,23 @@ def _cluster_processlist(context: Context) -> Iterable[Row]:
     return [[at, *process_row(each)] for at, each in found]
 
 
-def all_jobs(context: Context) -> list[Job]:
-    """Unfinished jobs by id, then history, newest first."""
-    services = context.session.services
+def _jobs(context: Context) -> Iterator[Job]:
+    """Unfinished jobs by id, then history, newest first, read as far as they are looked at."""
+    services, wanted = context.session.services, context.about.job_id
     unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
-    return [*unfinished, *queue.history(context.txn, None)]
+    if wanted is None:
+        yield from unfinished
+        yield from queue.newest(context.txn, None)
+        return
+    yield from (job for job in unfinished if job.id == wanted)
+    finished = queue.finished(context.txn, wanted)
+    if finished is not None:
+        yield finished
 
 
 def _ddl_jobs(context: Context) -> Iterable[Row]:
     rights = context.session.rights
-    for job in all_jobs(context):
+    for job in _jobs(context):
         if not rights.everything and not rights.sees_table(job.schema_name, job.table_name):
             continue
         for row in (job.row(), *sub_rows(job)):

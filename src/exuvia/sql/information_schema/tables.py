@@ -53,9 +53,9 @@ def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
     schemas, rights = context.session.services.schemas, context.session.rights
     about = context.about
     for database in schemas.databases(context.txn):
-        if about.database not in (None, database.db_name.L):
+        if about.table_schema not in (None, database.db_name.L):
             continue
-        for table in schemas.tables(context.txn, database.db_name.O, about.table):
+        for table in schemas.tables(context.txn, database.db_name.O, about.table_name):
             if rights.everything or rights.sees_table(database.db_name.O, table.name.O):
                 yield database, SHOWN_USER if table.id == SHOWN_USER.id else table
 

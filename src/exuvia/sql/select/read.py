@@ -42,6 +42,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog import decimals
+from exuvia.catalog.autoid import LAST_ID
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, types
@@ -587,15 +588,16 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
     alias = tree.alias or tree.name
     columns = virtual.columns
     visible = Visible(alias, virtual.database, columns, columns, origin=virtual.name)
-    rows = _about_names(node, virtual, context) if virtual.by_table else virtual.rows
+    rows = _about(node, virtual, context) if virtual.heeds else virtual.rows
     return _planned(node, [visible], rows, context)
 
 
-def _about_names(
+def _about(
     node: exp.Select, virtual: VirtualTable, context: Context
 ) -> Callable[[], Iterable[Row]]:
-    """The rows of the table that `TABLE_SCHEMA = ... AND TABLE_NAME = ...` name: clients ask so for
-    each of thousands. WHERE is looked at anyway, which tells upper case from lower."""
+    """The rows of the table that `TABLE_SCHEMA = ... AND TABLE_NAME = ...` name, or of one job:
+    clients ask so for each of thousands. WHERE is looked at anyway, which tells upper case from
+    lower."""
     where, wanted = node.args.get("where"), dict[str, Compiled]()
     for each in conjuncts_of(where.this) if where is not None else ():
         if not isinstance(each, exp.EQ):
@@ -603,19 +605,32 @@ def _about_names(
         for column, value in ((each.this, each.expression), (each.expression, each.this)):
             if isinstance(column, exp.Column) and _is_same_for_all(value):
                 wanted[column.name.lower()] = expressions.compiled(value, [], context)
-
-    def name(column: str) -> str | None:
-        value = wanted[column].call([], context) if column in wanted else None
-        return value.lower().rstrip(" ") if isinstance(value, str) else None
+    heeded = [(name, wanted[name]) for name in virtual.heeds if name in wanted]
+    if not heeded:
+        return virtual.rows
 
     def rows() -> Iterable[Row]:
-        context.about = About(name("table_schema"), name("table_name"))
+        asked = {name: compiled.call([], context) for name, compiled in heeded}
+        context.about = About(
+            _name(asked.get("table_schema")),
+            _name(asked.get("table_name")),
+            _id(asked.get("job_id")),
+        )
         try:
             return list(virtual.rows())
         finally:
             context.about = ANY
 
     return rows
+
+
+def _name(value: Value) -> str | None:
+    return value.lower().rstrip(" ") if isinstance(value, str) else None
+
+
+def _id(value: Value) -> int | None:
+    """None for what is not compared as it stands."""
+    return value if isinstance(value, int) and 0 <= value <= LAST_ID else None
 
 
 def _is_same_for_all(tree: Tree) -> bool:
@@ -658,11 +673,16 @@ class SmallRows(Plan):
         self.order = _order(node, items, visible, context)
         self.is_distinct = node.args.get("distinct") is not None
         self.limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
+        aggregates = self.items[0].aggregate is not None
+        self._needs_all = aggregates or self.is_distinct or bool(self.order)
 
     def run(self, context: Context) -> Result:
-        found = [list(row) for row in self.rows()]
-        if self.keeps is not None:
-            found = [row for row in found if self.keeps(row, context)]
+        rows: Iterable[Row] = map(list, self.rows())
+        if (keeps := self.keeps) is not None:
+            rows = (row for row in rows if keeps(row, context))
+        if self.limit is not None and not self._needs_all:
+            rows = islice(rows, *self.limit.bounds(context))
+        found = list(rows)
         for compiled, descending in reversed(self.order):
             key = comparer(compiled.type)
             call = compiled.call
@@ -674,7 +694,7 @@ class SmallRows(Plan):
             found = [project(row, context) for row in found]
         if self.is_distinct:
             found = distinct(found, self.columns)
-        if self.limit is not None:
+        if self.limit is not None and self._needs_all:
             found = list(islice(found, *self.limit.bounds(context)))
         return Result(self.columns, found)
 

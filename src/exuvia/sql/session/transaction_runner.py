@@ -31,7 +31,6 @@ from exuvia.base.mysql_errors import (
     ErrLockDeadlock,
     ErrLockWaitTimeout,
     ErrMemoryExceedForQuery,
-    ErrTableDefChanged,
     ErrTxnTooLarge,
 )
 from exuvia.base.types import Value
@@ -50,7 +49,6 @@ from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 
 BEGINNINGS = 16
 LOOK_S = 0.5
-OUTDATED = (ErrTableDefChanged.code, ErrInfoSchemaChanged.code)
 SIZE_STEP = 256 << 10
 """Bytes a transaction grows by between two looks at its limits."""
 WRITE_BYTES = 600
@@ -98,7 +96,7 @@ class TransactionRunner:
         """Commit the open transaction, if any. An optimistic one lets those finish first who hold
         its rows; validation decides.
 
-        Raises 1213, 1412, 8028, 1062, 8027, 1205, 1317: all is undone then."""
+        Raises 1213, 8028, 1062, 8027, 1205, 1317: all is undone then."""
         current, self.current = self.current, None
         self.time = None
         if current is None:
@@ -380,7 +378,7 @@ class TransactionRunner:
                 with current.statement():
                     result = run(current, work, parameters, letters)
             except Refused as error:
-                if current.answered or error.code not in OUTDATED:
+                if current.answered or error.code != ErrInfoSchemaChanged.code:
                     raise
                 if isinstance(error, Closing):
                     self._wait_for_change(error)

@@ -52,23 +52,24 @@ Seen = TypeVar("Seen")
 
 class VirtualTable(NamedTuple):
     """A computed table: public columns, and rows in their order; `rows()` once per reference.
-    `info`: as what it is shown, where that is not a computed table. `by_table`: each row is about
-    the table that TABLE_SCHEMA and TABLE_NAME name, and rows() heeds Context.about."""
+    `info`: as what it is shown, where that is not a computed table. `heeds`: by what of
+    Context.about rows() leaves out rows."""
 
     database: str
     name: str
     columns: tuple[ColumnInfo, ...]
     rows: Callable[[], Iterable[Row]]
     info: TableInfo | None = None
-    by_table: bool = False
+    heeds: tuple[str, ...] = ()
 
 
 class About(NamedTuple):
-    """Tables that a query asks about, by lower-case names; None: of any name. A row of another one
-    is of no use to it (information_schema)."""
+    """What a query asks about, fields called as the columns that it compares: names in lower case,
+    numbers; None: any. Other rows are of no use to it (information_schema)."""
 
-    database: str | None = None
-    table: str | None = None
+    table_schema: str | None = None
+    table_name: str | None = None
+    job_id: int | None = None
 
 
 ANY = About()

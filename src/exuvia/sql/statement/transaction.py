@@ -3,8 +3,7 @@
     statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run it again
     BEGIN ... COMMIT                 Conflict        -> 1213, all is rolled back (with row locks,
                                                         see locks.py: of another front only)
-                                     SchemaChanged   -> 1412 if the table had moved before the first
-                                                        write to it, else 8028; all is rolled back
+                                     SchemaChanged   -> 8028, all is rolled back
                                      a late 1062     -> that 1062; all is rolled back
 
 Before the first write to a table its metadata lock is taken, so that a schema change waits for
@@ -26,7 +25,6 @@ from exuvia.base.mysql_errors import (
     ErrInfoSchemaExpired,
     ErrLockDeadlock,
     ErrSpDoesNotExist,
-    ErrTableDefChanged,
 )
 from exuvia.catalog import writer
 from exuvia.catalog.autoid import TableIds
@@ -44,11 +42,11 @@ from exuvia.stats.meta import TransactionDeltas
 
 
 class Closing(Refused):
-    """1412: a table that its writers are leaving. A transaction that nobody has read may wait until
+    """8028: a table that its writers are leaving. A transaction that nobody has read may wait until
     its revision is another one, and begin again."""
 
     def __init__(self, table: Table) -> None:
-        error = ErrTableDefChanged()
+        error = ErrInfoSchemaChanged()
         super().__init__(error.code, error.state, error.message)
         self.table_id = table.info.id
         self.revision = table.revision
@@ -88,7 +86,6 @@ class OpenTransaction:
         "_holding",
         "_ledger",
         "_metadata_lock",
-        "_overtaken",
         "_private",
         "_read",
         "_relied",
@@ -133,7 +130,7 @@ class OpenTransaction:
         self._temporary_bytes = temporary_bytes
         self._temporary_ids: TransactionIds | None = None
         self.names: dict[tuple[str, str], int] = {}
-        self._holding = self._overtaken = False
+        self._holding = False
         self._ledger = TransactionDeltas()
         self._metadata_lock = metadata_lock
         self.about = ""
@@ -234,7 +231,7 @@ class OpenTransaction:
         """Take the metadata lock before the first write to a table, or before its rows are read
         FOR UPDATE; the commit validates its revision.
 
-        Raises 1792, 1412; SchemaChanged if the statement had better be planned anew."""
+        Raises 1792, 8028; SchemaChanged if the statement had better be planned anew."""
         table_id = table.info.id
         if table_id >= LOCAL_IDS:
             self._tables[table_id] = table
@@ -291,7 +288,7 @@ class OpenTransaction:
         absence of children. As `writing`, but the plan's own revision is held: nobody will read
         what is not written there through an older snapshot.
 
-        Raises 1412; SchemaChanged if the statement had better be planned anew."""
+        Raises 8028; SchemaChanged if the statement had better be planned anew."""
         table_id = table.info.id
         if self._tables.get(table_id) is not table and self._relied.get(table_id) is not table:
             if table_id not in self._tables and table_id not in self._relied:
@@ -323,10 +320,9 @@ class OpenTransaction:
         raw = first.get(keys.revision(table.info.id))
         revision = 0 if raw is None else keys.read_number(raw[8:])
         if table.revision > revision:
-            self._overtaken = True
             held = self.answered or table.info.id in self._tables
             if table.revision > revision + (1 if held else 0):
-                raise ErrTableDefChanged()
+                raise ErrInfoSchemaChanged()
         return revision
 
     def learn(self) -> bool:
@@ -359,9 +355,8 @@ class OpenTransaction:
         if self.first is not None or not self.answered:
             del held[table.info.id]
             raise SchemaChanged(keys.revision(table.info.id))
-        self._overtaken = True
         if revision > table.revision + 1:
-            raise ErrTableDefChanged()
+            raise ErrInfoSchemaChanged()
 
     def commit(self) -> None:
         """Commit. Raises what the store raises; the transaction is over in any case."""
@@ -381,9 +376,6 @@ class OpenTransaction:
         """Commit an explicit transaction; refusals of the store become MySQL's errors."""
         try:
             self.commit()
-        except SchemaChanged:
-            overtaken = self._overtaken and self._metadata_lock
-            raise ErrTableDefChanged() if overtaken else ErrInfoSchemaChanged() from None
         except Conflict as conflict:
             raise lost(conflict) from None
         except Duplicate as duplicate:
