@@ -51,9 +51,9 @@ class Owner:
         self._ended, self.ddl.manager.ended = self.ddl.manager.ended, self._pick  # type: ignore[method-assign]
         self._campaign.step(time.monotonic())
 
-    def _pick(self, job_id: int) -> None:
+    def _pick(self, job_id: int, *, has_place: bool = True) -> None:
         began = time.perf_counter()
-        self._ended(job_id)
+        self._ended(job_id, has_place=has_place)
         self.picks_s.append(time.perf_counter() - began)
 
     def step(self) -> None:

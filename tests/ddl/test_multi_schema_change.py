@@ -17,7 +17,7 @@ _NAMES = (
     " exuvia_wait exuvia_by exuvia_assent exuvia_hold exuvia_held exuvia_filled exuvia_verified"
     " exuvia_wait_timeout_s exuvia_wait_kills exuvia_overdue exuvia_ended exuvia_window"
     " exuvia_group"
-    " exuvia_undo exuvia_reached exuvia_policies"
+    " exuvia_undo exuvia_reached exuvia_policies exuvia_seen"
 )
 THE_JOBS = set(_NAMES.split())
 

@@ -250,9 +250,9 @@ class Work:
             self.read += len(found)
             return found
 
-        def counted(owner, job_id):
+        def counted(owner, job_id, **more):
             self.ended += 1
-            return ended(owner, job_id)
+            return ended(owner, job_id, **more)
 
         patch.setattr(ReadySet, "_find_blocker", judged)
         patch.setattr(queue, "unfinished", read)

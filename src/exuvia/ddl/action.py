@@ -39,8 +39,10 @@ Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lowe
 
 class ElementUse(NamedTuple):
     """What a change does with an element of its table, so that nothing else of the same statement
-    changes it too. `noun`: "column", "index", "constraint", "foreign key". `verb`: "add", "drop" or
-    "modify"; "use", of what may not be changed, "need", of what may be modified, "place"."""
+    changes it too, nor another one before it (ddl/seen.py). `noun`: "column", "index",
+    "constraint", "foreign key"; for seen.py alone "type" (a column's), "table". `verb`: "add",
+    "drop" or "modify"; "use", of what may not be changed, "need", of what may be modified,
+    "place"."""
 
     noun: str
     verb: str
@@ -48,6 +50,11 @@ class ElementUse(NamedTuple):
 
 
 Uses = Callable[[Job], Iterable[ElementUse]]
+
+
+def of_whole_table(_: Job) -> tuple[ElementUse, ...]:
+    """`Action.uses` of a change that counts on all of its table."""
+    return (ElementUse("table", "use", ""),)
 
 
 class Judged(Enum):

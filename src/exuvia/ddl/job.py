@@ -363,6 +363,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_undo: UndoAsked | None = None  # of a plain drop
     exuvia_policies: tuple[PolicyRef, ...] = ()  # that it gives to what it makes or changes
     exuvia_reached: tuple[tuple[str, int], ...] = ()  # states that people see, and since when
+    exuvia_seen: tuple[tuple[str, int], ...] = ()  # what its statement saw (ddl/seen.py)
     exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
 
     @property

@@ -182,7 +182,7 @@ class StepBatcher:
         """Who steps, and how; the steps are in the transaction."""
         prepared: list[tuple[JobWorker, StepTaken]] = []
         for worker in workers:
-            ended = sum(taken.last.archive for _, taken in prepared)
+            ended = sum(taken.job.seq_num > 0 for _, taken in prepared)
             taken = worker.prepare(txn, now, ended)
             if taken is not None:
                 prepared.append((worker, taken))
@@ -434,9 +434,9 @@ class JobManager:
         """The number of the next job that enters history under this owner; from 1 at each term."""
         return self._places + 1
 
-    def ended(self, job_id: int) -> None:
+    def ended(self, job_id: int, *, has_place: bool = True) -> None:
         """A worker's job is in history: its table's next job may run."""
-        self._places += 1
+        self._places += has_place
         if job_id in self._ready:
             self._ready.remove(job_id)
         self._dispatch()

@@ -184,6 +184,7 @@ def _as_one(first: Job, parts: list[_Part]) -> Job:
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
         exuvia_ids=tuple(each for job in jobs for each in job.exuvia_ids),
+        exuvia_seen=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_seen)),
         exuvia_policies=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_policies)),
     )
 

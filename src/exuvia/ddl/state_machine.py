@@ -81,6 +81,7 @@ from exuvia.ddl.multi_schema_change import (
     unnoted,
     with_sub_job,
 )
+from exuvia.ddl.seen import has_changed
 
 _ROLLED_BACK = "DDL job rollback, error msg: "
 _TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
@@ -183,6 +184,9 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
 def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """Why those of its sub-jobs that have not begun cannot be done. `snapshot`: without what the
     others have begun (`without_begun`)."""
+    changed = has_changed(job, snapshot)
+    if changed is not None:
+        return changed
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
@@ -513,7 +517,9 @@ def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
 
 
 def _into_history(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """The job goes to history as it stands."""
+    """The job goes to history as it stands. One that never began has done nothing, and takes no
+    place that a follower would wait for: its statement may be built anew."""
     binlog = evolve(job.binlog, FinishedTS=snapshot.now)
-    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=snapshot.place)
+    place = snapshot.place if job.begun else 0
+    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=place)
     return Decision(job=ended, before=snapshot, after=snapshot, archive=True)

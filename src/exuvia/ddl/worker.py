@@ -195,7 +195,7 @@ class HistoryListener(Protocol):
     def place(self) -> int:
         """The number of the next one, in the order of entering."""
 
-    def ended(self, job_id: int) -> None: ...
+    def ended(self, job_id: int, *, has_place: bool = True) -> None: ...
 
 
 class WorkerContext(NamedTuple):
@@ -306,7 +306,7 @@ class JobWorker:
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> StepTaken | None:
         """Put the step it can commit now into a transaction of several (ddl/manager.py); None if
-        it is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
+        it is to be stepped by itself. `ended`: jobs that have taken places in this transaction."""
         with self._lock:
             job = queue.get(txn, self.job_id) if self.job_id else None
             if job is None:
@@ -342,7 +342,7 @@ class JobWorker:
             self._leave_reorg()
             if taken.last.archive:
                 self._context.trace(taken.job)
-                return self._end()
+                return self._end(has_place=taken.job.seq_num > 0)
             delay = LAG_POLL_S if taken.awaits else 0.0
             self.due = now + delay
             return delay
@@ -373,10 +373,10 @@ class JobWorker:
             self.reorg.leave()
         self.reorg = None
 
-    def _end(self) -> float:
+    def _end(self, *, has_place: bool = True) -> float:
         ended = self.job_id
         self.assign(0)
-        self._context.ends.ended(ended)
+        self._context.ends.ended(ended, has_place=has_place)
         return 0.0
 
     # -- waiting -----------------------------------------------------------------------------------

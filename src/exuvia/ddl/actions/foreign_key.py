@@ -22,23 +22,31 @@ The new table is first known to its parents' writers only: when a row of it can 
 them is left who would remove its parent unseen. Undo takes the table away, and what they know.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
+    ErrCannotAddForeign,
     ErrCantDropFieldOrKey,
     ErrFkDupName,
+    ErrFKIncompatibleColumns,
     ErrForeignKeyCannotOpenParent,
+    ErrForeignKeyCannotUseVirtualColumn,
     ErrForeignKeyNoColumnInParent,
+    ErrForeignKeyNoIndexInParent,
+    ErrForeignKeyOnPartitioned,
     ErrKeyColumnDoesNotExits,
     ErrUnsupportedTTLReferencedByFK,
 )
+from exuvia.base.types import Flag
 from exuvia.catalog.model import (
+    ColumnInfo,
     DatabaseInfo,
     FkInfo,
+    IndexInfo,
     Name,
     Referred,
     SchemaState,
@@ -220,27 +228,89 @@ def key_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def key_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     for each in wanted_key(job).cols:
-        column = the_table(snapshot).column(each.L)
-        if column is None or column.state != PUBLIC:
+        if _public_column(the_table(snapshot), each) is None:
             return ErrKeyColumnDoesNotExits(each.O)
     return None
 
 
 def parent_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1824, 3734 where it lost a column since the statement looked, 8152 where its rows expire."""
+    """1824, or what `why_no_pair` says of it as it is now."""
     wanted = wanted_key(job)
-    if wanted.exuvia_orphan:
-        return None
-    parent = parent_of(snapshot, wanted, the_table(snapshot))
+    return (
+        None if wanted.exuvia_orphan else _refused_by_parent(wanted, the_table(snapshot), snapshot)
+    )
+
+
+def _refused_by_parent(key: FkInfo, child: TableInfo, snapshot: CatalogSnapshot) -> Refused | None:
+    parent = parent_of(snapshot, key, child)
+    if parent is child:  # what it has may come by the same statement, and is looked at by that
+        return _lacks_column(key, child)
     if parent is None or parent.state != PUBLIC:
-        return ErrForeignKeyCannotOpenParent(wanted.ref_table.O)
+        return ErrForeignKeyCannotOpenParent(key.ref_table.O)
+    return why_no_pair(key, child, parent)
+
+
+def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | None:
+    """Why the two tables as they are cannot have that key: 1506, 1824, 1215, 8152, 3734, 3733,
+    1072, 3780, 1822."""
+    if child.partition is not None or parent.partition is not None:
+        return ErrForeignKeyOnPartitioned()
+    if not parent.is_stored:
+        return ErrForeignKeyCannotOpenParent(key.ref_table.O)
+    if parent.is_temporary:
+        return ErrCannotAddForeign()
     if parent.exuvia_ttl is not None:
         return ErrUnsupportedTTLReferencedByFK()
-    for each in wanted.ref_cols:
-        column = parent.column(each.L)
-        if column is None or column.state != PUBLIC:
-            return ErrForeignKeyNoColumnInParent(each.O, wanted.fk_name.O, wanted.ref_table.O)
+    for own, theirs in zip(key.cols, key.ref_cols, strict=True):
+        column, mine = _public_column(parent, theirs), child.column(own.L)
+        if column is None:
+            return ErrForeignKeyNoColumnInParent(theirs.O, key.fk_name.O, key.ref_table.O)
+        if column.is_virtual:
+            return ErrForeignKeyCannotUseVirtualColumn(key.fk_name.O, column.name.O)
+        if mine is None:
+            return ErrKeyColumnDoesNotExits(own.O)
+        if not _alike(mine, column):
+            return ErrFKIncompatibleColumns(mine.name.O, column.name.O, key.fk_name.O)
+    if not covered(parent, key.ref_cols):
+        return ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
     return None
+
+
+def _lacks_column(key: FkInfo, parent: TableInfo) -> Refused | None:
+    for each in key.ref_cols:
+        if _public_column(parent, each) is None:
+            return ErrForeignKeyNoColumnInParent(each.O, key.fk_name.O, key.ref_table.O)
+    return None
+
+
+def _public_column(table: TableInfo, wanted: Name) -> ColumnInfo | None:
+    column = table.column(wanted.L)
+    return column if column is not None and column.state == PUBLIC else None
+
+
+def _alike(one: ColumnInfo, other: ColumnInfo) -> bool:
+    mine, theirs = one.type, other.type
+    same = (mine.Tp, mine.unsigned) == (theirs.Tp, theirs.unsigned)
+    return same and (mine.Charset, mine.Collate) == (theirs.Charset, theirs.Collate)
+
+
+def covered(table: TableInfo, columns: Sequence[Name], without: Iterable[int] = ()) -> bool:
+    """Whether the primary key or an index begins with these columns; indexes `without` apart."""
+    wanted = [each.L for each in columns]
+    if table.pk_is_handle and len(wanted) == 1:
+        column = table.column(wanted[0])
+        if column is not None and column.type.Flag & Flag.PRI_KEY:
+            return True
+    apart = frozenset(without)
+    return any(_begins(index, wanted) for index in table.indexes if index.id not in apart)
+
+
+def _begins(index: IndexInfo, columns: Sequence[str]) -> bool:
+    """Whether a public index begins with these columns, whole and in this order."""
+    parts = index.idx_cols[: len(columns)]
+    same = [part.name.L for part in parts] == list(columns)
+    is_whole = all(part.length < 0 for part in parts)
+    return same and is_whole and index.holds_every_row and index.state in (PUBLIC, ABSENT)
 
 
 def key_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -359,12 +429,14 @@ ADD_FOREIGN_KEY = load(
 
 
 def parents_are_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1824, for CREATE TABLE."""
+    """As `parent_is_missing`, for CREATE TABLE."""
     wanted = table_of(job)
     for each in wanted.foreign_keys:
-        itself = is_own(each, wanted, snapshot)
-        if not (each.exuvia_orphan or itself or parent_of(snapshot, each, None)):
-            return ErrForeignKeyCannotOpenParent(each.ref_table.O)
+        if each.exuvia_orphan or is_own(each, wanted, snapshot):
+            continue
+        refused = _refused_by_parent(each, wanted, snapshot)
+        if refused is not None:
+            return refused
     return None
 
 

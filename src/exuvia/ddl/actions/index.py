@@ -115,6 +115,8 @@ def uses_of_added(job: Job) -> Iterator[ElementUse]:
         yield ElementUse("index", "add", index.idx_name.L)
         named = [part.name.L for part in index.idx_cols]
         named += [term.name.L for term in index.exuvia_predicate]
+        for term in index.exuvia_predicate:
+            yield ElementUse("type", "use", term.name.L)
         for column in dict.fromkeys(named):
             if all(each.name.L != column for each in hidden):
                 yield ElementUse("column", "use", column)

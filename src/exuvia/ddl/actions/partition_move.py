@@ -52,7 +52,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.placement import refs_in
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, Step, Uses, load, of_whole_table
 from exuvia.ddl.actions.partition import (
     move_partition,
     partition_of,
@@ -328,7 +328,7 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
     )
 
 
-def _move(label: str, code: ActionCode) -> Action:
+def _move(label: str, code: ActionCode, uses: Uses | None = None) -> Action:
     return load(
         Action(
             label,
@@ -361,12 +361,15 @@ def _move(label: str, code: ActionCode) -> Action:
             ),
             reorg=True,
             alterable=True,
+            uses=uses,
         )
     )
 
 
 REORGANIZE_PARTITION = _move("alter table reorganize partition", ActionCode.REORGANIZE_PARTITION)
-PARTITION_BY = _move("alter table partition by", ActionCode.PARTITION_BY)
-REMOVE_PARTITIONING = _move("alter table remove partitioning", ActionCode.REMOVE_PARTITIONING)
+PARTITION_BY = _move("alter table partition by", ActionCode.PARTITION_BY, of_whole_table)
+REMOVE_PARTITIONING = _move(
+    "alter table remove partitioning", ActionCode.REMOVE_PARTITIONING, of_whole_table
+)
 
 ACTIONS = (REORGANIZE_PARTITION, PARTITION_BY, REMOVE_PARTITIONING)

@@ -62,7 +62,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import CUT_HANDLES
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
@@ -365,6 +365,7 @@ CHANGE_PRIMARY_KEY = load(
         ),
         reorg=True,
         alterable=True,
+        uses=of_whole_table,
         without_undo="ALTER TABLE makes the former key primary again",
     )
 )

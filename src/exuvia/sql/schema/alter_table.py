@@ -43,6 +43,7 @@ from exuvia.ddl.multi_schema_change import (
     combined,
     sub_jobs,
 )
+from exuvia.ddl.seen import seen_by
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
     AddCheck,
@@ -107,6 +108,7 @@ def alter(
         refuse_cached(table, what)
     global_temporary.check_specs(table, specs)
     altering = _context(reader, database, table, text)
+    before = altering.table
     jobs = _jobs(altering, prepared(altering, specs))
     if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
@@ -114,6 +116,7 @@ def alter(
         preflight.check_rules(altering, jobs)
     _judge_algorithm(altering, jobs, asked)
     warn_of_several(altering, [*altering.earlier, *jobs])
+    jobs = [evolve(job, exuvia_seen=seen_by(job, before)) for job in jobs]
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
 

@@ -35,17 +35,13 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyColumnCannotChange,
     ErrForeignKeyColumnCannotChangeChild,
     ErrForeignKeyColumnNotNull,
-    ErrForeignKeyNoColumnInParent,
-    ErrForeignKeyNoIndexInParent,
-    ErrForeignKeyOnPartitioned,
     ErrKeyColumnDoesNotExits,
     ErrTooLongIdent,
     ErrTruncateIllegalForeignKey,
-    ErrUnsupportedTTLReferencedByFK,
     ErrWrongFkDef,
     ErrWrongFKOptionForGeneratedColumn,
 )
-from exuvia.base.types import Flag, TypeCode
+from exuvia.base.types import TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
     RULE_TEXT,
@@ -54,7 +50,6 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     FkInfo,
     IndexInfo,
-    Name,
     ReferOption,
     SchemaState,
     TableInfo,
@@ -64,6 +59,7 @@ from exuvia.catalog.model import (
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl import requests
+from exuvia.ddl.actions.foreign_key import covered, why_no_pair
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -193,57 +189,9 @@ def with_parent(
 
 def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
     """Raises 1506, 8152, 3734, 3733, 3780, 1822."""
-    if child.partition is not None or parent.partition is not None:
-        raise ErrForeignKeyOnPartitioned()
-    if not parent.is_stored:
-        raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
-    if parent.is_temporary:
-        raise ErrCannotAddForeign()
-    if parent.exuvia_ttl is not None:
-        raise ErrUnsupportedTTLReferencedByFK()
-    for own, theirs in zip(key.cols, key.ref_cols, strict=True):
-        column = _public(parent, theirs.L)
-        if column is None:
-            raise ErrForeignKeyNoColumnInParent(theirs.O, key.fk_name.O, key.ref_table.O)
-        if column.generated_expr_string and not column.generated_stored:
-            raise ErrForeignKeyCannotUseVirtualColumn(key.fk_name.O, column.name.O)
-        mine = child.column(own.L)
-        if mine is None:
-            raise ErrKeyColumnDoesNotExits(own.O)
-        if not _alike(mine, column):
-            raise ErrFKIncompatibleColumns(mine.name.O, column.name.O, key.fk_name.O)
-    if not covered(parent, key.ref_cols):
-        raise ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
-
-
-def _alike(one: ColumnInfo, other: ColumnInfo) -> bool:
-    mine, theirs = one.type, other.type
-    same = (mine.Tp, mine.unsigned) == (theirs.Tp, theirs.unsigned)
-    return same and (mine.Charset, mine.Collate) == (theirs.Charset, theirs.Collate)
-
-
-def covered(table: TableInfo, columns: Sequence[Name], without: Iterable[int] = ()) -> bool:
-    """Whether the primary key or an index begins with these columns; indexes `without` apart."""
-    wanted = [each.L for each in columns]
-    if table.pk_is_handle and len(wanted) == 1:
-        column = table.column(wanted[0])
-        if column is not None and column.type.Flag & Flag.PRI_KEY:
-            return True
-    apart = frozenset(without)
-    return any(begins(index, wanted) for index in table.indexes if index.id not in apart)
-
-
-def begins(index: IndexInfo, columns: Sequence[str]) -> bool:
-    """Whether a public index begins with these columns, whole and in this order."""
-    parts = index.idx_cols[: len(columns)]
-    same = [part.name.L for part in parts] == list(columns)
-    is_whole = all(part.length < 0 for part in parts)
-    return (
-        same
-        and is_whole
-        and index.holds_every_row
-        and index.state in (SchemaState.PUBLIC, SchemaState.ABSENT)
-    )
+    refused = why_no_pair(key, child, parent)
+    if refused is not None:
+        raise refused
 
 
 def key_version(txn: Transaction) -> int:

@@ -6,6 +6,10 @@
 With exuvia_ddl_async = ON, or in a group, nothing is waited for: the answer is a row for each job,
 and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
 
+What a job is refused with at its first look may come of others that stood before it in the queue:
+the statement is built anew, as one outside of a transaction is planned anew. If it still can be
+done, and is another job now, that one is submitted.
+
 As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
 """
 
@@ -16,6 +20,7 @@ import msgspec
 
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.mysql_errors import (
+    ErrCancelledDDLJob,
     ErrQueryInterrupted,
     ErrSpecificAccessDenied,
     ErrTableDefChanged,
@@ -47,7 +52,12 @@ from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.temporary import new_id
 from exuvia.stats.meta import Delta
 
+ATTEMPTS = 64
 _ACTION = "exuvia_ddl_wait_timeout_action"
+
+
+class NothingDone(Refused):
+    """What a job was refused with at its first look."""
 
 
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
@@ -68,7 +78,15 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
     if group or session.variable("exuvia_ddl_async") == "ON":
         return _submitted(session, change)
     ended: list[Note] = []
-    absent = [each for wanted in change.jobs for each in _run(session, change, wanted, ended)]
+    for attempt in range(1, ATTEMPTS + 1):
+        absent, refused = _run_all(session, change, ended)
+        if refused is None or len(change.jobs) > 1 or attempt == ATTEMPTS:
+            break
+        asked, change = change.jobs, _built(session, build, node, text)
+        if change.jobs == asked:
+            break
+    if refused is not None and refused.code not in change.existence.codes:
+        raise refused
     notes = (*change.told(absent), *ended)
     if absent:
         return Result(warnings=notes)
@@ -109,21 +127,27 @@ def _built(session: SessionApi, build: Build, node: object, text: str) -> Change
 # -- jobs ------------------------------------------------------------------------------------------
 
 
-def _run(
-    session: SessionApi, change: Change, wanted: JobRequest | Absent, ended: list[Note]
-) -> Sequence[tuple[str, Refused | None]]:
-    """Run a job to its end; what turns out to be absent. Raises what else it ends with. `ended`: it
-    adds the transactions that were ended for its sake."""
-    if isinstance(wanted, Absent):
-        return [(wanted.name, None)]
-    try:
-        finished = submit(session, wanted.job)
-        ended += [_of_ended(who) for who in finished.exuvia_ended]
-    except Refused as error:
-        if error.code not in change.existence.codes:
-            raise
-        return [(wanted.name, error)]
-    return []
+def _run_all(
+    session: SessionApi, change: Change, ended: list[Note]
+) -> tuple[list[tuple[str, Refused | None]], NothingDone | None]:
+    """Run the jobs to their ends: what turns out to be absent, and what a job was refused with at
+    its first look. Raises what else one ends with. `ended`: it adds the transactions that were
+    ended for their sake."""
+    absent: list[tuple[str, Refused | None]] = []
+    refused = None
+    for wanted in change.jobs:
+        if isinstance(wanted, Absent):
+            absent.append((wanted.name, None))
+            continue
+        try:
+            finished = submit(session, wanted.job)
+            ended += [_of_ended(who) for who in finished.exuvia_ended]
+        except NothingDone as error:
+            refused = error
+            if error.code not in change.existence.codes:
+                break
+            absent.append((wanted.name, error))
+    return absent, refused
 
 
 def _submitted(session: SessionApi, change: Change) -> Result:
@@ -229,12 +253,16 @@ def _is_shared(session: SessionApi, job_id: int) -> bool:
 
 def _ended(session: SessionApi, finished: Job) -> Job:
     """A finished job. Raises what it ended with."""
-    told = {"query": finished.query, "seq_num": finished.seq_num}
-    session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
+    if finished.seq_num:
+        told = {"query": finished.query, "seq_num": finished.seq_num}
+        session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
     error = finished.error()
-    if error is not None:
+    if error is None:
+        return finished
+    turned_back = finished.exuvia_overdue or error.code == ErrCancelledDDLJob.code
+    if finished.begun or turned_back:
         raise error
-    return finished
+    raise NothingDone(error.code, error.state, error.message, error.listing)
 
 
 def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) -> Result:

@@ -1,0 +1,174 @@
+"""What a statement saw of its table, and whether it is still so when its job begins.
+
+    ALTER TABLE, built in a snapshot  --seen_by-->  Job.exuvia_seen: ((what, its sum), ...)
+    other jobs of the table end meanwhile
+    the job's first look              --has_changed-->  1412, nothing was done
+
+A session refuses what cannot be, and chooses how to go about the rest, by the table that it sees;
+jobs that stand before its own in the queue may make another one of it. Names that are gone or taken
+are a matter of each action's own rules. Here is what these do not look at: by `Action.uses`,
+
+    use column c       its type, as far as an index or an expression on it cares
+    use type c         its type (of a partial index's predicate)
+    need column c      its type, and the indexes on it (a foreign key's)
+    modify, drop       the column, and all that names it: indexes, generated columns, checks,
+                       foreign keys of either side, the partitioning
+    drop index i       it, and foreign keys of either side
+    use table          types of all columns, unique keys, and what else binds several columns
+
+A session that waits for its statement builds it anew (sql/session/schema_change.py). A job that
+nobody waits for (exuvia_ddl_async) ends with 1412.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from zlib import crc32
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrTableDefChanged
+from exuvia.base.types import Family, FieldType, Flag
+from exuvia.catalog.convert.type_change import is_string
+from exuvia.catalog.model import ColumnInfo, IndexInfo, PartitionInfo, TableInfo
+from exuvia.ddl.action import ElementUse
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.decision import CatalogSnapshot
+from exuvia.ddl.job import Job
+from exuvia.ddl.multi_schema_change import sub_jobs
+
+_BESIDE_TYPE = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY | Flag.NO_DEFAULT_VALUE
+
+Seen = tuple[tuple[str, int], ...]
+
+
+def seen_by(job: Job, table: TableInfo) -> Seen:
+    """What the statement that asks for the job saw of its table. None of a job that has begun."""
+    uses = (use for sub in sub_jobs(job) if (of := kind_of(sub).uses) for use in of(sub))
+    wanted = dict.fromkeys(what for use in uses for what in _looked_at(use, table))
+    return tuple((what, _sum(table, what)) for what in wanted)
+
+
+def has_changed(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1412, before its first step."""
+    table = snapshot.table
+    if job.begun or table is None:
+        return None
+    changed = any(_sum(table, what) != seen for what, seen in job.exuvia_seen)
+    return ErrTableDefChanged() if changed else None
+
+
+def _looked_at(use: ElementUse, table: TableInfo) -> Iterator[str]:
+    """As `what` names it."""
+    if (use.verb, use.noun) in _FACTS:
+        yield f"{use.verb} {use.noun} {use.name}"
+    if use.noun == "table":
+        for column in table.public_columns:
+            yield f"use type {column.name.L}"
+
+
+def _sum(table: TableInfo, what: str) -> int:
+    verb, noun, name = what.split(" ", 2)
+    facts = _FACTS[verb, noun](table, name)
+    return crc32(msgspec.json.encode(facts))
+
+
+# -- facts, which must be the same in every release ------------------------------------------------
+
+
+def _kind(field: FieldType) -> object:
+    """As far as the keys of an index care: what a prefix, a length in bytes, a function need."""
+    if field.family == Family.JSON:
+        return "json"
+    return (field.Charset, field.Flen) if is_string(field) else "number or moment"
+
+
+def _type(field: FieldType) -> object:
+    flags = int(field.Flag & ~_BESIDE_TYPE)
+    return [field.Tp, flags, field.Flen, field.Decimal, field.Charset, field.Collate, field.Elems]
+
+
+def _used(table: TableInfo, name: str) -> object:
+    column = table.column(name)
+    return None if column is None else _kind(column.type)
+
+
+def _typed(table: TableInfo, name: str) -> object:
+    column = table.column(name)
+    return None if column is None else _type(column.type)
+
+
+def _needed(table: TableInfo, name: str) -> object:
+    column = table.column(name)
+    return None if column is None else [_type(column.type), *_indexes(table, column)]
+
+
+def _modified(table: TableInfo, name: str) -> object:
+    column = table.column(name)
+    if column is None:
+        return None
+    return [
+        [column.id, _type(column.type), column.default, column.default_bit, column.default_is_expr],
+        column.id in table.key_columns,
+        *_indexes(table, column),
+        *(each.name.L for each in table.cols if name in map(str.lower, each.dependences or ())),
+        *(each.constraint_name.L for each in table.checks if _names(each.constraint_cols, name)),
+        *(each.fk_name.L for each in table.foreign_keys if column.id in each.exuvia_cols),
+        *(each.link for each in table.exuvia_referred if column.id in each.columns),
+        _cut(table.partition),
+    ]
+
+
+def _dropped_index(table: TableInfo, name: str) -> object:
+    index = table.index(name)
+    return None if index is None else [_index(index), *_foreign_keys(table)]
+
+
+def _whole(table: TableInfo, _: str) -> object:
+    return [
+        [table.charset, table.collate, *table.key_columns],
+        *(_index(each) for each in table.indexes if each.is_unique),
+        *([each.constraint_name.L, each.expr_string] for each in table.checks),
+        *_foreign_keys(table),
+        _cut(table.partition),
+    ]
+
+
+_FACTS: dict[tuple[str, str], Callable[[TableInfo, str], object]] = {
+    ("use", "column"): _used,
+    ("use", "type"): _typed,
+    ("need", "column"): _needed,
+    ("modify", "column"): _modified,
+    ("drop", "column"): _modified,
+    ("drop", "index"): _dropped_index,
+    ("use", "table"): _whole,
+}
+
+
+def _names(found: Iterable[object], name: str) -> bool:
+    return any(getattr(each, "L", None) == name for each in found)
+
+
+def _indexes(table: TableInfo, column: ColumnInfo) -> list[object]:
+    return [
+        _index(index)
+        for index in table.indexes
+        if any(part.exuvia_column == column.id for part in index.idx_cols)
+        or any(term.exuvia_column == column.id for term in index.exuvia_predicate)
+    ]
+
+
+def _index(index: IndexInfo) -> object:
+    parts = [[part.name.L, part.length] for part in index.idx_cols]
+    return [parts, index.is_unique, index.is_primary, index.is_global, index.is_partial]
+
+
+def _foreign_keys(table: TableInfo) -> list[object]:
+    own = [[each.fk_name.L, *each.exuvia_cols] for each in table.foreign_keys]
+    return [*own, *([each.link, *each.columns] for each in table.exuvia_referred)]
+
+
+def _cut(partition: PartitionInfo | None) -> object:
+    if partition is None:
+        return None
+    columns = [each.L for each in partition.columns]
+    return [int(partition.type), partition.expr, columns, len(partition.definitions)]
