@@ -40,7 +40,7 @@ Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lowe
 class ElementUse(NamedTuple):
     """What a change does with an element of its table, so that nothing else of the same statement
     changes it too, nor another one before it (ddl/seen.py). `noun`: "column", "index",
-    "constraint", "foreign key"; for seen.py alone "type" (a column's), "table". `verb`: "add",
+    "constraint", "foreign key"; for seen.py alone "type", "key", "table". `verb`: "add",
     "drop" or "modify"; "use", of what may not be changed, "need", of what may be modified,
     "place"."""
 

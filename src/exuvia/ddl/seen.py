@@ -10,7 +10,7 @@ are a matter of each action's own rules. Here is what these do not look at: by `
 
     use column c       its type, as far as an index or an expression on it cares
     use type c         its type (of a partial index's predicate)
-    need column c      its type, and the indexes on it (a foreign key's)
+    use key c          its type, and the indexes on it (of a foreign key)
     modify, drop       the column, and all that names it: indexes, generated columns, checks,
                        foreign keys of either side, the partitioning
     drop index i       it, and foreign keys of either side
@@ -97,7 +97,7 @@ def _typed(table: TableInfo, name: str) -> object:
     return None if column is None else _type(column.type)
 
 
-def _needed(table: TableInfo, name: str) -> object:
+def _keyed(table: TableInfo, name: str) -> object:
     column = table.column(name)
     return None if column is None else [_type(column.type), *_indexes(table, column)]
 
@@ -136,7 +136,7 @@ def _whole(table: TableInfo, _: str) -> object:
 _FACTS: dict[tuple[str, str], Callable[[TableInfo, str], object]] = {
     ("use", "column"): _used,
     ("use", "type"): _typed,
-    ("need", "column"): _needed,
+    ("use", "key"): _keyed,
     ("modify", "column"): _modified,
     ("drop", "column"): _modified,
     ("drop", "index"): _dropped_index,

@@ -198,7 +198,8 @@ def _uses_of_added(job: Job) -> Iterator[ElementUse]:
     key = wanted_key(job)
     yield ElementUse("foreign key", "add", key.fk_name.L)
     for each in key.cols:
-        yield ElementUse("column", "need", each.L)
+        yield ElementUse("column", "use", each.L)
+        yield ElementUse("key", "use", each.L)
 
 
 def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:

@@ -415,11 +415,11 @@ def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
 
 
 def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All entries of the job's indexes."""
+    """All entries of the job's indexes, but of those that have gone along with a column that the
+    same statement drops."""
     table = the_table(snapshot)
-    return tuple(
-        found for element in job.exuvia_elements for found in ranges_of_index(table, element)
-    )
+    there = [each for each in job.exuvia_elements if table.index_by_id(each) is not None]
+    return tuple(found for element in there for found in ranges_of_index(table, element))
 
 
 def index_tombstones(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
