@@ -186,6 +186,14 @@ def test_rows_that_lie_under_another_key(world):
     ).get_repartition(Kind.CHANGE_PRIMARY_KEY)
     assert after.id == plain.id == before == gone[0].id
     assert after.physical_ids == (came[0].id,) and after.pk_is_handle
+    cut = told.one(f"CREATE TABLE c (a INT NOT NULL) {RANGE}").get_create_table()
+    after, before, came, gone = told.one(
+        "ALTER TABLE c ADD PRIMARY KEY (a) CLUSTERED"
+    ).get_repartition(Kind.CHANGE_PRIMARY_KEY)
+    assert after.id == cut.id == before
+    assert [each.id for each in gone] == list(cut.partition.physical_ids)
+    assert [each.id for each in came] == list(after.partition.physical_ids)
+    assert [each.name for each in gone] == [each.name for each in came] == ["p0", "p1"]
 
 
 def test_a_database_goes_with_the_ids_of_all_that_was_in_it(world):

@@ -12,7 +12,6 @@ from exuvia.ddl.actions.rekey import with_ids_beside
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.kernels.attempt import TaskAttempt
-from exuvia.pipeline.kernels.rekey import rekeyed
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from support.postgres import shared_server
@@ -25,7 +24,7 @@ ROWS = 40
 
 
 def moving(info: TableInfo, state: SchemaState) -> TableInfo:
-    info = with_ids_beside(info, 777)
+    info = with_ids_beside(info, (777,))
     assert info.exuvia_rekey is not None
     return evolve(info, exuvia_rekey=evolve(info.exuvia_rekey, state=state))
 
@@ -66,7 +65,7 @@ def begun(store: Store) -> tuple[Table, Task]:
 
 def stands(store: Store, table: Table) -> None:
     """Each row has one copy, and each index names the copies."""
-    other = rekeyed(table)
+    other = table.rekeyed
     txn = store.begin()
     wanted = sorted(row for _, row in reader.scan(txn, table))
     copies = dict(reader.scan(txn, other))

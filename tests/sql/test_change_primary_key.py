@@ -23,19 +23,25 @@ KEYS = (
     "PRIMARY KEY (u, id)",
 )
 NEW = ("(id)", "(u)", "(c)", "(c(2), id)", "(d, c)", "(b, id)", "(u, c, d)")
+CUT = "PARTITION BY HASH (id) PARTITIONS 3"
+CUT_KEYS = ("", "PRIMARY KEY (id)", "PRIMARY KEY (id) NONCLUSTERED", "PRIMARY KEY (c, id)")
+CUT_NEW = ("(id)", "(u, id)", "(c(2), id)", "(id, d)")
 
 
-def made(session: Session, key: str = "", more: str = "") -> None:
-    """t (id, u, a, b, c, d, j), indexes of every kind; id, u and c are different in all rows."""
+def made(session: Session, key: str = "", more: str = "", cut: str = "") -> None:
+    """t (id, u, a, b, c, d, j), indexes of every kind; id, u and c are different in all rows.
+    `cut`: its partitions, by id, which is in each unique key then."""
+    also = ", id" if cut else ""
     parts = [
         "id INT NOT NULL, u BIGINT UNSIGNED NOT NULL, a INT, b DECIMAL(6,2), c VARCHAR(20) COLLATE"
         " utf8mb4_general_ci, d DATETIME NOT NULL, j JSON",
-        "KEY ka (a), UNIQUE KEY uc (c), UNIQUE KEY ub (b, a), KEY kl ((LOWER(c)))",
+        f"KEY ka (a), UNIQUE KEY uc (c{also}), UNIQUE KEY ub (b, a{also}), KEY kl ((LOWER(c)))",
         *filter(None, (key, more)),
     ]
-    run(session, f"CREATE TABLE t ({', '.join(parts)})")
+    run(session, f"CREATE TABLE t ({', '.join(parts)}) {cut}")
     run(session, "ALTER TABLE t ADD INDEX mj ((CAST(j AS SIGNED ARRAY)))")
-    run(session, "ALTER TABLE t ADD UNIQUE INDEX pa (a, id) WHERE a > 3")
+    if not cut:
+        run(session, "ALTER TABLE t ADD UNIQUE INDEX pa (a, id) WHERE a > 3")
 
 
 def line(n: int, a: object = None) -> str:
@@ -78,12 +84,15 @@ def at_rest(world: World, session: Session) -> None:
 # -- what it leaves --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("new", NEW)
-@pytest.mark.parametrize("key", KEYS)
+OF_EITHER = [("", key, new) for key in KEYS for new in NEW]
+OF_EITHER += [(CUT, key, new) for key in CUT_KEYS for new in CUT_NEW]
+
+
+@pytest.mark.parametrize(("cut", "key", "new"), OF_EITHER)
 def test_rows_and_indexes_are_what_they_were(
-    world: World, session: Session, key: str, new: str
+    world: World, session: Session, cut: str, key: str, new: str
 ) -> None:
-    made(session, key)
+    made(session, key, cut=cut)
     before = filled(session)
     run(session, asked(key, new))
     assert rows(session, "SELECT * FROM t ORDER BY id") == before
@@ -128,9 +137,12 @@ def test_it_goes_on_and_on(world: World, session: Session) -> None:
         checked(session)
 
 
-@pytest.mark.parametrize("key", [*NEW, "(u)", "(c(2), id)"])
-def test_a_key_is_dropped(world: World, session: Session, key: str) -> None:
-    made(session, f"PRIMARY KEY {key}")
+DROPPED = [("", key) for key in (*NEW, "(u)", "(c(2), id)")] + [(CUT, key) for key in CUT_NEW]
+
+
+@pytest.mark.parametrize(("cut", "key"), DROPPED)
+def test_a_key_is_dropped(world: World, session: Session, cut: str, key: str) -> None:
+    made(session, f"PRIMARY KEY {key}", cut=cut)
     before = filled(session)
     plan = rows(session, "EXPLAIN ALTER TABLE t DROP PRIMARY KEY")
     assert "move rows to hidden row ids" in [step[3] for step in plan]
@@ -201,8 +213,11 @@ def test_columns_of_the_key_stay_not_null(session: Session) -> None:
     assert error(session, "UPDATE t SET id = NULL WHERE id = 1") == (1048, "23000")
 
 
-def test_ids_and_statistics_go_on(world: World, session: Session) -> None:
-    run(session, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, KEY ka (a))")
+@pytest.mark.parametrize("cut", ["", "PARTITION BY HASH (a) PARTITIONS 2"])
+def test_ids_and_statistics_go_on(world: World, session: Session, cut: str) -> None:
+    key = "PRIMARY KEY (id, a)" if cut else "PRIMARY KEY (id)"
+    columns = f"id INT AUTO_INCREMENT, {key}, a INT NOT NULL, KEY ka (a)"
+    run(session, f"CREATE TABLE t ({columns}) {cut}")
     cells = ", ".join(f"({n})" for n in range(1200))
     run(session, f"INSERT INTO t (a) VALUES {cells}")
     run(session, "ANALYZE TABLE t")
@@ -215,7 +230,8 @@ def test_ids_and_statistics_go_on(world: World, session: Session) -> None:
         place = f"db_name = '{session.database}' AND table_name = 't'"
         found = rows(session, f"SHOW STATS_META WHERE {place}")
         told = rows(session, f"SHOW STATS_HISTOGRAMS WHERE {place}")
-        return bool(found) and found[0][5] in (1200, 1201) and len(told) >= 2
+        parts = sum(line[5] for line in found if line[2] not in ("", "global"))
+        return bool(found) and parts in (0, 1200, 1201) and len(told) >= 2 * len(found)
 
     until(healthy)
 
@@ -272,10 +288,11 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
         ("id INT", "DROP PRIMARY KEY", 1091, "PRIMARY"),
         ("id BIGINT AUTO_RANDOM PRIMARY KEY", "DROP PRIMARY KEY", 8200, "with AUTO_RANDOM"),
         (
-            "id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+            "id INT PRIMARY KEY, a INT, UNIQUE KEY g (a) GLOBAL) PARTITION BY HASH (id)"
+            " PARTITIONS 2 -- (",
             "DROP PRIMARY KEY",
             8200,
-            "with partitions",
+            "with a global index",
         ),
         (
             "id INT PRIMARY KEY, a INT, KEY ka (a)",
@@ -297,10 +314,16 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
             "virtual generated column",
         ),
         (
-            "id INT) PARTITION BY HASH (id) PARTITIONS 2 -- (",
-            "ADD PRIMARY KEY (id) CLUSTERED",
+            "id INT, a INT) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+            "ADD PRIMARY KEY (a) CLUSTERED",
+            1503,
+            "A CLUSTERED INDEX must include all columns",
+        ),
+        (
+            "id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (id) GLOBAL",
             8200,
-            "with partitions",
+            "both a global index and a clustered index",
         ),
         (
             "id BIGINT AUTO_RANDOM PRIMARY KEY, a INT NOT NULL",
@@ -429,21 +452,24 @@ def ended(session: Session) -> None:
 
 
 CHANGES = (
-    ("", "(id)"),
-    ("PRIMARY KEY (id)", "(c)"),
-    ("PRIMARY KEY (c)", "(u, id)"),
-    ("PRIMARY KEY (id)", ""),
-    ("PRIMARY KEY (c, u)", ""),
+    ("", "", "(id)"),
+    ("", "PRIMARY KEY (id)", "(c)"),
+    ("", "PRIMARY KEY (c)", "(u, id)"),
+    ("", "PRIMARY KEY (id)", ""),
+    ("", "PRIMARY KEY (c, u)", ""),
+    (CUT, "", "(id)"),
+    (CUT, "PRIMARY KEY (id)", "(c, id)"),
+    (CUT, "PRIMARY KEY (c, id)", ""),
 )
 
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN OPTIMISTIC"])
-@pytest.mark.parametrize(("key", "new"), CHANGES)
+@pytest.mark.parametrize(("cut", "key", "new"), CHANGES)
 def test_keys_hold_in_every_state(
-    world: World, session: Session, key: str, new: str, begin: str
+    world: World, session: Session, cut: str, key: str, new: str, begin: str
 ) -> None:
     """Of a transaction one state behind, and of statements of this one."""
-    made(session, key, "UNIQUE KEY uid (id)")
+    made(session, key, "UNIQUE KEY uid (id)", cut)
     filled(session, 40)
     run(session, "UPDATE t SET a = id + 100")
     before = rows(session, "SELECT id, u, a, c FROM t ORDER BY id")
@@ -519,12 +545,12 @@ def test_who_brings_a_key_that_is_there_is_refused_before_the_fill(
 
 
 @pytest.mark.parametrize("state", [1, 2, 3, 4])
-@pytest.mark.parametrize(("key", "new"), CHANGES)
+@pytest.mark.parametrize(("cut", "key", "new"), CHANGES)
 def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
-    world: World, session: Session, key: str, new: str, state: int
+    world: World, session: Session, cut: str, key: str, new: str, state: int
 ) -> None:
     """In the last of these states readers read the new set already."""
-    made(session, key, "UNIQUE KEY uid (id)")
+    made(session, key, "UNIQUE KEY uid (id)", cut)
     filled(session, 40)
     shown = rows(session, "SHOW CREATE TABLE t")
     other = world.session(session.database)
@@ -614,10 +640,12 @@ def test_foreign_keys_hold_in_every_state(
     other.close()
 
 
-@pytest.mark.parametrize("first", ["owner", "another node"])
-def test_rows_are_kept_beside_writers(owner: World, session: Session, first: str) -> None:
+@pytest.mark.parametrize(
+    ("cut", "first"), [("", "owner"), ("", "another node"), (CUT, "another node")]
+)
+def test_rows_are_kept_beside_writers(owner: World, session: Session, cut: str, first: str) -> None:
     """Several keys, one after the other, beside writers of one node or of two."""
-    made(session, "", "UNIQUE KEY uid (id)")
+    made(session, "", "UNIQUE KEY uid (id)", cut)
     filled(session, 300)
     stop, failed = threading.Event(), []
     models: list[dict[int, int]] = [{}, {}]
@@ -664,7 +692,9 @@ def test_rows_are_kept_beside_writers(owner: World, session: Session, first: str
     for each in threads:
         each.start()
     key = ""
-    for new in ("(id)", "", "(c)", "(u, id)", "", "(u, id)", "(c)", "(id, d)", "(u)"):
+    keys_ = ("(id)", "", "(c)", "(u, id)", "", "(u, id)", "(c)", "(id, d)", "(u)")
+    of_parts = ("(id)", "", "(c, id)", "(u, id)", "", "(id, d)")
+    for new in of_parts if cut else keys_:
         run(session, asked(key, new))
         key = new
     stop.set()

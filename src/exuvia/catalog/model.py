@@ -606,12 +606,14 @@ class Rekey(msgspec.Struct, frozen=True, kw_only=True):
     """Of a table whose primary key changes, so that its rows move to other handles: the set of rows
     that is not read (ddl/actions/rekey.py).
 
-    `physical`: the id it lies under; then its key and indexes as a TableInfo has them, and the ids
+    `physical`: the id it lies under, or `partitions`: those of its partitions, in the order of
+    the ones that are read; then its key and indexes as a TableInfo has them, and the ids
     of the key's columns, none for hidden row ids. `guard`: the hidden unique index on the new key,
     of the old set; on a key that is dropped, of the new one."""
 
     physical: int
     guard: int
+    partitions: tuple[int, ...] = ()
     state: SchemaState = SchemaState.ABSENT
     pk_is_handle: bool = False
     is_common_handle: bool = False
@@ -739,11 +741,12 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     def rekeyed(self) -> "TableInfo":
         """Its other set of rows as a table, while its primary key changes: that one's other set is
         this. Flags of keys are those of the primary key alone."""
-        other = self.exuvia_rekey
+        other, cut = self.exuvia_rekey, self.partition
         assert other is not None
         mirror = evolve(
             other,
-            physical=self.physical_ids[0],
+            physical=0 if cut is not None else self.physical_ids[0],
+            partitions=tuple(each.id for each in cut.definitions) if cut is not None else (),
             pk_is_handle=self.pk_is_handle,
             is_common_handle=self.is_common_handle,
             common_handle_version=self.common_handle_version,
@@ -758,8 +761,18 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
             common_handle_version=other.common_handle_version,
             index_info=other.index_info,
             exuvia_physical=other.physical,
+            partition=cut.with_ids(other.partitions) if cut is not None else None,
             exuvia_rekey=mirror,
         )
+
+    def rekeyed_id(self, physical_id: int) -> int:
+        """Under which id rows that lie under that one lie in its other set."""
+        other, cut = self.exuvia_rekey, self.partition
+        assert other is not None
+        if cut is None:
+            return other.physical
+        ids = [each.id for each in cut.definitions]
+        return other.partitions[ids.index(physical_id)]
 
     @property
     def is_stored(self) -> bool:

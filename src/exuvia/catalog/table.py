@@ -355,14 +355,27 @@ class Table:
 
     # -- a primary key that changes ----------------------------------------------------------------
 
+    @property
+    def rekeyed(self) -> "Table":
+        """The other set of its rows, while its primary key changes, as the one that is read; of a
+        partition the same one there. Raises Broken where there is none."""
+        if self.info.exuvia_rekey is None:
+            raise Broken(f"the primary key of table {self.info.name.O} does not change")
+        is_part = self.info.partition is not None and not self.is_partitioned
+        physical_id = self.info.rekeyed_id(self.physical_id) if is_part else 0
+        facts = self.revision, self.database, self.database_revision, self.evaluator
+        return Table(self.info.rekeyed, *facts, physical_id)
+
     @cached_property
     def other(self) -> "Table | None":
         """Its rows under their other handles, while its primary key changes and writers owe that
-        set something."""
+        set something: as a table whose key does not change."""
         if self.info.exuvia_rekey is None:
             return None
-        info = replace(self.info.rekeyed, exuvia_rekey=None)
-        return Table(info, self.revision, self.database, self.database_revision, self.evaluator)
+        found = self.rekeyed
+        info = replace(found.info, exuvia_rekey=None)
+        facts = self.revision, self.database, self.database_revision, self.evaluator
+        return Table(info, *facts, 0 if found.is_partitioned else found.physical_id)
 
     @cached_property
     def other_adds(self) -> bool:

@@ -57,7 +57,8 @@ found at that handle, or not found, is required at the commit: else the move, wh
 the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
 all entries of its copy, also those that stay: the move puts them because of the row that it has
 copied, and finds it there no more. Where the other set has hidden ids, rows that come, and those
-that change before the move, get some that nobody else gives, below zero."""
+that change before the move, get some that nobody else gives, below zero. A row that
+changes its partition is new in one, with a copy there, and gone from the other."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -252,6 +253,10 @@ def move(
     fence(txn, target)
     old_row = _as_stored(source, old_row)
     new_row = _changed(target, _completed(target, new_row, old_row))
+    if target.other is not None:  # no global index while a primary key changes
+        moved = insert(txn, target, new_row, moved)
+        delete(txn, source, handle, old_row)
+        return moved
     if moved is None:
         moved = key_codec.handle_of(target, new_row)
     key = target.row_prefix + moved

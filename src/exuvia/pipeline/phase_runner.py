@@ -134,7 +134,7 @@ def _under(table: Table, physical_id: int) -> Table:
 def _switched(table: Table) -> Table:
     """The table as it will be once readers read the other set, of partitions or of rows."""
     if table.info.exuvia_rekey is not None:
-        return rekey.rekeyed(table)
+        return table.rekeyed
     cut = table.info.partition
     if cut is None:
         raise Broken("a table without partitions has no other set of them")
@@ -351,7 +351,8 @@ class PhaseRunner:
         own = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
         rows = []
         for physical_id in phase.over or own:
-            order = replace(self.order, physical_id=physical_id) if phase.over else self.order
+            apart = phase.over or table.is_partitioned
+            order = replace(self.order, physical_id=physical_id) if apart else self.order
             rows.append(RowsOf(order, _row_span(physical_id), self._count_of(physical_id)))
         return rows
 

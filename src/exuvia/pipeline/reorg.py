@@ -310,11 +310,12 @@ def rekey_rows(guard: int, index_ids: tuple[int, ...], *, fills: bool) -> Reorg:
     indexes."""
     filled = _fill((guard,), gathers=False) if fills else ()
     kernel = "rekey" if fills else "move to ids"
-    move = Phase(kernel=kernel, element=ReorgElement("_key_", (guard,)))
+    element = ReorgElement("_key_", (guard,))
+    move = Phase(kernel=kernel, element=element)
     both = Phase(kernel="check rekeyed", verifies=True)
     compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
     whole = (both, compare) if index_ids else (both,)
-    return Reorg((*filled, move, both), whole=whole, switched=True)
+    return Reorg((*filled, move, both), by_partition=element, whole=whole, switched=True)
 
 
 def import_rows(

@@ -167,14 +167,15 @@ class RowCountModel:
         self.gone.discard(new)
 
     def _rekey(self, told: Told) -> None:
-        """Rows lie under another id, where some have been counted already."""
-        old, new = told.whole
-        if old in self.rows:
-            rows, modified = self.rows[old]
-            since, modified_since = self.rows.get(new, (0, 0))
-            self.rows[new] = max(0, rows + since), modified + modified_since
-        self._go([old])
-        self.gone.discard(new)
+        """Rows lie under other ids, where some have been counted already."""
+        found = told.change.get_repartition(Kind.CHANGE_PRIMARY_KEY)
+        for was, came in zip(found.dropped, found.added, strict=True):
+            if was.id in self.rows:
+                rows, modified = self.rows[was.id]
+                since, modified_since = self.rows.get(came.id, (0, 0))
+                self.rows[came.id] = max(0, rows + since), modified + modified_since
+            self._go([was.id])
+            self.gone.discard(came.id)
 
     def _shift(self, whole: int, rows: int, modified: int) -> None:
         if modified:
@@ -464,16 +465,16 @@ class Changer:
 
     def _rekey(self, txn: Transaction) -> list[Told]:
         """Rows of a table get the handles of another primary key."""
-        plain = [table for table in self._all() if table.partition is None]
-        if not plain:
-            return []
-        old = self._one(plain)
+        kind, old = Kind.CHANGE_PRIMARY_KEY, self._one(self._all())
+        pieces = _pieces_of(old)
+        if pieces:
+            moved = self._pieces(txn, len(pieces))
+            new = self._put(txn, with_pieces(old, moved))
+            return [Told(schema_change.repartition(kind, new, old.id, _refs(moved), _refs(pieces)))]
         was, came = old.physical_ids[0], catalog.next_ids(txn)
         new = self._put(txn, evolve(old, exuvia_physical=came))
-        change = schema_change.repartition(
-            Kind.CHANGE_PRIMARY_KEY, new, was, [Partition(came, "")], [Partition(was, "")]
-        )
-        return [Told(change, (was, came))]
+        parts = [Partition(came, "")], [Partition(was, "")]
+        return [Told(schema_change.repartition(kind, new, was, *parts))]
 
     def _drop_schema(self, txn: Transaction) -> list[Told]:
         """The database goes with all tables, whose definitions stay for a while."""

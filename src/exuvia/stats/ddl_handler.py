@@ -11,7 +11,7 @@
     exchange partition             statistics follow the ids; the whole has the difference
     partition by, remove p.        the whole's statistics go with it under its new id
     add index                      statistics of its fill, if there are any, are told of by now
-    change primary key             the table's statistics go with its rows, which lie elsewhere
+    change primary key             statistics go with the rows, which lie elsewhere
     modify column                  nothing
 
 What goes is kept for RETAINED_S after its event, then removed with a later one's, unless rows of
@@ -146,22 +146,9 @@ class Following:
 
     def _rekey(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_repartition(change.kind)
-        was, new = found.old_table_id, found.added[0].id
-        _stay(txn, [new])
-        before, since = meta.get(txn, was), meta.get(txn, new)
-        if before is not None:
-            version = meta.draw_version(txn)
-            rows, modified = (since.rows, since.modified) if since is not None else (0, 0)
-            both = before._replace(
-                version=version,
-                table_id=new,
-                rows=max(0, before.rows + rows),
-                modified=before.modified + modified,
-            )
-            meta.put(txn, both)
-            moved = [each._replace(table_id=new) for each in records.read(txn, was)]
-            records.write(txn, moved, version)
-        self._go(txn, found.table.id, [was])
+        for old, came in zip(found.dropped, found.added, strict=True):
+            _follow(txn, old.id, came.id)
+        self._go(txn, found.table.id, [each.id for each in found.dropped])
 
     # -- what is gone ------------------------------------------------------------------------------
 
@@ -239,6 +226,24 @@ def _come(txn: Transaction, ids: Iterable[int]) -> None:
 def _shift(txn: Transaction, table_id: int, rows: int, modified: int) -> None:
     if modified:
         meta.add(txn, {table_id: Delta(rows, modified)})
+
+
+def _follow(txn: Transaction, was: int, new: int) -> None:
+    """What is known of the rows under one id is known of them under the other."""
+    _stay(txn, [new])
+    before, since = meta.get(txn, was), meta.get(txn, new)
+    if before is not None:
+        version = meta.draw_version(txn)
+        rows, modified = (since.rows, since.modified) if since is not None else (0, 0)
+        both = before._replace(
+            version=version,
+            table_id=new,
+            rows=max(0, before.rows + rows),
+            modified=before.modified + modified,
+        )
+        meta.put(txn, both)
+        moved = [each._replace(table_id=new) for each in records.read(txn, was)]
+        records.write(txn, moved, version)
 
 
 def _exchange(txn: Transaction, change: SchemaChange) -> None:

@@ -32,10 +32,13 @@ Of a key that is dropped alone, the guard is on that key, in the new set: it say
 id a row's copy stands. No two rows have one key, so nothing fills it: each row is put with its own
 entry, by who changes it or by the move. Up to the switch it is public in a set that nobody reads.
 
-Refused (8200): partitions, AUTO_RANDOM and SHARD_ROW_ID_BITS.
+Of a partitioned table each partition has its other set: the key has all columns that say where a
+row belongs, so a row stays in its partition, and no other partition has its key.
+
+Refused (8200): global indexes, AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -44,6 +47,7 @@ from exuvia.base.limits import INDEXES_PER_TABLE
 from exuvia.base.mysql_errors import (
     ErrCantDropFieldOrKey,
     ErrDropIndexNeededInForeignKey,
+    ErrInfoSchemaChanged,
     ErrKeyColumnDoesNotExits,
     ErrMultiplePriKey,
     ErrTooManyKeys,
@@ -104,10 +108,14 @@ def change_primary_key(
     query: str = "",
 ) -> Job:
     """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. Without an
-    index DROP PRIMARY KEY. The job asks for the id that rows will lie under."""
+    index DROP PRIMARY KEY. The job asks for the ids that rows will lie under."""
     asked = RekeyArgs(index, drops)
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
-    return evolve(job, exuvia_ids=(0,))
+    return evolve(job, exuvia_ids=(0,) * _places(table))
+
+
+def _places(table: TableInfo) -> int:
+    return 1 if table.partition is None else len(table.partition.definitions)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -121,7 +129,7 @@ def why_not(table: TableInfo, index: IndexInfo | None, drops: bool) -> Refused |
     if has_key and not drops:
         return ErrMultiplePriKey()
     for said, is_so in (
-        ("with partitions", table.partition is not None),
+        ("with a global index", bool(table.global_indexes)),
         ("that is temporary", table.is_temporary),
         ("with AUTO_RANDOM", bool(table.auto_random_bits)),
         ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
@@ -160,8 +168,10 @@ def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...])
 
 def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """What a statement was told before may be otherwise by now."""
-    asked = arguments(job, RekeyArgs)
-    return why_not(the_table(snapshot), asked.key, asked.drops)
+    asked, table = arguments(job, RekeyArgs), the_table(snapshot)
+    if len(job.exuvia_ids) != _places(table):
+        return ErrInfoSchemaChanged()
+    return why_not(table, asked.key, asked.drops)
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -172,7 +182,7 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     key."""
     table, asked = the_table(snapshot), arguments(job, RekeyArgs)
     if asked.key is None:
-        return job, evolve(snapshot, table=with_ids_beside(table, job.exuvia_ids[0]))
+        return job, evolve(snapshot, table=with_ids_beside(table, job.exuvia_ids))
     by_name = {column.name.L: column for column in table.cols}
     parts = tuple(
         evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
@@ -188,7 +198,7 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=True)
     cut = any(part.length >= 0 for part in parts)
     other = Rekey(
-        physical=job.exuvia_ids[0],
+        **_under(table, job.exuvia_ids),
         guard=guard.id,
         pk_is_handle=is_integer,
         is_common_handle=not is_integer,
@@ -207,7 +217,12 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
 
 
-def with_ids_beside(table: TableInfo, physical: int) -> TableInfo:
+def _under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
+    """Where rows of the other set lie."""
+    return {"physical": 0, "partitions": ids} if table.partition else {"physical": ids[0]}
+
+
+def with_ids_beside(table: TableInfo, physical: tuple[int, ...]) -> TableInfo:
     """With a set of rows by hidden ids, whose guard is on the key that there is."""
     primary = table.index("PRIMARY")
     parts = () if primary is None else primary.idx_cols
@@ -222,7 +237,7 @@ def with_ids_beside(table: TableInfo, physical: int) -> TableInfo:
         is_unique=True,
     )
     kept = tuple(each for each in table.indexes if not each.is_primary)
-    other = Rekey(physical=physical, guard=guard.id, index_info=(guard, *kept))
+    other = Rekey(**_under(table, physical), guard=guard.id, index_info=(guard, *kept))
     return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
 
 
@@ -322,19 +337,27 @@ def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     table = the_table(snapshot)
     other = _other(table)
     guard = () if table.index_by_id(other.guard) is None else ranges_of_index(table, other.guard)
-    return (range_of_physical(other.physical), *guard)
+    ranges = map(range_of_physical, other.partitions or (other.physical,))
+    return (*ranges, *guard)
 
 
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Rows lie elsewhere, under another key."""
-    old, (new,) = _other(the_table(before)).physical, the_table(after).physical_ids
+    table = the_table(after)
+    old, new = _pieces(the_table(before).rekeyed), _pieces(table)
     return JobEvent(
         type="change primary key",
-        table=after.table,
-        elements=(old,),
-        added=(PartitionDefinition(id=new, name=name(WHOLE_TABLE)),),
-        removed=(PartitionDefinition(id=old, name=name(WHOLE_TABLE)),),
+        table=table,
+        elements=(old[0].id if table.partition is None else table.id,),
+        added=new,
+        removed=old,
     )
+
+
+def _pieces(table: TableInfo) -> tuple[PartitionDefinition, ...]:
+    if table.partition is not None:
+        return table.partition.definitions
+    return (PartitionDefinition(id=table.physical_ids[0], name=name(WHOLE_TABLE)),)
 
 
 _ROWS = Element("rows", follows_rows=False, move=_move)

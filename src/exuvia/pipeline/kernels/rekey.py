@@ -55,14 +55,6 @@ from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 
 
-def rekeyed(table: Table) -> Table:
-    """The other set of rows, whatever writers owe it. Raises Broken where there is none."""
-    if table.info.exuvia_rekey is None:
-        raise Broken(f"the primary key of table {table.info.name.O} does not change")
-    facts = table.revision, table.database, table.database_revision, table.evaluator
-    return Table(table.info.rekeyed, *facts)
-
-
 class RekeyMove(Move):
     """The kernel for one task: to handles that follow from the rows."""
 
@@ -70,7 +62,7 @@ class RekeyMove(Move):
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
     ) -> None:
         super().__init__(store, task, dial, monotonic)
-        self._target = rekeyed(self._source)
+        self._target = self._source.rekeyed
         self._indexes = indexes_of(self._target)
 
     def _copied(
@@ -233,7 +225,7 @@ def check_rekeyed(store: Store, task: Task) -> Steps:
     """The kernel of verification: rows of one span, each looked up in the other set in the same
     snapshot."""
     table = task.order.table
-    other, seen = rekeyed(table), 0
+    other, seen = table.rekeyed, 0
     faults: list[str] = []
     positions = _positions(other)
     with closing(fresh_snapshot(store, table)) as snapshot:

@@ -100,13 +100,16 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
 def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
     """All rows move to other handles."""
     table = at.table
-    check_global((written,), table.partition is not None)
+    check_global((evolve(written, clustered=True),), table.partition is not None)
     others = tuple(each for each in table.indexes if not each.is_primary)
     taken = [index.idx_name.L for index in others]
     index = index_info(written, table.public_columns, table.name, 0, taken, at.zone)
     refused = why_not(table, index, drops)
     if refused is not None:
         raise refused
+    if table.partition is not None:
+        whole = evolve(index, exuvia_clustered=True)
+        check_unique_key(whole, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*others, index)))
     check_rekey_nodes(at.txn)
     return requests.change_primary_key(at.database, table, index, drops, query=at.text)

@@ -389,8 +389,10 @@ class OpenTransaction:
                 return writer.explain_duplicate(table, error)
             if physical_id in table.info.physical_ids:
                 return writer.explain_duplicate(table.part(physical_id), error)
-            if table.other is not None and physical_id == table.other.physical_id:
-                return writer.explain_duplicate(table.other, error)
+            other = table.other
+            if other is not None and physical_id in other.info.physical_ids:
+                part = other.part(physical_id) if other.is_partitioned else other
+                return writer.explain_duplicate(part, error)
         return error
 
     def close(self) -> None:
