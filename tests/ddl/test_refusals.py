@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.base.errors import OutcomeUnknown, OutOfSpace, StorageFailed, Unavailable
 from exuvia.catalog import meta
-from exuvia.ddl import requests
+from exuvia.ddl import queue, requests
 from exuvia.ddl.job import JobState, evolve
 from exuvia.pipeline.reorg import Done
 from support.script_actions import virtual
@@ -153,6 +153,11 @@ class Broken:
 
 
 def add_index_with(reorg, limit):
+    cluster, job = asked_with(reorg, limit)
+    return cluster.run(job)
+
+
+def asked_with(reorg, limit):
     from exuvia.catalog import writer
     from exuvia.catalog.sysvar import variables
 
@@ -163,13 +168,29 @@ def add_index_with(reorg, limit):
     variables.set_global(txn, "tidb_ddl_error_count_limit", str(limit))
     txn.commit()
     info = cluster.table("t").info
-    return cluster.run(requests.add_index(cluster.database(), info, index("i", "a")))
+    return cluster, requests.add_index(cluster.database(), info, index("i", "a"))
 
 
 def test_an_error_is_counted_and_the_step_tried_again():
     job = add_index_with(Broken(3), 512)
     assert (job.state, job.err_count, job.err.message) == (JobState.SYNCED, 3, "the disk is full")
     assert job.error() is None
+
+
+def test_people_see_why_a_job_is_tried_again(caplog):
+    cluster, job = asked_with(Broken(6), 512)
+    job_id, seen = cluster.submit(job), []
+    while cluster.read(lambda txn: queue.finished(txn, job_id)) is None:
+        cluster.step()
+        found = cluster.read(lambda txn: queue.get(txn, job_id))
+        if found is not None and found.err_count:
+            seen.append(found.row()[-2])
+    told = "tried again after {0} errors, the first: the disk is full"
+    assert {told.format(n) for n in (1, 6)} <= set(seen)
+    assert cluster.finish(job_id).row()[-2] == ""
+    said = [each for each in caplog.records if each.msg.startswith("a job met an error")]
+    assert [each.errors for each in said] == [1, 2, 4]
+    assert {each.error for each in said} == {"the disk is full"}
 
 
 def test_beyond_the_error_count_limit_the_job_rolls_back_with_its_first_error():

@@ -431,7 +431,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     def _comments(self) -> Iterator[str]:
         """The settings an operator gave its reorg (ddl/admin.py), how that goes, what it waits for,
-        and whom it has ended."""
+        why it is tried again, and whom it has ended."""
         for name, shown in _DIALS:
             value = (self.reorg_meta or {}).get(name)
             if value is not None:
@@ -440,6 +440,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             yield f"group {self.exuvia_group}"
         yield self.exuvia_note
         yield self.exuvia_wait
+        if self.err is not None and self.err_count and not self.in_history:
+            yield f"tried again after {self.err_count} errors, the first: {self.err.message}"
         if self.exuvia_ended:
             yield "ended: " + "; ".join(self.exuvia_ended)
 

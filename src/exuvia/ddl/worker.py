@@ -8,7 +8,8 @@
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           no room, or the disk fails -> noted; it waits, uncounted
-                                          another error -> counted, backed off, at last turned back
+                                          another error -> counted, shown, backed off, at last
+                                                           turned back, where that is still possible
                                           an unforeseen one -> said loudly; this job waits, parked
 
 A new owner's worker begins the same way: it waits for the version last announced before it steps
@@ -16,6 +17,7 @@ A new owner's worker begins the same way: it waits for the version last announce
 that a cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -51,6 +53,8 @@ from exuvia.ddl.tracing import untraced
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Running, Waiting
+
+_log = logging.getLogger(__name__)
 
 # -- a job's reorg ---------------------------------------------------------------------------------
 #
@@ -487,6 +491,9 @@ class JobWorker:
                     return self._write(txn, decision, now)
             self._context.campaign.guard(txn)
             queue.update(txn, job)
+            if job.err_count.bit_count() == 1:  # 1, 2, 4, ...
+                about = {"job": job.id, "errors": job.err_count, "error": refused.message}
+                _log.warning("a job met an error and is tried again", extra=about)
             pause_s = min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)
             return lambda: pause_s
 
