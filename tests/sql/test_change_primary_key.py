@@ -61,7 +61,8 @@ def asked(key: str, new: str) -> str:
     if not new:
         return "ALTER TABLE t DROP PRIMARY KEY"
     drops = "DROP PRIMARY KEY, " if key else ""
-    return f"ALTER TABLE t {drops}ADD PRIMARY KEY {new} CLUSTERED"
+    kind = "" if new.endswith("NONCLUSTERED") else " CLUSTERED"
+    return f"ALTER TABLE t {drops}ADD PRIMARY KEY {new}{kind}"
 
 
 def checked(session: Session) -> None:
@@ -165,6 +166,46 @@ def test_a_key_is_dropped(world: World, session: Session, cut: str, key: str) ->
     checked(session)
     run(session, f"ALTER TABLE t ADD PRIMARY KEY {key}")
     checked(session)
+
+
+@pytest.mark.parametrize(("cut", "key"), DROPPED)
+def test_a_key_is_clustered_no_longer(world: World, session: Session, cut: str, key: str) -> None:
+    made(session, f"PRIMARY KEY {key}", cut=cut)
+    before = filled(session)
+    run(session, asked(key, f"{key} NONCLUSTERED"))
+    assert rows(session, "SELECT * FROM t ORDER BY id") == before
+    checked(session)
+    at_rest(world, session)
+    shown = rows(session, "SHOW CREATE TABLE t")[0][1].replace("`", "")
+    assert f"PRIMARY KEY {key.replace(', ', ',')} /*T![clustered_index] NONCLUSTERED */" in shown
+    assert shown.count("PRIMARY") == 1
+    first = key.strip("()").split(",")[0].partition("(")[0]
+    assert rows(session, f"SHOW COLUMNS FROM t LIKE '{first}'")[0][3] == "PRI"
+    ids = [n for (n,) in rows(session, "SELECT _tidb_rowid FROM t")]
+    assert len(set(ids)) == len(before) and min(ids) > 0
+    assert error(session, f"INSERT INTO t VALUES {line(7)}") == (1062, "23000")
+    run(session, f"INSERT INTO t VALUES {line(70)}")
+    run(session, "UPDATE t SET id = 99, c = 'new', u = 98 WHERE id = 70")
+    run(session, "DELETE FROM t WHERE c = 'x3'")
+    assert rows(session, "SELECT u FROM t WHERE c = 'NEW'") == [[98]]
+    checked(session)
+    run(session, asked(key, key))
+    checked(session)
+
+
+def test_a_foreign_key_stays_on_a_key_that_is_clustered_no_longer(session: Session) -> None:
+    run(session, "CREATE TABLE p (id INT PRIMARY KEY)")
+    run(session, "INSERT INTO p VALUES (1), (2)")
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES p (id))")
+    run(session, "INSERT INTO t VALUES (1)")
+    for table in ("p", "t"):
+        change = "DROP PRIMARY KEY, ADD PRIMARY KEY (id) NONCLUSTERED"
+        run(session, f"ALTER TABLE {table} {change}")
+    assert error(session, "INSERT INTO t VALUES (3)") == (1452, "23000")
+    assert error(session, "DELETE FROM p WHERE id = 1") == (1451, "23000")
+    run(session, "INSERT INTO t VALUES (2)")
+    for table in ("p", "t"):
+        run(session, f"ADMIN CHECK TABLE {table}")
 
 
 def test_ids_go_on_behind_those_that_rows_got(session: Session) -> None:
@@ -300,11 +341,14 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
             8200,
             "multi schema change",
         ),
-        (
-            "id INT PRIMARY KEY",
-            "DROP PRIMARY KEY, ADD PRIMARY KEY (id) NONCLUSTERED",
-            8200,
-            "into a nonclustered one",
+        *(
+            (
+                "id INT PRIMARY KEY, a INT NOT NULL",
+                f"DROP PRIMARY KEY, ADD PRIMARY KEY {other} NONCLUSTERED",
+                8200,
+                "into a nonclustered one on other columns",
+            )
+            for other in ("(a)", "(id, a)")
         ),
         ("id INT", "ADD PRIMARY KEY (nope) CLUSTERED", 1072, "nope"),
         (
@@ -457,6 +501,9 @@ CHANGES = (
     ("", "PRIMARY KEY (c)", "(u, id)"),
     ("", "PRIMARY KEY (id)", ""),
     ("", "PRIMARY KEY (c, u)", ""),
+    ("", "PRIMARY KEY (id)", "(id) NONCLUSTERED"),
+    ("", "PRIMARY KEY (c, u)", "(c, u) NONCLUSTERED"),
+    (CUT, "PRIMARY KEY (c, id)", "(c, id) NONCLUSTERED"),
     (CUT, "", "(id)"),
     (CUT, "PRIMARY KEY (id)", "(c, id)"),
     (CUT, "PRIMARY KEY (c, id)", ""),
@@ -692,8 +739,8 @@ def test_rows_are_kept_beside_writers(owner: World, session: Session, cut: str, 
     for each in threads:
         each.start()
     key = ""
-    keys_ = ("(id)", "", "(c)", "(u, id)", "", "(u, id)", "(c)", "(id, d)", "(u)")
-    of_parts = ("(id)", "", "(c, id)", "(u, id)", "", "(id, d)")
+    keys_ = ("(id)", "", "(c)", "(u, id)", "(u, id) NONCLUSTERED", "(u, id)", "(c)", "", "(u)")
+    of_parts = ("(id)", "", "(c, id)", "(c, id) NONCLUSTERED", "(u, id)", "", "(id, d)")
     for new in of_parts if cut else keys_:
         run(session, asked(key, new))
         key = new

@@ -4,6 +4,7 @@ hidden ids.
     ADD PRIMARY KEY (..) CLUSTERED                          of hidden row ids
     DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      of either kind of key
     DROP PRIMARY KEY                                        of a clustered one
+    DROP PRIMARY KEY, ADD PRIMARY KEY (..) NONCLUSTERED     on the columns of a clustered one
 
     absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
         delete reorganization -> public -> absent
@@ -31,6 +32,7 @@ are always compatible: tests/laws/test_law_5_rows_that_get_other_handles.py walk
 Of a key that is dropped alone, the guard is on that key, in the new set: it says under which hidden
 id a row's copy stands. No two rows have one key, so nothing fills it: each row is put with its own
 entry, by who changes it or by the move. Up to the switch it is public in a set that nobody reads.
+If the key stays, and is only clustered no longer, the guard is that key, and public all the way.
 
 Of a partitioned table each partition has its other set: the key has all columns that say where a
 row belongs, so a row stays in its partition, and no other partition has its key.
@@ -92,11 +94,13 @@ _CHANGING = "changing the clustered primary key of a table"
 
 class RekeyArgs(NamedTuple):
     """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
-    ids of the key's columns that were so, known from the first step on."""
+    ids of the key's columns that were so, known from the first step on. `stays`: the key is
+    clustered no longer, and nothing else."""
 
     key: IndexInfo | None
     drops: bool
     nullable: tuple[int, ...] = ()
+    stays: bool = False
 
 
 def change_primary_key(
@@ -105,11 +109,13 @@ def change_primary_key(
     index: IndexInfo | None,
     drops: bool,
     *,
+    stays: bool = False,
     query: str = "",
 ) -> Job:
     """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. Without an
-    index DROP PRIMARY KEY. The job asks for the ids that rows will lie under."""
-    asked = RekeyArgs(index, drops)
+    index DROP PRIMARY KEY; `stays`: it is clustered no longer. The job asks for the ids that rows
+    will lie under."""
+    asked = RekeyArgs(index, drops, stays=stays)
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * _places(table))
 
@@ -121,7 +127,9 @@ def _places(table: TableInfo) -> int:
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def why_not(table: TableInfo, index: IndexInfo | None, drops: bool) -> Refused | None:
+def why_not(
+    table: TableInfo, index: IndexInfo | None, drops: bool, *, stays: bool = False
+) -> Refused | None:
     """Why the table cannot have that clustered key, or none: 1068, 1069, 1072, 1091, 1553, 8200."""
     has_key = table.pk_is_handle or any(each.is_primary for each in table.indexes)
     if drops and not has_key:
@@ -143,7 +151,7 @@ def why_not(table: TableInfo, index: IndexInfo | None, drops: bool) -> Refused |
         column = table.column(part.name.L)
         if column is None or column.state != PUBLIC:
             return ErrKeyColumnDoesNotExits(part.name.O)
-    return _foreign_key_without_index(table, parts)
+    return None if stays else _foreign_key_without_index(table, parts)
 
 
 def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...]) -> Refused | None:
@@ -171,7 +179,7 @@ def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     asked, table = arguments(job, RekeyArgs), the_table(snapshot)
     if len(job.exuvia_ids) != _places(table):
         return ErrInfoSchemaChanged()
-    return why_not(table, asked.key, asked.drops)
+    return why_not(table, asked.key, asked.drops, stays=asked.stays)
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -182,7 +190,8 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     key."""
     table, asked = the_table(snapshot), arguments(job, RekeyArgs)
     if asked.key is None:
-        return job, evolve(snapshot, table=with_ids_beside(table, job.exuvia_ids))
+        beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays)
+        return job, evolve(snapshot, table=beside)
     by_name = {column.name.L: column for column in table.cols}
     parts = tuple(
         evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
@@ -222,8 +231,10 @@ def _under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
     return {"physical": 0, "partitions": ids} if table.partition else {"physical": ids[0]}
 
 
-def with_ids_beside(table: TableInfo, physical: tuple[int, ...]) -> TableInfo:
-    """With a set of rows by hidden ids, whose guard is on the key that there is."""
+def with_ids_beside(
+    table: TableInfo, physical: tuple[int, ...], *, stays: bool = False
+) -> TableInfo:
+    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key."""
     primary = table.index("PRIMARY")
     parts = () if primary is None else primary.idx_cols
     if primary is None:
@@ -231,10 +242,11 @@ def with_ids_beside(table: TableInfo, physical: tuple[int, ...]) -> TableInfo:
         parts = (IndexColumn(name=key.name, offset=key.offset, exuvia_column=key.id),)
     guard = IndexInfo(
         id=table.max_idx_id + 1,
-        idx_name=name(_GUARD),
+        idx_name=name("PRIMARY" if stays else _GUARD),
         tbl_name=table.name,
         idx_cols=parts,
         is_unique=True,
+        is_primary=stays,
     )
     kept = tuple(each for each in table.indexes if not each.is_primary)
     other = Rekey(**_under(table, physical), guard=guard.id, index_info=(guard, *kept))
@@ -282,7 +294,9 @@ def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the old set is left, nor the guard."""
+    """Nothing of the old set is left, nor the guard, unless it is the key."""
+    if arguments(job, RekeyArgs).stays:
+        return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_rekey=None))
     return job, evolve(snapshot, table=_of_one_set(the_table(snapshot)))
 
 
@@ -307,8 +321,8 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
     if table.exuvia_rekey is None:
         return snapshot
     other = evolve(table.exuvia_rekey, state=DELETE_ONLY if state == PUBLIC else state)
-    guard = _GUARD_BEHIND.get(state, state)
-    if state not in _GUARD_BEHIND and arguments(job, RekeyArgs).key is None:
+    asked, guard = arguments(job, RekeyArgs), _GUARD_BEHIND.get(state, state)
+    if asked.stays or (state not in _GUARD_BEHIND and asked.key is None):
         guard = PUBLIC
 
     def with_guard(indexes: tuple[IndexInfo, ...]) -> tuple[IndexInfo, ...] | None:
@@ -336,7 +350,8 @@ def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All that lies under the id of the set that is given up, and the guard."""
     table = the_table(snapshot)
     other = _other(table)
-    guard = () if table.index_by_id(other.guard) is None else ranges_of_index(table, other.guard)
+    stands = table.index_by_id(other.guard) is not None and not arguments(job, RekeyArgs).stays
+    guard = ranges_of_index(table, other.guard) if stands else ()
     ranges = map(range_of_physical, other.partitions or (other.physical,))
     return (*ranges, *guard)
 

@@ -89,12 +89,26 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
 
 def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
     """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement: the new key is clustered, as the old one
-    is unless it says so itself. Raises index_definition.py's errors, what ddl/actions/rekey.py
-    does."""
-    if spec.index.clustered is False:
-        said = "changing a clustered primary key into a nonclustered one"
+    is unless it says so itself; or is the old one, clustered no longer. Raises
+    index_definition.py's errors, what ddl/actions/rekey.py does."""
+    if spec.index.clustered is not False:
+        return _clustered(at, spec.index, drops=True)
+    table = at.table
+    index = index_info(spec.index, table.public_columns, table.name, 0, [], at.zone)
+    if not _is_on(table, index):
+        said = "changing a clustered primary key into a nonclustered one on other columns"
         raise ErrUnsupportedDDLOperation(said)
-    return _clustered(at, spec.index, drops=True)
+    return _drop_clustered(at, stays=True)
+
+
+def _is_on(table: TableInfo, index: IndexInfo) -> bool:
+    """Whether its parts are those of the clustered key."""
+    had = table.index(_PRIMARY)
+    if had is not None:
+        were = [(part.name.L, part.length) for part in had.idx_cols]
+    else:
+        were = [(each.name.L, -1) for each in table.cols if each.id in table.key_columns]
+    return were == [(part.name.L, part.length) for part in index.idx_cols]
 
 
 def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
@@ -115,16 +129,18 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
     return requests.change_primary_key(at.database, table, index, drops, query=at.text)
 
 
-def _drop_clustered(at: AlterContext) -> Job:
-    """All rows move to hidden ids. Raises what ddl/actions/rekey.py does."""
+def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
+    """All rows move to hidden ids; `stays`: the key is clustered no longer. Raises what
+    ddl/actions/rekey.py does."""
     table = at.table
-    refused = why_not(table, None, drops=True)
+    refused = why_not(table, None, drops=True, stays=stays)
     if refused is not None:
         raise refused
     others = tuple(each for each in table.indexes if not each.is_primary)
-    check_visible(evolve(table, pk_is_handle=False, index_info=others))
+    if not stays:
+        check_visible(evolve(table, pk_is_handle=False, index_info=others))
     check_rekey_nodes(at.txn)
-    return requests.change_primary_key(at.database, table, None, True, query=at.text)
+    return requests.change_primary_key(at.database, table, None, True, stays=stays, query=at.text)
 
 
 def check_rekey_nodes(txn: Transaction) -> None:
