@@ -85,6 +85,7 @@ class Writers:
     "kind",
     [
         "lmdb",
+        pytest.param("partitions", marks=pytest.mark.long),
         pytest.param("spark", marks=pytest.mark.long),
         pytest.param("postgresql", marks=pytest.mark.long),
     ],
@@ -102,7 +103,10 @@ def test_no_row_is_lost_when_the_owner_is_killed(kind: str, tmp_path: Path) -> N
             rows = {n: n % 977 for n in range(ROWS)}
             with owner.connect(autocommit=True) as client:
                 run(client, "CREATE DATABASE d", "USE d")
-                run(client, "CREATE TABLE t (k BIGINT, v INT, UNIQUE KEY uk (k), KEY iv (v))")
+                cut = "PARTITION BY HASH (k) PARTITIONS 4" if kind == "partitions" else ""
+                run(
+                    client, f"CREATE TABLE t (k BIGINT, v INT, UNIQUE KEY uk (k), KEY iv (v)) {cut}"
+                )
                 values = ", ".join(f"({key}, {value})" for key, value in rows.items())
                 run(client, f"INSERT INTO t VALUES {values}")
                 # beside clients tasks of Spark rest longer: small batches would take minutes
