@@ -95,6 +95,38 @@ def test_it_is_not_tried_for_ever(world, overtaken, monkeypatch):
     assert refused.value.code == 1412
 
 
+def test_one_that_nobody_waits_for_says_so_and_has_done_nothing(world, monkeypatch):
+    session, other = world.session(), world.session()
+    session.execute("CREATE TABLE later (a INT PRIMARY KEY, b VARCHAR(9), c INT)")
+    submitter = world.services.submitter
+    submit = submitter.submit_alone
+
+    def overtaking(job):
+        other.execute("ALTER TABLE later MODIFY b INT, ADD COLUMN d INT")
+        return submit(job)
+
+    session.execute("SET exuvia_ddl_async = ON")
+    with monkeypatch.context() as patched:
+        patched.setattr(submitter, "submit_alone", overtaking)
+        [[job, *_]] = rows(session, "ALTER TABLE later ADD INDEX (b(5))")
+    [end] = rows(session, f"ADMIN WAIT DDL JOBS {job}")
+    assert any("Table definition has changed" in str(cell) for cell in end), end
+    assert "KEY `b`" not in rows(session, "SHOW CREATE TABLE later")[0][1]
+    # what others have done beside it is no reason
+    jobs = [
+        rows(session, f"ALTER TABLE later {change}")[0][0]
+        for change in (
+            "MODIFY c BIGINT",
+            "ADD COLUMN e INT AFTER c",
+            "ADD INDEX (c)",
+            "DROP COLUMN d",
+        )
+    ]
+    ends = rows(session, f"ADMIN WAIT DDL JOBS {', '.join(map(str, jobs))}")
+    states = "SELECT state FROM information_schema.ddl_jobs WHERE job_id = "
+    assert [rows(session, f"{states}{each}") for each in jobs] == [[["synced"]]] * 4, ends
+
+
 # -- the law ---------------------------------------------------------------------------------------
 
 TABLES = (
