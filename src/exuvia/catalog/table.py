@@ -65,17 +65,21 @@ from exuvia.catalog.predicate import Predicate
 from exuvia.kv import keys
 from exuvia.kv.packet import LIVE, Span
 
+Many = Callable[[Sequence[Any]], list[Value] | None]
+"""Values for many rows from those of the one column that they follow from; None: ask row by row."""
+
 
 class VirtualStep(NamedTuple):
     """One column: where it stands, which positions its expression reads, its value for a row.
 
     `strict`: as `value`, but it raises what a strict write would. Set while an index on the
-    expression is filled; only the fill's vectors use it."""
+    expression is filled; only the fill's vectors use it, and `many`, which raises nothing."""
 
     position: int
     reads: tuple[int, ...]
     value: Callable[[Sequence[Value]], Value]
     strict: Callable[[Sequence[Value]], Value] | None = None
+    many: Many | None = None
 
 
 Evaluator = Callable[[TableInfo], tuple[VirtualStep, ...]]

@@ -22,7 +22,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import Value
 from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
-from exuvia.catalog.table import VirtualStep
+from exuvia.catalog.table import Many, VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import element_type
 from exuvia.sql.bind.scope import Field, Scope
@@ -30,7 +30,7 @@ from exuvia.sql.cells import assign_to, narrowed
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Expr, columns_of
-from exuvia.sql.json_arrays import array_maker, documents_of
+from exuvia.sql.json_arrays import array_maker, documents_of, many_maker
 from exuvia.sql.parse.text import parse_expression
 
 PLACE = "generated column function"
@@ -47,6 +47,7 @@ class GeneratedColumn(NamedTuple):
     bound: Expr  # of an array the document's
     call: Callable[[Sequence[Value], Env], Value]
     is_array: bool = False
+    many: Many | None = None
 
     def value(self, row: Sequence[Value], env: Env) -> Value:
         """The column's value in a row. Raises 1264, 1265, 1406, ..., 1048 without a row number."""
@@ -114,7 +115,8 @@ def _computed(position: int, columns: Sequence[ColumnInfo]) -> GeneratedColumn:
     if kind is None:
         return GeneratedColumn(position, column, reads, expr, compile_expression(expr))
     call = array_maker(documents_of(expr), kind, index_name_of(column))
-    return GeneratedColumn(position, column, reads, expr, call, is_array=True)
+    many = many_maker(expr, kind)
+    return GeneratedColumn(position, column, reads, expr, call, is_array=True, many=many)
 
 
 def index_name_of(hidden: ColumnInfo) -> str:
@@ -134,7 +136,7 @@ def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[Ge
 def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:
     """The steps of catalog/table.py for a table."""
     return tuple(
-        VirtualStep(each.position, each.reads, _reading(each), _strictly(each))
+        VirtualStep(each.position, each.reads, _reading(each), _strictly(each), each.many)
         for each in generated_columns(info)
         if each.column.is_virtual
     )

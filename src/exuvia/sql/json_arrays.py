@@ -15,8 +15,9 @@ type is 3752, more than MOST_ELEMENTS of them 3905. Each element is there once.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
-from msgspec import json
+from msgspec import UNSET, DecodeError, Meta, UnsetType, defstruct, json
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -30,6 +31,7 @@ from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import jsontext
 from exuvia.catalog.convert.values import from_text, to_text
 from exuvia.catalog.jsontext import Document
+from exuvia.catalog.table import Many
 from exuvia.sql.env import Env
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Call, Column, Constant, Expr
@@ -76,13 +78,9 @@ def _is_moment(text: str, kind: FieldType) -> bool:
 def documents_of(expr: Expr) -> Documents:
     """What computes the document of that expression. Of a place in a column's it is that place: no
     text is made of it to be read again."""
-    match expr:
-        case Call(
-            function="json_extract", arguments=(Column() as column, Constant(value=str(path)))
-        ):
-            steps = legs(path)
-            if not is_many(steps):
-                return _place_of(column.position, steps)
+    place = _one_place(expr)
+    if place is not None:
+        return _place_of(*place)
     compiled = compile_expression(expr)
 
     def document(row: Sequence[Value], env: Env) -> Document:
@@ -90,6 +88,19 @@ def documents_of(expr: Expr) -> Documents:
         return MISSING if text is None else _read(text)
 
     return document
+
+
+def _one_place(expr: Expr) -> tuple[int, list[Step]] | None:
+    """The position of a column and the legs to one place in its documents, if that is all."""
+    match expr:
+        case Column() as column:
+            return column.position, []
+        case Call(
+            function="json_extract", arguments=(Column() as column, Constant(value=str(path)))
+        ):
+            steps = legs(path)
+            return None if is_many(steps) else (column.position, steps)
+    return None
 
 
 def _place_of(position: int, steps: list[Step]) -> Documents:
@@ -152,6 +163,88 @@ def array_maker(documents: Documents, kind: FieldType, index: str) -> Compiled:
             raise ErrInvalidJSONValueForFuncIndex(index) from None
 
     return array
+
+
+# -- many rows at once -----------------------------------------------------------------------------
+#
+# One call reads the documents of a thousand rows as what they mostly are: arrays, of the type, at
+# that place. Where one of them is anything else the rows are looked at one by one, as ever.
+
+_ROWS = 1_000
+_ELEMENTS: dict[Family, Any] = {
+    Family.INT: Annotated[int, Meta(ge=_BOUNDS[Family.INT][0], le=_BOUNDS[Family.INT][1])],
+    Family.UINT: Annotated[int, Meta(ge=0)],
+    Family.FLOAT: float,
+}
+
+
+def many_maker(expr: Expr, kind: FieldType) -> Many | None:
+    """What computes the arrays of many rows from the one column that the documents are in: the same
+    texts as `array_maker`, or None where it cannot tell. None for an expression or a type of which
+    it never can."""
+    place = _one_place(expr)
+    element: Any = _ELEMENTS.get(kind.family)
+    if kind.family == Family.STRING:
+        element = Annotated[str, Meta(max_length=kind.Flen)]
+    if place is None or element is None:
+        return None
+    names = [str(name) for step, name in place[1] if step == "key"]
+    if len(names) < len(place[1]):
+        return None
+    shape: Any = list[element]
+    for name in reversed(names):
+        shape = defstruct("Place", [("found", shape | UnsetType, UNSET)], rename={"found": name})
+    read, encode = json.Decoder(list[shape]).decode, json.Encoder().encode
+    is_integer = kind.family in _BOUNDS
+
+    def once(elements: list[Any]) -> str:
+        return encode(list(dict.fromkeys(elements))).decode()
+
+    def piece(texts: list[str]) -> list[Value] | None:
+        if max(map(len, texts)) > jsontext.LONG:
+            return None
+        try:
+            found: list[Any] = read(f"[{','.join(texts)}]")
+        except DecodeError:
+            return None
+        for _ in names:
+            found = [each if each is UNSET else each.found for each in found]
+        lists = [each for each in found if each is not UNSET]
+        if not _are_arrays(lists, kind):
+            return None
+        if is_integer and not names:
+            return [
+                text.replace(" ", "") if len(set(each)) == len(each) else once(each)
+                for text, each in zip(texts, lists, strict=True)
+            ]
+        made = map(once, lists)
+        return [None if each is UNSET else next(made) for each in found]
+
+    def arrays(documents: Sequence[Any]) -> list[Value] | None:
+        whole: list[Value] = []
+        for at in range(0, len(documents), _ROWS):
+            some = documents[at : at + _ROWS]
+            texts = [text for text in some if text is not None]
+            if texts:
+                found = piece(texts)
+                if found is None:
+                    return None
+                made = iter(found)
+                whole += [None if text is None else next(made) for text in some]
+            else:
+                whole += some
+        return whole
+
+    return arrays
+
+
+def _are_arrays(lists: list[list[Any]], kind: FieldType) -> bool:
+    """Whether these are arrays as `array_maker` makes them, but for elements that stand twice: what
+    the types that they were read by do not say. (An integer of more than 64 bits is a double in a
+    document.)"""
+    if max(map(len, lists), default=0) > MOST_ELEMENTS:
+        return False
+    return kind.family != Family.FLOAT or all(map(all, lists))  # 0.0 and -0.0 are one
 
 
 def element_of(part: Document, kind: FieldType) -> tuple[Value, ...]:

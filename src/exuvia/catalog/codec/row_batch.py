@@ -523,6 +523,10 @@ def virtual_vector(
     steps = [step for step in virtual.steps if step.position in wanted]
     stored = sorted(wanted - virtual.positions)
     lists = [columns.column(each).to_list() for each in stored]
+    if len(steps) == len(lists) == 1 and steps[0].many is not None:
+        made = steps[0].many(lists[0])
+        if made is not None:
+            return vector_of(made, info.cols[position].type)
     rows = zip(*lists, strict=True) if lists else iter([()] * columns.rows)
     row: list[Any] = [None] * len(info.cols)
     found = []

@@ -11,18 +11,21 @@ whose key ends in the handle instead), None in a plain index, where it is always
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import json
 
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull
+from exuvia.base.types import FieldType
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import NUMBERS
-from exuvia.catalog.columns import Array, Keys, Vector, vector_of
+from exuvia.catalog.codec.row_codec import storage_of
+from exuvia.catalog.columns import DTYPES, Array, Keys, Vector, vector_of
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.multi_valued import spread
+from exuvia.catalog.multi_valued import KINDS, elements, value_of
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, SnapshotUse, Span
@@ -319,10 +322,52 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
             columns = _taken(columns, np.flatnonzero(held))
     if form.array is not None and columns.rows:
         at, kind = form.positions[form.array], form.types[form.array]
-        values, numbers = spread(columns.column(at).to_list(), kind)
+        values, numbers = spread_elements(columns.column(at).to_list(), kind)
         rows = np.repeat(np.arange(columns.rows, dtype=np.int64), numbers)
-        columns = _taken(columns, rows, {at: vector_of(values, kind)})
+        columns = _taken(columns, rows, {at: values})
     return _named_by(table, index, columns) if columns.rows else columns
+
+
+_ROWS = 1_000
+_MANY: dict[type, json.Decoder[Any]] = {
+    each: json.Decoder(list[list[each]])  # type: ignore[valid-type]
+    for each in (int, float, str)
+}
+
+
+def spread_elements(arrays: Sequence[Any], kind: FieldType) -> tuple[Vector, Array]:
+    """As `multi_valued.elements`, of many rows: all values, one behind the other, and how many each
+    row has: shape (rows,), int64."""
+    if None in arrays:
+        found = [elements(array, kind) for array in arrays]
+        return vector_of(list(chain.from_iterable(found)), kind), _lengths(found)
+    if KINDS.get(kind.family) is int:
+        return _integers(arrays, kind)
+    lists = []
+    for at in range(0, len(arrays), _ROWS):  # few objects at once: a full collection looks at all
+        some = ",".join(arrays[at : at + _ROWS])
+        lists += _MANY[KINDS.get(kind.family, str)].decode(f"[{some}]")
+    flat = list(chain.from_iterable(lists))
+    make = value_of(kind)
+    return vector_of(flat if make is None else list(map(make, flat)), kind), _lengths(lists)
+
+
+def _lengths(lists: Sequence[Sequence[Any]]) -> Array:
+    return np.fromiter(map(len, lists), np.int64, len(lists))
+
+
+def _integers(arrays: Sequence[str], kind: FieldType) -> tuple[Vector, Array]:
+    """Without an object an element."""
+    text = np.frombuffer(",".join(arrays).encode(), np.uint8)
+    ends = np.flatnonzero(text == ord("]"))
+    commas = np.cumsum(text == ord(","))[ends]
+    numbers = np.diff(commas, prepend=-1)  # one comma stands before every array but the first
+    is_empty = text[ends - 1] == ord("[")
+    numbers[is_empty] = 0
+    filled = [array for array in arrays if array != "[]"] if is_empty.any() else arrays
+    digits = ",".join(filled).replace("[", "").replace("]", "")
+    values = np.fromstring(digits, DTYPES[storage_of(kind).code], sep=",")
+    return Vector(kind, values, None), numbers
 
 
 def entries_per_row(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Array | None:
@@ -332,7 +377,7 @@ def entries_per_row(table: Table, index: IndexInfo, columns: row_batch.Columns) 
     numbers: Array | None = None
     if form.array is not None:
         at, kind = form.positions[form.array], form.types[form.array]
-        numbers = np.asarray(spread(columns.column(at).to_list(), kind)[1], np.int64)
+        numbers = spread_elements(columns.column(at).to_list(), kind)[1]
     if form.predicate is not None:
         held = held_rows(form.predicate, columns).astype(np.int64)
         numbers = held if numbers is None else numbers * held
