@@ -754,3 +754,135 @@ def test_rows_are_kept_beside_writers(owner: World, session: Session, cut: str, 
     checked(session)
     if joined is not None:
         joined.close()
+
+
+# -- taken back ------------------------------------------------------------------------------------
+
+BACK = [
+    ("", "", "(c)"), ("", "", "(d, c)"), ("", "PRIMARY KEY (id)", "(c(2), id)"),
+    ("", "PRIMARY KEY (c)", "(u)"), ("", "PRIMARY KEY (u, id)", "(d, c)"),
+    ("", "PRIMARY KEY (id)", ""), ("", "PRIMARY KEY (c(2), id)", ""),
+    ("", "PRIMARY KEY (id)", "(id) NONCLUSTERED"), ("", "PRIMARY KEY (c)", "(c) NONCLUSTERED"),
+    ("", "PRIMARY KEY (id) NONCLUSTERED", "(id)"),
+    (CUT, "", "(id)"), (CUT, "PRIMARY KEY (c, id)", "(u, id)"), (CUT, "PRIMARY KEY (id)", ""),
+]  # fmt: skip
+
+
+def shown(session: Session) -> list[str]:
+    """SHOW CREATE TABLE, whatever may be NULL: columns of a key that was stay NOT NULL. The key is
+    the first of the indexes now."""
+    text = str(rows(session, "SHOW CREATE TABLE t")[0][1])
+    text = text.replace(" NOT NULL", "").replace(" DEFAULT NULL", "")
+    return sorted(line.strip(" ,") for line in text.splitlines())
+
+
+def last_change(session: Session) -> int:
+    text = "SELECT MAX(job_id) FROM information_schema.ddl_jobs"
+    return int(str(rows(session, f"{text} WHERE job_type LIKE '%primary key%'")[0][0]))
+
+
+def kept(session: Session) -> list[list[object]]:
+    text = "SELECT job_id, kind, name, state FROM information_schema.exuvia_undo"
+    return rows(session, f"{text} WHERE table_schema = DATABASE()")
+
+
+@pytest.mark.parametrize(("cut", "key", "new"), BACK)
+def test_a_change_is_taken_back(
+    world: World, session: Session, cut: str, key: str, new: str
+) -> None:
+    made(session, key, cut=cut)
+    before, wanted = filled(session), shown(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    change = asked(key, new) if new else "ALTER TABLE t DROP PRIMARY KEY"
+    run(session, change)
+    assert not rows(session, "SHOW WARNINGS")
+    job = last_change(session)
+    assert kept(session) == [[job, "key", "PRIMARY", "definition"]]
+    assert shown(session) != wanted
+    run(session, f"INSERT INTO t VALUES {line(70)}")
+    run(session, "DELETE FROM t WHERE c = 'x3'")
+    now = rows(session, "SELECT * FROM t ORDER BY id")
+    run(session, f"ADMIN UNDO DDL JOB {job}")
+    assert shown(session) == wanted
+    assert rows(session, "SELECT * FROM t ORDER BY id") == now != before
+    checked(session)
+    at_rest(world, session)
+    back = last_change(session)
+    assert back > job
+    assert kept(session) == [[back, "key", "PRIMARY", "definition"]]  # UNDO is taken back alike
+    said = f"ddl job {job} cannot be undone: its table has another primary key since"
+    with pytest.raises(Refused, match=said):
+        run(session, f"ADMIN UNDO DDL JOB {job}")
+    run(session, f"ADMIN UNDO DDL JOB {back}")
+    assert shown(session) != wanted
+    checked(session)
+
+
+def test_rows_that_the_former_key_refuses_are_named_and_nothing_changes(session: Session) -> None:
+    made(session, "PRIMARY KEY (id)")
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, asked("PRIMARY KEY (id)", "(u)"))
+    job = last_change(session)
+    run(session, "INSERT INTO t SELECT id, 1000, 90, b, 'other', d, j FROM t WHERE id = 7")
+    with pytest.raises(Refused, match="Duplicate entry '7' for key"):
+        run(session, f"ADMIN UNDO DDL JOB {job}")
+    checked(session)
+    run(session, "DELETE FROM t WHERE u = 1000")
+    run(session, f"ADMIN UNDO DDL JOB {job}")
+    checked(session)
+    assert any("PRIMARY KEY (`id`)" in line for line in shown(session))
+
+
+def test_columns_of_the_former_key_are_those_of_then(session: Session) -> None:
+    made(session, "PRIMARY KEY (u, id)")
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, asked("PRIMARY KEY (u, id)", "(d, c)"))
+    job = last_change(session)
+    run(session, "SET exuvia_undo_s = 0")
+    run(session, "ALTER TABLE t RENAME COLUMN u TO was")
+    run(session, "ALTER TABLE t ADD COLUMN u INT FIRST")
+    run(session, f"ADMIN UNDO DDL JOB {job}")
+    assert any("PRIMARY KEY (`was`,`id`)" in line for line in shown(session))
+    checked(session)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("ALTER TABLE t DROP COLUMN u", "a column of its index has been dropped or changed"),
+        ("ALTER TABLE t DROP PRIMARY KEY", "its table has another primary key since"),
+    ],
+)
+def test_what_cannot_come_back_says_why(session: Session, change: str, why: str) -> None:
+    made(session, "PRIMARY KEY (u)")
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, asked("PRIMARY KEY (u)", "(id)"))
+    job = last_change(session)
+    run(session, change)
+    with pytest.raises(Refused, match=why):
+        run(session, f"ADMIN UNDO DDL JOB {job}")
+
+
+def test_a_change_that_is_not_kept_says_so(session: Session) -> None:
+    made(session, "PRIMARY KEY (id) NONCLUSTERED")
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, asked("PRIMARY KEY (id) NONCLUSTERED", "(u)"))
+    [[_, _, said]] = rows(session, "SHOW WARNINGS")
+    reason = "it was NONCLUSTERED, on other columns"
+    assert said == f"the former primary key is not kept for UNDO: {reason}"
+    assert not kept(session)
+    with pytest.raises(Refused, match="it was not kept"):
+        run(session, f"ADMIN UNDO DDL JOB {last_change(session)}")
+
+
+def test_explain_says_what_a_kept_change_costs(session: Session) -> None:
+    made(session, "PRIMARY KEY (id)")
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    plan = rows(session, f"EXPLAIN {asked('PRIMARY KEY (id)', '(u)')}")
+    cost = "no write meanwhile; UNDO moves 60 row(s) to the handles of the former key"
+    assert any(cost in str(step) for step in plan)

@@ -128,11 +128,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What a drop, a TRUNCATE or a MODIFY left that can be taken back until `until` (a job's
     timestamp): ddl/kept.py.
 
-    Elements are hidden (write only) under names of their own. Without any, an index is built anew
-    from its definition, and a column that no row was written for is changed back."""
+    Elements are hidden (write only) under names of their own. Without any, an index or a key is
+    made anew from its definition, and a column that no row was written for is changed back."""
 
     job_id: int
-    kind: Literal["index", "column", "table", "modify"]
+    kind: Literal["index", "column", "table", "modify", "key"]
     table_id: int
     until: int
     name: str  # the element's, as clients knew it
@@ -140,7 +140,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     index_names: tuple[tuple[int, str], ...] = ()  # ids and names of the indexes that are hidden
     before: tuple[int, ...] = ()  # ids of the columns that stood before it
     before_names: tuple[str, ...] = ()  # a MODIFY meanwhile may give one another id
-    definition: IndexInfo | None = None
+    definition: IndexInfo | None = None  # of a key that there was none of: None
+    key: IndexInfo | None = None  # the primary key that took its place; None: hidden ids did
     table: TableInfo | None = None  # the one that was truncated; `table_id`: its successor's
     former: ColumnInfo | None = None  # what a column was that was changed
     changed: ColumnInfo | None = None  # and what it became
@@ -155,7 +156,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_definition(self) -> bool:
         """Whether nothing is hidden for it."""
-        return self.definition is not None or (self.kind == "modify" and not self.elements)
+        if self.kind == "modify":
+            return not self.elements
+        return self.definition is not None or self.kind == "key"
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):

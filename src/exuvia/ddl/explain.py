@@ -236,6 +236,8 @@ def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | 
             " write meanwhile; UNDO copies the rows written since beside them, and reads all to"
             " compare"
         )
+    if kept.kind == "key":
+        return f"no write meanwhile; UNDO moves {rows} row(s) to the handles of the former key"
     if kept.definition is not None:
         return f"no write meanwhile; UNDO fills the index anew from {rows} row(s)"
     if kept.is_definition:

@@ -70,8 +70,8 @@ from exuvia.catalog.model import (
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
-from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, noted, table_is_missing
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
 from exuvia.ddl.elements import indexes_in, range_of_physical, ranges_of_index, reflag, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
@@ -235,22 +235,45 @@ def with_ids_beside(
     table: TableInfo, physical: tuple[int, ...], *, stays: bool = False
 ) -> TableInfo:
     """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key."""
-    primary = table.index("PRIMARY")
-    parts = () if primary is None else primary.idx_cols
-    if primary is None:
-        [key] = (column for column in table.cols if column.id in table.key_columns)
-        parts = (IndexColumn(name=key.name, offset=key.offset, exuvia_column=key.id),)
+    primary = primary_key(table)
+    assert primary is not None
     guard = IndexInfo(
         id=table.max_idx_id + 1,
         idx_name=name("PRIMARY" if stays else _GUARD),
         tbl_name=table.name,
-        idx_cols=parts,
+        idx_cols=primary.idx_cols,
         is_unique=True,
         is_primary=stays,
     )
     kept = tuple(each for each in table.indexes if not each.is_primary)
     other = Rekey(**_under(table, physical), guard=guard.id, index_info=(guard, *kept))
     return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
+
+
+def primary_key(table: TableInfo) -> IndexInfo | None:
+    """The table's primary key; of an integer that is the handle, as an index would be."""
+    if not table.pk_is_handle:
+        return table.index("PRIMARY")
+    [key] = (column for column in table.cols if column.id in table.key_columns)
+    return IndexInfo(
+        id=0,
+        idx_name=name("PRIMARY"),
+        tbl_name=table.name,
+        idx_cols=(IndexColumn(name=key.name, offset=key.offset, exuvia_column=key.id),),
+        is_unique=True,
+        is_primary=True,
+        exuvia_clustered=True,
+    )
+
+
+def is_same_key(one: IndexInfo | None, other: IndexInfo | None) -> bool:
+    """Whether both are on the same columns, and clustered or not."""
+    if one is None or other is None:
+        return one is other
+    first, second = (
+        [(part.exuvia_column, part.length) for part in each.idx_cols] for each in (one, other)
+    )
+    return first == second and one.exuvia_clustered == other.exuvia_clustered
 
 
 def _not_null_from_now(table: TableInfo, nullable: tuple[int, ...]) -> TableInfo:
@@ -295,6 +318,8 @@ def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the old set is left, nor the guard, unless it is the key."""
+    if job.exuvia_undo is not None:
+        job = noted(job, snapshot)
     if arguments(job, RekeyArgs).stays:
         return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_rekey=None))
     return job, evolve(snapshot, table=_of_one_set(the_table(snapshot)))
@@ -369,6 +394,23 @@ def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Jo
     )
 
 
+def former_key(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
+    """The record of a change that is kept."""
+    if job.exuvia_undo is None:
+        return ()
+    table = the_table(before)
+    kept = Kept(
+        job_id=job.id,
+        kind="key",
+        table_id=table.id,
+        until=kept_until(job, before),
+        name="PRIMARY",
+        definition=primary_key(table.rekeyed),
+        key=primary_key(table),
+    )
+    return (kept,)
+
+
 def _pieces(table: TableInfo) -> tuple[PartitionDefinition, ...]:
     if table.partition is not None:
         return table.partition.definitions
@@ -390,7 +432,16 @@ CHANGE_PRIMARY_KEY = load(
             Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
             Step(DELETE_REORG, PUBLIC),
         ),
-        post_commit=(Step(PUBLIC, ABSENT, edit=forget_old, leaves=ranges_left, event=key_changed),),
+        post_commit=(
+            Step(
+                PUBLIC,
+                ABSENT,
+                edit=forget_old,
+                leaves=ranges_left,
+                event=key_changed,
+                keeps=former_key,
+            ),
+        ),
         undo=Action(
             "keep primary key",
             ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
@@ -404,7 +455,7 @@ CHANGE_PRIMARY_KEY = load(
         reorg=True,
         alterable=True,
         uses=of_whole_table,
-        without_undo="ALTER TABLE makes the former key primary again",
+        without_undo=WAS_NOT_KEPT,
     )
 )
 

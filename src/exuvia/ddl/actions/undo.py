@@ -68,6 +68,7 @@ from exuvia.ddl.actions.index import (
     index_tombstones,
 )
 from exuvia.ddl.actions.modify_column import modification_of
+from exuvia.ddl.actions.rekey import is_same_key, primary_key
 from exuvia.ddl.actions.shared import (
     PRIVATE,
     WAS_NOT_KEPT,
@@ -220,7 +221,10 @@ def is_hidden(table: TableInfo, kept: Kept) -> bool:
 
 
 def stands_again(table: TableInfo, kept: Kept) -> bool:
-    """Whether there is an index, under whatever name, that is what was dropped."""
+    """Whether there is an index, under whatever name, that is what was dropped; or another primary
+    key than the change left, that of before or a third."""
+    if kept.kind == "key":
+        return not is_same_key(primary_key(table), kept.key)
     wanted = kept.definition
     if wanted is None:
         return False

@@ -675,6 +675,11 @@ _HIDDEN_COST = {
     "modify": "rows written hold the former value, too; UNDO writes every row",
     "table": "the rows stay; UNDO copies those written since beside them, and compares indexes",
 }
+_AGAIN = {
+    "index": "fills the index anew",
+    "modify": "changes the column back",
+    "key": "moves all rows to the handles of the former key",
+}
 
 
 def undo(context: Context) -> Iterable[Row]:
@@ -689,10 +694,9 @@ def undo(context: Context) -> Iterable[Row]:
         if stands_again(table, each):
             continue
         line: Row = [each.job_id, database.db_name.O, table.name.O, each.kind, each.name]
-        state, cost = "hidden", _HIDDEN_COST[each.kind]
+        state, cost = "hidden", _HIDDEN_COST.get(each.kind, "")
         if each.is_definition:
-            again = "fills the index anew" if each.kind == "index" else "changes the column back"
-            state, cost = "definition", f"none; UNDO {again}"
+            state, cost = "definition", f"none; UNDO {_AGAIN[each.kind]}"
         elif each.ended_by or not is_hidden(table, each):
             state = "ending"
         elif each.kind == "table":

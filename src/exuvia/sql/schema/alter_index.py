@@ -13,7 +13,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster import member
 from exuvia.ddl import requests
-from exuvia.ddl.actions.rekey import why_not
+from exuvia.ddl.actions.rekey import primary_key, why_not
 from exuvia.ddl.actions.undo import why_no_index
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -103,21 +103,41 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
 
 def _is_on(table: TableInfo, index: IndexInfo) -> bool:
     """Whether its parts are those of the clustered key."""
-    had = table.index(_PRIMARY)
-    if had is not None:
-        were = [(part.name.L, part.length) for part in had.idx_cols]
-    else:
-        were = [(each.name.L, -1) for each in table.cols if each.id in table.key_columns]
+    had = primary_key(table)
+    were = [] if had is None else [(part.name.L, part.length) for part in had.idx_cols]
     return were == [(part.name.L, part.length) for part in index.idx_cols]
+
+
+def key_back(at: AlterContext, former: IndexInfo | None) -> Job:
+    """UNDO of a change of the clustered key: the former one, None for hidden ids. Raises what that
+    change would."""
+    if former is None:
+        return _drop_clustered(at)
+    if not former.exuvia_clustered:
+        return _drop_clustered(at, stays=True)
+    return _to_key(at, former, drops=primary_key(at.table) is not None)
+
+
+def _kept(at: AlterContext, job: Job, new: IndexInfo | None) -> Job:
+    had = primary_key(at.table)
+    why_not = ""
+    if had is not None and not had.exuvia_clustered and not (new and _is_on(at.table, new)):
+        why_not = "it was NONCLUSTERED, on other columns"
+    return kept_for_undo(at, job, "the former primary key", why_not, hides=False)
 
 
 def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
     """All rows move to other handles."""
     table = at.table
     check_global((evolve(written, clustered=True),), table.partition is not None)
-    others = tuple(each for each in table.indexes if not each.is_primary)
-    taken = [index.idx_name.L for index in others]
+    taken = [index.idx_name.L for index in table.indexes if not index.is_primary]
     index = index_info(written, table.public_columns, table.name, 0, taken, at.zone)
+    return _to_key(at, index, drops=drops)
+
+
+def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool) -> Job:
+    table = at.table
+    others = tuple(each for each in table.indexes if not each.is_primary)
     refused = why_not(table, index, drops)
     if refused is not None:
         raise refused
@@ -126,7 +146,8 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
         check_unique_key(whole, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*others, index)))
     check_rekey_nodes(at.txn)
-    return requests.change_primary_key(at.database, table, index, drops, query=at.text)
+    job = requests.change_primary_key(at.database, table, index, drops, query=at.text)
+    return _kept(at, job, index)
 
 
 def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
@@ -140,7 +161,8 @@ def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
     if not stays:
         check_visible(evolve(table, pk_is_handle=False, index_info=others))
     check_rekey_nodes(at.txn)
-    return requests.change_primary_key(at.database, table, None, True, stays=stays, query=at.text)
+    job = requests.change_primary_key(at.database, table, None, True, stays=stays, query=at.text)
+    return _kept(at, job, None)
 
 
 def check_rekey_nodes(txn: Transaction) -> None:

@@ -32,6 +32,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.partitions import MOVER
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
 from exuvia.sql.schema.alter_column import modify_back
+from exuvia.sql.schema.alter_index import key_back
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
 
@@ -47,6 +48,13 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
         wanted = check_name(node.new_name or found.name, ErrWrongColumnName)
         at = AlterContext(reader, database, table, text)
         return of_job(modify_back(at, found, wanted), at.notes)
+    if found.kind == "key":
+        if stands_again(table, found):
+            raise _gone(node.job, "its table has another primary key since")
+        former = found.definition
+        former = None if former is None else _as_named_now(node.job, table, former)
+        at = AlterContext(reader, database, table, text)
+        return of_job(key_back(at, former), at.notes)
     error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
     wanted = check_name(node.new_name or found.name, error)
     if found.definition is None:

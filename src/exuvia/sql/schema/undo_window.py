@@ -1,9 +1,9 @@
 """What a session wants kept, so that it can be taken back for a while.
 
-exuvia_undo_s > 0     a DROP INDEX, DROP COLUMN or MODIFY COLUMN that is a statement of its own,
-                      and a TRUNCATE TABLE, are kept for so long (ddl/actions/undo.py,
-                      modify_column.py, undo_truncate.py); where it cannot be, a warning says
-                      why
+exuvia_undo_s > 0     a DROP INDEX, DROP COLUMN, MODIFY COLUMN or change of a clustered key that is
+                      a statement of its own, and a TRUNCATE TABLE, are kept for so long
+                      (ddl/actions/undo.py, modify_column.py, rekey.py, undo_truncate.py); where it
+                      cannot be, a warning says why
 """
 
 from exuvia.base.mysql_errors import ErrUnknown
