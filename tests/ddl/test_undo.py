@@ -2,6 +2,7 @@
 was written meanwhile stays; when its time is over nothing of it is left."""
 
 import random
+import threading
 
 import pytest
 
@@ -9,6 +10,8 @@ from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader
 from exuvia.catalog.model import SchemaState, evolve
 from exuvia.ddl import admin, gc_worker, kept, queue, requests
+from exuvia.ddl.actions.undo import it_can_be_kept_no_more
+from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.job import ActionCode, JobState
 from exuvia.kv import keys
 from exuvia.kv.packet import is_live
@@ -168,6 +171,160 @@ def test_a_unique_index_whose_column_went_does_not_come_back_on_another(session)
     run(session, "ALTER TABLE t DROP COLUMN c")
     run(session, "ALTER TABLE t ADD COLUMN c INT")
     assert "a column of its index" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+@pytest.fixture
+def arrays(session):
+    """t with documents, and indexes of their elements: one unique, one with an expression."""
+    run(session, "ALTER TABLE t ADD COLUMN j JSON, ADD COLUMN `k``k` JSON")
+    run(
+        session,
+        """UPDATE t SET j = JSON_OBJECT('n', JSON_ARRAY(id, id + 1, 9)), `k``k` = '["x"]'""",
+    )
+    run(session, "ALTER TABLE t ADD INDEX im ((a + 1), (CAST(j->'$.n' AS UNSIGNED ARRAY)))")
+    run(session, "ALTER TABLE t ADD UNIQUE um ((CAST(JSON_ARRAY(id, c) AS SIGNED ARRAY)), a)")
+    run(session, "ALTER TABLE t ADD INDEX ik ((CAST(`k``k` AS CHAR(2) ARRAY)))")
+    return session
+
+
+def by_elements(session, index, where, order="id"):
+    """Which rows are found by the index, and that they are those found without it."""
+    text = f"SELECT id FROM t {{}} WHERE {where} ORDER BY {order}"
+    plan = rows(session, "EXPLAIN " + text.format(f"USE INDEX ({index})"))
+    assert any(f"index:{index}(" in line[3] for line in plan), plan
+    found = rows(session, text.format(f"USE INDEX ({index})"))
+    assert found == rows(session, text.format("USE INDEX ()"))
+    return [each for (each,) in found]
+
+
+def test_a_multi_valued_index_refuses_nobody_meanwhile_and_is_built_anew(arrays):
+    run(arrays, "ALTER TABLE t RENAME INDEX im TO by_n")
+    job_id = dropped(arrays, "ALTER TABLE t DROP INDEX by_n", "by_n")
+    kept_line = "SELECT kind, state, cost FROM information_schema.exuvia_undo"
+    assert rows(arrays, kept_line) == [["index", "definition", "none; UNDO fills the index anew"]]
+    for n, array in enumerate(('["x"]', "[-1]", "[18446744073709551616]", '{"o": 1}', "[3, 7]")):
+        run(
+            arrays,
+            f"INSERT INTO t (id, a, c, j) VALUES ({10 + n}, 1, {100 + n}, '{{\"n\": {array}}}')",
+        )
+    for refused, mended in ((3903, 10), (3752, 11), (3903, 12), (1235, 13)):
+        assert said(arrays, f"ADMIN UNDO DDL JOB {job_id}")[0] == refused
+        assert not rows(arrays, "SHOW INDEX FROM t WHERE key_name = 'by_n'")
+        run(arrays, f"UPDATE t SET j = '{{\"n\": [{mended}]}}' WHERE id = {mended}")
+    run(arrays, "DELETE FROM t WHERE id = 2")
+    run(arrays, f"ADMIN UNDO DDL JOB {job_id}")
+    run(arrays, "ADMIN CHECK TABLE t")
+    assert by_elements(arrays, "by_n", "a + 1 = 2 AND 7 MEMBER OF (j->'$.n')") == [14]
+    assert error(arrays, "UPDATE t SET j = '{\"n\": [-1]}'") == (3752, "22003")
+    code, text = said(arrays, f"ADMIN UNDO DDL JOB {job_id}")
+    assert code == 1105 and "stands again" in text
+    assert not rows(arrays, kept_line)
+
+
+def test_a_multi_valued_index_comes_back_by_the_names_of_now(arrays):
+    um = dropped(arrays, "ALTER TABLE t DROP INDEX um", "um")
+    ik = dropped(arrays, "ALTER TABLE t DROP INDEX ik", "ik")
+    run(arrays, "ALTER TABLE t RENAME COLUMN c TO `s``c`")
+    run(arrays, "ALTER TABLE t RENAME COLUMN `k``k` TO K")
+    run(arrays, "ALTER TABLE t ADD COLUMN c INT, ADD INDEX um (b)")
+    run(arrays, "INSERT INTO t VALUES (4, 3, 'four', 3, NULL, '[]', 0)")
+    assert said(arrays, f"ADMIN UNDO DDL JOB {um}")[0] == 1061
+    code, text = said(arrays, f"ADMIN UNDO DDL JOB {um} AS again")
+    assert (code, text) == (1062, "Duplicate entry '3-3' for key 't.again'")
+    run(arrays, "UPDATE t SET a = 4 WHERE id = 4")
+    run(arrays, f"ADMIN UNDO DDL JOB {um} AS again")
+    run(arrays, f"ADMIN UNDO DDL JOB {ik}")
+    run(arrays, "ADMIN CHECK TABLE t")
+    shown = rows(arrays, "SHOW CREATE TABLE t")[0][1]
+    assert "UNIQUE KEY `again` ((cast(json_array(`id`, `s``c`) as signed array)),`a`)" in shown
+    assert "KEY `ik` ((cast(`K` as char(2) array)))" in shown
+    assert by_elements(arrays, "ik", "'x' MEMBER OF (K)") == [1, 2, 3]
+    assert error(arrays, "INSERT INTO t (id, a, `s``c`) VALUES (5, 4, 3)")[0] == 1062
+    assert "stands again" in said(arrays, f"ADMIN UNDO DDL JOB {um} AS third")[1]
+    run(arrays, "ALTER TABLE t RENAME INDEX ik TO im2, RENAME INDEX again TO again2")
+    assert "stands again" in said(arrays, f"ADMIN UNDO DDL JOB {ik}")[1]
+
+
+def test_a_multi_valued_index_whose_column_went_does_not_come_back_on_another(arrays):
+    job_id = dropped(arrays, "ALTER TABLE t DROP INDEX ik", "ik")
+    run(arrays, "ALTER TABLE t DROP COLUMN `k``k`, ADD COLUMN k JSON")
+    run(arrays, "ALTER TABLE t RENAME COLUMN k TO `k``k`")
+    assert "a column of its index" in said(arrays, f"ADMIN UNDO DDL JOB {job_id}")[1]
+
+
+def test_a_unique_index_that_partitions_would_need_global_is_not_brought_back(arrays):
+    run(arrays, "ALTER TABLE t ADD UNIQUE uc (c)")
+    uc = dropped(arrays, "ALTER TABLE t DROP INDEX uc", "uc")
+    um = dropped(arrays, "ALTER TABLE t DROP INDEX um", "um")
+    run(arrays, "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2")
+    for job_id in (uc, um):
+        assert said(arrays, f"ADMIN UNDO DDL JOB {job_id}")[0] == 8264
+
+
+def test_an_index_of_elements_that_took_the_name_meanwhile_is_not_hidden(world, arrays):
+    """The statement saw a plain index; hidden, this one would refuse writers."""
+    txn = world.store.begin()
+    table = world.services.schemas.table(txn, arrays.database, "t")
+    txn.rollback()
+    for name, fits in (("ia", True), ("im", False), ("um", False)):
+        job = requests.drop_index(table.database, table.info, name)
+        refused = it_can_be_kept_no_more(job, CatalogSnapshot(table=table.info))
+        assert (refused is None) == fits, name
+
+
+@pytest.mark.parametrize("cut", ["", "PARTITION BY HASH (id) PARTITIONS 3"])
+def test_a_multi_valued_index_comes_back_beside_writers(world, arrays, cut):
+    """Who writes what is no element is refused once the index is coming back, and not before."""
+    run(arrays, "ALTER TABLE t DROP INDEX um")
+    run(arrays, f"ALTER TABLE t {cut}" if cut else "DO 0")
+    job_id = dropped(arrays, "ALTER TABLE t DROP INDEX im", "im")
+    many = (f"({n}, {n % 5}, 'w', 0, '{{\"n\": [{n}, {n % 7}]}}')" for n in range(10, 400))
+    run(arrays, f"INSERT INTO t (id, a, b, c, j) VALUES {', '.join(many)}")
+    stop, failed, refused, done = threading.Event(), [], [], []
+
+    def writes(seed):
+        chance, writer = random.Random(seed), world.session()
+        try:
+            while not stop.is_set():
+                n = chance.randrange(10, 400)
+                array = [chance.randrange(9) for _ in range(chance.randrange(4))]
+                try:
+                    run(writer, f"UPDATE t SET j = '{{\"n\": {array}}}' WHERE id = {n}")
+                    run(writer, f"DELETE FROM t WHERE id = {chance.randrange(10, 400)}")
+                    run(writer, f"UPDATE t SET a = a + 1 WHERE id = {chance.randrange(10, 400)}")
+                    done.append(n)
+                    run(writer, f'INSERT INTO t (id, j) VALUES ({n + 900}, \'{{"n": "x"}}\')')
+                    run(writer, f"DELETE FROM t WHERE id = {n + 900}")
+                except Refused as error:
+                    refused.append(error.code)
+                    assert error.code in (1062, 1213, 3903, 8028), error
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            writer.close()
+
+    threads = [threading.Thread(target=writes, args=(seed,), daemon=True) for seed in range(2)]
+    for each in threads:
+        each.start()
+    while len(done) < 20 and not failed:
+        threads[0].join(0.01)
+    assert 3903 not in refused
+    for _ in range(100):  # a fill that meets such a row is refused; it goes within the statement
+        try:
+            run(arrays, f"ADMIN UNDO DDL JOB {job_id}")
+            break
+        except Refused as error:
+            assert error.code == 3903, error
+    seen = len(done)
+    while len(done) < seen + 20 and not failed:
+        threads[0].join(0.01)
+    stop.set()
+    for each in threads:
+        each.join(20)
+    assert not failed, failed
+    assert 3903 in refused
+    run(arrays, "ADMIN CHECK TABLE t")
+    by_elements(arrays, "im", "a + 1 = 3 AND 5 MEMBER OF (j->'$.n')")
 
 
 @pytest.mark.parametrize(

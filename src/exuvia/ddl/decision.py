@@ -141,6 +141,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[int, ...] = ()  # ids of the columns that stood before it
     before_names: tuple[str, ...] = ()  # a MODIFY meanwhile may give one another id
     definition: IndexInfo | None = None  # of a key that there was none of: None
+    hidden: tuple[ColumnInfo, ...] = ()  # that the definition's expressions stood in
+    reads: tuple[tuple[str, int], ...] = ()  # what those name, in lower case, with ids
     key: IndexInfo | None = None  # the primary key that took its place; None: hidden ids did
     table: TableInfo | None = None  # the one that was truncated; `table_id`: its successor's
     former: ColumnInfo | None = None  # what a column was that was changed

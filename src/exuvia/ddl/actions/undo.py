@@ -12,9 +12,10 @@ public (law 9); an update keeps what a row holds in a hidden column. A row that 
 meanwhile has the column's constant default in it, else NULL, or the zero of its type if it is NOT
 NULL.
 
-What would refuse writers for reasons that clients cannot see is not hidden. A unique index goes as
-ever; its definition is kept, and UNDO is an ADD INDEX. An index on expressions, and a column that
-is generated, counts, or has a UNIQUE or a CHECK of its own, cannot be taken back.
+What would refuse writers for reasons that clients cannot see is not hidden. A unique index (1062)
+and a multi-valued one (3903, 3752, 1235, ...) go as ever; the definition is kept, and UNDO is an
+ADD INDEX. Another index on expressions, and a column that is generated, counts, or has a UNIQUE or
+a CHECK of its own, cannot be taken back.
 
 Each kept element has a record (ddl/kept.py), put by the transaction that hides it and removed by
 the one that shows it or takes it away. Its end is a job of its own: whichever of UNDO and that job
@@ -29,7 +30,8 @@ RECOVER TABLE and TRUNCATE begin another life of the table, in which nobody has 
 hidden: it is left out (`elements.without_hidden`).
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -106,13 +108,18 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 
 def why_no_index(table: TableInfo, index: IndexInfo) -> str:
     """Why a DROP of that index cannot be taken back; "" if it can."""
-    if hidden_columns_of(table, (index.id,)):
-        return "it is on expressions, whose columns may be renamed meanwhile"
     if index.is_global:
         return "it is global: partitions may come and go meanwhile"
+    if hidden_columns_of(table, (index.id,)) and not index.is_multi_valued:
+        return "it is on expressions, whose columns may be renamed meanwhile"
     if index.is_unique and index.is_partial:
         return "it is unique and partial: the columns of its predicate may be changed meanwhile"
     return ""
+
+
+def refuses_writers(index: IndexInfo) -> bool:
+    """Whether a write may fail because of the index: then only its definition is kept."""
+    return index.is_unique or index.is_multi_valued
 
 
 def why_no_column(table: TableInfo, column: ColumnInfo) -> str:
@@ -194,7 +201,7 @@ def it_can_be_kept_no_more(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
         fits = column is None or not why_no_column(table, column)
     else:
         found = map(table.index, arguments(job, tuple[str, ...]))
-        fits = not any(i.is_unique or why_no_index(table, i) for i in found if i is not None)
+        fits = not any(refuses_writers(i) or why_no_index(table, i) for i in found if i is not None)
     return None if fits else ErrInfoSchemaChanged()
 
 
@@ -228,11 +235,32 @@ def stands_again(table: TableInfo, kept: Kept) -> bool:
     wanted = kept.definition
     if wanted is None:
         return False
-    parts = [(each.exuvia_column, each.length) for each in wanted.idx_cols]
+    parts = _meant(wanted, kept.hidden, dict(kept.reads))
+    ids = {column.name.L: column.id for column in table.cols}
     return any(
-        index.is_unique and [(each.exuvia_column, each.length) for each in index.idx_cols] == parts
+        index.is_unique == wanted.is_unique and _meant(index, table.cols, ids) == parts
         for index in table.indexes
     )
+
+
+_QUOTED = re.compile("`((?:[^`]|``)+)`")
+
+
+def _meant(
+    index: IndexInfo, columns: Sequence[ColumnInfo], ids: Mapping[str, int]
+) -> list[tuple[int | str, int]]:
+    """Its parts, whatever its columns are called. A part that is an expression is the text of it
+    with ids in the place of names: `columns` are those that expressions stand in, among others."""
+    texts = {each.id: each.generated_expr_string for each in columns if each.hidden}
+
+    def by_id(quoted: re.Match[str]) -> str:
+        text = quoted[1].replace("``", "`")
+        return f"`{ids.get(text.lower(), text)}`"
+
+    return [
+        (_QUOTED.sub(by_id, texts.get(part.exuvia_column, "")) or part.exuvia_column, part.length)
+        for part in index.idx_cols
+    ]
 
 
 def its_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -351,6 +379,9 @@ def definition_kept(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
     table = the_table(before)
     index = table.index_by_id(job.exuvia_elements[0])
     assert index is not None
+    ids = hidden_columns_of(table, (index.id,))
+    hidden = tuple(column for column in table.cols if column.id in ids)
+    named = {text for column in hidden for text in column.dependences or ()}
     kept = Kept(
         job_id=job.id,
         kind="index",
@@ -358,6 +389,8 @@ def definition_kept(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         until=kept_until(job, before),
         name=index.idx_name.O,
         definition=evolve(index, state=ABSENT),
+        hidden=hidden,
+        reads=tuple((c.name.L, c.id) for c in table.cols if c.name.L in named),
     )
     return (kept,)
 

@@ -14,7 +14,7 @@ from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster import member
 from exuvia.ddl import requests
 from exuvia.ddl.actions.rekey import primary_key, why_not
-from exuvia.ddl.actions.undo import why_no_index
+from exuvia.ddl.actions.undo import refuses_writers, why_no_index
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.generated import STRICT
@@ -72,19 +72,24 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
         if not spec.if_not_exists or not is_there:
             raise
         return at.skip(ErrDupKeyName(spec.index.name or ""))
-    check_count(len(table.indexes) + 1)
-    if index.is_partial:
-        check_nodes(at.txn)
-    if index.is_multi_valued:
-        check_array_nodes(at.txn)
-    if index.is_global:
-        check_global_nodes(at.txn)
-    if table.partition is not None:
-        check_unique_key(index, set(partition_columns(table.partition)))
-    check_visible(evolve(table, index_info=(*table.indexes, index)))
+    check_added(at.txn, table, index)
     if index.is_primary:
         return requests.add_primary_key(at.database, table, index, query=at.text)
     return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
+
+
+def check_added(txn: Transaction, table: TableInfo, index: IndexInfo) -> None:
+    """What the table and the nodes must be for it. Raises 1069, 1503, 3522, 8200, 8264."""
+    check_count(len(table.indexes) + 1)
+    if index.is_partial:
+        check_nodes(txn)
+    if index.is_multi_valued:
+        check_array_nodes(txn)
+    if index.is_global:
+        check_global_nodes(txn)
+    if table.partition is not None:
+        check_unique_key(index, set(partition_columns(table.partition)))
+    check_visible(evolve(table, index_info=(*table.indexes, index)))
 
 
 def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
@@ -193,7 +198,7 @@ def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
     check_drop_index(at, index)
     job = requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
     what, why_not = f"index '{index.idx_name.O}'", why_no_index(at.table, index)
-    return kept_for_undo(at, job, what, why_not, hides=not index.is_unique)
+    return kept_for_undo(at, job, what, why_not, hides=not refuses_writers(index))
 
 
 def _without(table: TableInfo, index: IndexInfo) -> TableInfo:

@@ -5,6 +5,10 @@ which only the definition was kept; END UNDO gives it up before its time. Raises
 1105 (nothing of it is kept, and why), 1146.
 """
 
+from collections.abc import Mapping
+
+from sqlglot import exp
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrDDLJobNotFound,
@@ -15,8 +19,10 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
+    ColumnInfo,
     DatabaseInfo,
     IndexInfo,
+    Name,
     SchemaState,
     TableInfo,
     evolve,
@@ -30,9 +36,12 @@ from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.partitions import MOVER
+from exuvia.sql.generated import PREFIX, names_in
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
+from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.schema.alter_column import modify_back
-from exuvia.sql.schema.alter_index import key_back
+from exuvia.sql.schema.alter_index import check_added, key_back
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
 
@@ -51,8 +60,9 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     if found.kind == "key":
         if stands_again(table, found):
             raise _gone(node.job, "its table has another primary key since")
-        former = found.definition
-        former = None if former is None else _as_named_now(node.job, table, former)
+        former = None
+        if found.definition is not None:
+            former, _ = _as_named_now(node.job, table, found, found.name)
         at = AlterContext(reader, database, table, text)
         return of_job(key_back(at, former), at.notes)
     error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
@@ -61,8 +71,9 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
         return of_job(requests.undo(database, table, found, wanted, query=text))
     if stands_again(table, found):
         raise _gone(node.job, "an index like it stands again")
-    index = evolve(_as_named_now(node.job, table, found.definition), idx_name=name(wanted))
-    return of_job(requests.add_index(database, table, index, query=text))
+    index, hidden = _as_named_now(node.job, table, found, wanted)
+    check_added(reader.txn, table, index)
+    return of_job(requests.add_index(database, table, index, hidden=hidden, query=text))
 
 
 def _undo_truncate(
@@ -76,14 +87,38 @@ def _undo_truncate(
     return requests.undo(database, table, found, found.name, MOVER, query=text)
 
 
-def _as_named_now(job_id: int, table: TableInfo, index: IndexInfo) -> IndexInfo:
-    """The definition with the names that its columns have."""
-    columns = [table.column_by_id(part.exuvia_column) for part in index.idx_cols]
-    if any(column is None or column.state != SchemaState.PUBLIC for column in columns):
+def _as_named_now(
+    job_id: int, table: TableInfo, found: Kept, wanted: str
+) -> tuple[IndexInfo, tuple[ColumnInfo, ...]]:
+    """The index under that name, and what its expressions stand in, by the names that its columns
+    have."""
+    assert found.definition is not None
+    hidden = {each.id: each for each in found.hidden}
+    shown = {column.id: column.name for column in table.public_columns}
+    names = {text: shown.get(column_id) for text, column_id in found.reads}
+    parts, columns = [], []
+    for number, part in enumerate(found.definition.idx_cols):
+        text = shown.get(part.exuvia_column)
+        if part.exuvia_column in hidden:
+            text = name(f"{PREFIX}_{wanted}_{number}")
+            columns.append(evolve(_renamed(hidden[part.exuvia_column], names), name=text))
+        parts.append(None if text is None else evolve(part, name=text))
+    if None in parts or None in names.values():
         raise _gone(job_id, "a column of its index has been dropped or changed")
-    parts = zip(index.idx_cols, columns, strict=True)
-    named = tuple(evolve(part, name=column.name) for part, column in parts if column is not None)
-    return evolve(index, idx_cols=named)
+    named = tuple(each for each in parts if each is not None)
+    return evolve(found.definition, idx_name=name(wanted), idx_cols=named), tuple(columns)
+
+
+def _renamed(column: ColumnInfo, names: Mapping[str, Name | None]) -> ColumnInfo:
+    """A generated column whose expression names those that it reads by other names; `names`: by
+    what they were called, in lower case."""
+    tree = parse_expression(column.generated_expr_string)
+    for each in list(tree.find_all(exp.Column)):
+        found = names.get(each.name.lower())
+        if found is not None:
+            each.set("this", exp.to_identifier(found.O, quoted=True))
+    needs: dict[str, object] = {each: {} for each in names_in(tree)}
+    return evolve(column, generated_expr_string=restored(tree), dependences=needs)
 
 
 def end_undo(reader: SchemaReader, node: AdminEndUndo, text: str) -> Change:
