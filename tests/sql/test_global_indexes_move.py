@@ -54,6 +54,11 @@ def made(session: Session, key: str, cut: str) -> None:
     run(session, f"CREATE TABLE t (a INT, c VARCHAR(5), {b}, {key}, {indexes}) {cut}")
 
 
+ELEMENTS = "JSON_ARRAY(IFNULL(a, -id), 9000000 + id)"
+BY_ELEMENTS = f"ALTER TABLE t ADD UNIQUE INDEX ue ((CAST({ELEMENTS} AS SIGNED ARRAY))) GLOBAL"
+"""Of several entries a row, of which some stay when `a` changes."""
+
+
 def filled(session: Session, number: int = 200) -> None:
     chance = random.Random(1)
     cells = (
@@ -203,6 +208,7 @@ def test_unique_keys_hold_in_every_state(
     made(session, key, BY_RANGE)
     filled(session, 60)
     run(session, "UPDATE t SET a = 1000 + id, b = 5 WHERE id < 30")
+    run(session, BY_ELEMENTS)
     model = {line[0]: line[1] for line in rows(session, "SELECT id, a FROM t")}
     other, lags = world.session(session.database), world.session(session.database)
     changing = Change(world, session, change)
@@ -219,10 +225,15 @@ def test_unique_keys_hold_in_every_state(
                 run(each, f"UPDATE t SET b = {b} WHERE a = {base}")
                 read = f"SELECT b FROM t FORCE INDEX (ua) WHERE a = {base} FOR UPDATE"
                 assert rows(each, read) == [[b]]
+                for element in (base, 9000000 + base - 1000):
+                    read = f"SELECT b FROM t WHERE {element} MEMBER OF ({ELEMENTS})"
+                    assert rows(each, read) == [[b]]
             run(each, f"UPDATE t SET a = a + 5000 WHERE a = {base}")
             run(each, f"UPDATE t SET b = 29 - b, a = a - 5000 WHERE a = {base + 5000}")
             taken = f"INSERT INTO t (id, a, b) VALUES (700, {base}, 27)"
             assert error(each, taken) == (1062, "23000")
+            met = f"INSERT INTO t (id, a, b) VALUES ({base - 1000}, 800 + {base}, 27)"
+            assert error(each, met) == (1062, "23000")
             run(each, f"DELETE FROM t WHERE a = {base}")
             run(each, f"INSERT INTO t (id, a, b) VALUES ({base - 1000}, {base}, 12)")
             run(each, f"REPLACE INTO t (id, a, b) VALUES ({base - 1000}, {base}, 3)")
@@ -287,6 +298,7 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     """In the last of these states readers read the new indexes already."""
     made(session, KEYS[1], BY_RANGE)
     filled(session, 60)
+    run(session, BY_ELEMENTS)
     shown = rows(session, "SHOW CREATE TABLE t")
     other = world.session(session.database)
     changing = Change(world, session, change)
@@ -312,13 +324,15 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     ended(blockers[-1])
     changing.ends()
     assert rows(session, "SHOW CREATE TABLE t") == shown
-    names, there = named(world, session)
-    assert names <= there
+    for index in ("ua", "ue"):
+        names, there = named(world, session, index)
+        assert names <= there
     checked(session)
     txn = world.store.begin()
     table = world.services.schemas.table(txn, session.database, "t").info
     assert table.partition is not None and not table.partition.exuvia_index_pairs
-    assert all(index.idx_name.L in ("primary", "ua", "ic", "ica", "lb") for index in table.indexes)
+    known = ("primary", "ua", "ic", "ica", "lb", "ue")
+    assert all(index.idx_name.L in known for index in table.indexes)
     txn.rollback()
     other.close()
 

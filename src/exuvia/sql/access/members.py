@@ -16,7 +16,6 @@ empty array, NULL) is left to another path, as constants are known only at each 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
@@ -28,10 +27,10 @@ from exuvia.catalog import reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.jsontext import Document
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import Table
+from exuvia.catalog.table import PART_BYTES, Table
 from exuvia.kv.packet import Span, is_live
 from exuvia.sql import expressions
-from exuvia.sql.access.paths import Path, PathRows, Rows
+from exuvia.sql.access.paths import EitherPath, Path, PathRows, Rows
 from exuvia.sql.access.ranger import (
     Match,
     Resolve,
@@ -165,7 +164,7 @@ class _Scan(NamedTuple):
     spans: list[Span]
 
 
-class IndexMerge(Path):
+class IndexMerge(EitherPath):
     """See the module."""
 
     name = "IndexMerge"
@@ -173,12 +172,11 @@ class IndexMerge(Path):
     def __init__(
         self, table: Table, index: IndexInfo, before: Match, term: MemberTerm, other: Path
     ) -> None:
-        super().__init__(table, covers=False)
+        super().__init__(table, other)
         self.index = self.by = index
         self.kind = f"type: {'intersection' if term.all_of else 'union'}"
         self._before = before
         self._term = term
-        self._other = other
 
     def count(self, context: Context, most: int = -1) -> int | None:
         return None
@@ -188,13 +186,9 @@ class IndexMerge(Path):
         """None: rows come by their handles, whatever path a run takes."""
         return ()
 
-    def taken(self, context: Context) -> Path:
-        """This one, or the other where the constants are no elements."""
-        if self._scans(context) is not None:
-            return self
-        other = copy(self._other)
-        other.table, other.used = self.table, self.used
-        return other.taken(context)
+    def is_exact(self, context: Context) -> bool:
+        """Whether the constants are elements."""
+        return self._scans(context) is not None
 
     def ranges(self, context: Context) -> Iterator[tuple[str, list[Span]]]:
         """What is read of the index, scan by scan: for people, and as keys."""
@@ -219,21 +213,24 @@ class IndexMerge(Path):
         return PathRows(self._read(context, sorted(join(*found))), covered=False, ordered=False)
 
     def _handles(self, context: Context, ranges: list[Span]) -> set[bytes]:
-        form = self.table.form(self.by)
+        form, within = self.table.form(self.by), self.within
         entries = chain.from_iterable(
             reader.entries(context.txn, self.table, form, span) for span in ranges
         )
-        return {
+        found = {
             reader.handle_of_entry(form, key, payload)
             for key, payload in entries
             if is_live(payload)
         }
+        if within is None:
+            return found
+        return {handle for handle in found if handle[:PART_BYTES] in within}
 
     def _read(self, context: Context, handles: list[bytes]) -> Rows:
-        get, prefix = context.txn.get, self.table.row_prefix
+        get, row_key = context.txn.get, self.table.row_key
         decode = self.table.decoding(self.used)
         for handle in handles:
-            payload = get(prefix + handle)
+            payload = get(row_key(handle))
             if payload is not None:
                 yield handle, decode(payload)
 

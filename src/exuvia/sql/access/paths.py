@@ -18,11 +18,13 @@ A path of a partitioned table: the same path in each partition that the WHERE le
                                      several: one after another, in no order
     Throughout(path, choice).open -> by a global index: rows of all partitions in its order, without
                                      those of partitions that are not read
+    Alternatives(path, choice)    -> either of them, of the path or of the one instead of it
 
 Rows of a partitioned table are known above the catalog by handles that begin with their partition's
 id (catalog/table.py, `row_key`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import chain
@@ -310,6 +312,31 @@ class IndexRange(Matched):
                     yield handle, decode(found)
 
 
+class EitherPath(Path, ABC):
+    """A path that another one is read instead of, where a run's constants do not fit it."""
+
+    within: frozenset[bytes] | None = None
+    """As Matched has it."""
+
+    def __init__(self, table: Table, other: Path) -> None:
+        super().__init__(table, covers=False)
+        self._other = other
+
+    @abstractmethod
+    def is_exact(self, context: Context) -> bool:
+        """Whether the constants of a run fit it."""
+
+    def instead(self) -> Path:
+        """The other one, of the same table or partition, its columns those that are read."""
+        other = copy(self._other)
+        other.table, other.used = self.table, self.used
+        return other
+
+    def taken(self, context: Context) -> Path:
+        """Which of both a run reads by."""
+        return self if self.is_exact(context) else self.instead().taken(context)
+
+
 class PartialRange(IndexRange):
     """A range of a partial index, where a run's constants imply its predicate; else another path.
 
@@ -413,7 +440,7 @@ class Everywhere(Path):
 class Throughout(Everywhere):
     """See the module. `path` is by a global index of the logical table, and is opened."""
 
-    def __init__(self, path: Matched, choice: PartitionChoice) -> None:
+    def __init__(self, path: Matched | EitherPath, choice: PartitionChoice) -> None:
         super().__init__(path, choice)
         self._by = path
         self.short = path.short
@@ -428,8 +455,31 @@ class Throughout(Everywhere):
         return path.open(context, reverse)
 
 
+class Alternatives(Everywhere):
+    """Of a path that another one may be read instead of: each is over the partitions in its own
+    way, as only one of both may be by a global index."""
+
+    def __init__(self, path: EitherPath, choice: PartitionChoice) -> None:
+        super().__init__(path, choice)
+        self._either = path
+        is_global = path.index is not None and path.index.is_global
+        self._first = (Throughout if is_global else Everywhere)(path, choice)
+
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
+        """The rows of the one that a run reads by."""
+        return self.taken(context).open(context)._replace(ordered=False)
+
+    def taken(self, context: Context) -> Path:
+        """That one, over the partitions."""
+        if self._either.is_exact(context):
+            return self._first
+        return over_partitions(self._either.instead(), self.choice).taken(context)
+
+
 def over_partitions(path: Path, choice: PartitionChoice) -> Everywhere:
     """The path of a partitioned table, by that of the logical one."""
+    if isinstance(path, EitherPath):
+        return Alternatives(path, choice)
     if isinstance(path, Matched) and path.match.key.is_global:
         return Throughout(path, choice)
     return Everywhere(path, choice)

@@ -18,7 +18,7 @@ That of a multi-valued index holds an array (sql/generated.py), and its part say
     INDEX i ((CAST(j AS UNSIGNED ARRAY)))  ->  `_V$_i_0` JSON, hidden     a part of UNSIGNED
 
     3146 no JSON · 1235 two of them, a type that none has, elsewhere in an expression
-    8200 on rows of a predicate, over all partitions
+    8200 on rows of a predicate
 """
 
 from collections.abc import Iterable, Sequence
@@ -382,8 +382,6 @@ def _check_arrays(written: IndexDefinition, hidden: Sequence[ColumnInfo]) -> Non
         raise ErrNotSupportedYet("more than one multi-valued key part per index")
     if arrays and written.where is not None:
         raise ErrUnsupportedDDLOperation("add partial index: it is multi-valued")
-    if arrays and written.is_global:
-        raise ErrUnsupportedDDLOperation("global index that is multi-valued")
 
 
 def check_array_nodes(txn: Transaction) -> None:

@@ -85,6 +85,7 @@ def path_operators(
     path: Path, keeps: Keeps, estimate: TableEstimate, context: Context
 ) -> tuple[Operator, Reads, bool]:
     """As `filter_operators`."""
+    path = path.taken(context)
     inner, exact = taken_path(path, context)
     rows, table = estimate.of_path(inner), inner.table
     place = f"partition:{path.choice.names(context)}" if isinstance(path, Everywhere) else ""
@@ -104,7 +105,7 @@ def path_operators(
         for text, spans in inner.ranges(context):
             info = told(f"range:{text}", "keep order:false")
             each = Operator("IndexRangeScan", one, STORE, f"{title}, {_index(inner)}", info)
-            build.append(each)
+            build.append(_within(path, each, context))
             by_start.update({span.start: each.done for span in spans})
         top = lookup(Operator("IndexMerge", rows, ROOT, place, inner.kind), build, probe)
         return top, Reads(probe.done, None, by_start), exact
@@ -115,16 +116,21 @@ def path_operators(
     if isinstance(inner, IndexRange):
         info = told(said, order)
         scan = Operator(inner.name, rows, STORE, f"{title}, {_index(inner)}", info)
-        entries = scan
-        if isinstance(path, Throughout):
-            ids = ", ".join(str(part.physical_id) for part in path.choice.parts(context)) or "dual"
-            entries = Operator("Selection", rows, info=f"in(_tidb_tid, {ids})", below=[scan])
+        entries = _within(path, scan, context)
         probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
         top = lookup(Operator("IndexLookUp", rows, ROOT, place), [entries], probe)
         return top, Reads(probe.done, scan.done), exact
     scan = Operator(inner.name, rows, STORE, title, told(said, order, keeps.top))
     top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
     return top, Reads(scan.done, None), exact
+
+
+def _within(path: Path, scan: Operator, context: Context) -> Operator:
+    """The scan of an index, of a global one without what is not read."""
+    if not isinstance(path, Throughout):
+        return scan
+    ids = ", ".join(str(part.physical_id) for part in path.choice.parts(context)) or "dual"
+    return Operator("Selection", scan.rows, info=f"in(_tidb_tid, {ids})", below=[scan])
 
 
 def _point(
