@@ -11,12 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from exuvia.base.errors import Refused
+from exuvia.catalog import meta
 from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.cluster import member
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.session.session import Session
+from support.node_processes import until
 from support.world import World, error, rows, run
 
 BY_RANGE = (
@@ -162,6 +164,7 @@ def test_answers_are_those_without_them(session: Session, key: str, cut: str) ->
     run(session, 'INSERT INTO t (id, a, b, j) VALUES (901, 1, 4, \'{"n": [3, 5], "q": 9999}\')')
     answers(session, 60, 2)
     run(session, "COMMIT")
+    run(session, "ANALYZE TABLE t")
     answers(session, 30, 3)
     checked(session)
 
@@ -364,7 +367,10 @@ def writers_beside(world: World, session: Session, key: str) -> Iterator[Callabl
     checked(session)
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(
+    "key",
+    [key if n % 2 else pytest.param(key, marks=pytest.mark.long) for n, key in enumerate(KEYS)],
+)
 def test_they_are_added_and_written_anew_beside_writers(
     world: World, session: Session, key: str
 ) -> None:
@@ -400,8 +406,14 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("key", KEYS[:3])
-@pytest.mark.parametrize("changes", CHANGES)
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        pytest.param(key, changes, marks=pytest.mark.long if (n + m) % len(CHANGES) else ())
+        for n, key in enumerate(KEYS[:3])
+        for m, changes in enumerate(CHANGES)
+    ],
+)
 def test_rows_move_into_other_partitions_beside_writers(
     world: World, session: Session, key: str, changes: tuple[str, ...]
 ) -> None:
@@ -484,6 +496,50 @@ def test_a_partition_goes_with_its_entries(world: World, session: Session, chang
     assert rows(session, f"SELECT id FROM t WHERE {gone} MEMBER OF (j->'$.q')") == [[900]]
     answers(session, 30)
     checked(session)
+
+
+def test_elements_of_a_partition_that_goes_are_free_once_nobody_uses_it(
+    world: World, session: Session
+) -> None:
+    """One state before they are taken; then who claims some of them takes over these."""
+    made(session, number=0)
+    run(session, "INSERT INTO t (id, b, j) VALUES (1, 1, '{\"q\": [7, 8, 9]}'),"
+        " (2, 15, '{\"q\": [1]}'), (3, 15, '{\"q\": [2]}')")  # fmt: skip
+    blockers = [world.session(session.database) for _ in range(2)]
+    other = world.session(session.database)
+
+    def revision() -> int:
+        with world.store.read() as txn:
+            table = world.services.schemas.table(txn, session.database, "t")
+            return meta.revision(txn, table.info.id)
+
+    def blocks(n: int) -> None:
+        run(blockers[n], "BEGIN")
+        run(blockers[n], f"UPDATE t SET a = 9 WHERE id = {n + 2}")
+
+    blocks(0)
+    began = revision()
+    text = "ALTER TABLE t DROP PARTITION p0"
+    changing = threading.Thread(target=run, args=(session, text), daemon=True)
+    changing.start()
+    until(lambda: revision() == began + 1)
+    blocks(1)
+    claims = "INSERT INTO t (id, b, j) VALUES (4, 25, '{\"q\": [9, 5, 7]}')"
+    assert error(other, claims) == (1062, "23000")
+    assert rows(other, "SELECT id FROM t WHERE 8 MEMBER OF (j->'$.q')") == []
+    run(blockers[0], "COMMIT")
+    until(lambda: revision() == began + 2)
+    run(other, claims)
+    run(other, "UPDATE t SET j = '{\"q\": [1, 8, 6]}' WHERE 1 MEMBER OF (j->'$.q')")
+    run(other, "UPDATE t SET b = 15, j = '{\"q\": [9, 5]}' WHERE 5 MEMBER OF (j->'$.q')")
+    run(blockers[1], "COMMIT")
+    changing.join(20)
+    assert not changing.is_alive()
+    for element, of in ((9, [[4]]), (7, []), (8, [[2]]), (5, [[4]])):
+        assert rows(other, f"SELECT id FROM t WHERE {element} MEMBER OF (j->'$.q')") == of
+    checked(session)
+    for each in (*blockers, other):
+        each.close()
 
 
 def test_a_table_goes_and_comes_back_with_them(session: Session) -> None:
@@ -606,6 +662,10 @@ def test_what_cannot_be_is_refused(session: Session) -> None:
     with pytest.raises(Refused, match="global index: i") as caught:
         run(session, exchange)
     assert caught.value.code == 1731
+    run(session, "SET exuvia_undo_s = 600")
+    run(session, f"ALTER TABLE t ADD INDEX g {array} GLOBAL")
+    warned = run(session, "ALTER TABLE t DROP INDEX g").warnings
+    assert any("is not kept for UNDO: it is global" in each.message for each in warned)
     local = "ALTER TABLE t PARTITION BY HASH (b) UPDATE INDEXES (i LOCAL)"
     assert error(session, local)[0] == 8264
     where = f"ALTER TABLE t ADD INDEX w {array} WHERE b > 1 GLOBAL"
