@@ -198,6 +198,7 @@ ErrPrimaryCantHaveNull = MySQLError(
 )
 ErrTooManyRows = MySQLError(1172, "42000", "Result consisted of more than one row")
 ErrKeyDoesNotExist = MySQLError(1176, "42000", "Key '%s' doesn't exist in table '%s'")
+ErrCheckNoSuchTable = MySQLError(1177, "42000", "Can't open table")
 # MySQL says HY000; 08007 is the standard's "transaction resolution unknown"
 ErrErrorDuringCommit = MySQLError(1180, "08007", "Got error %s during COMMIT")
 

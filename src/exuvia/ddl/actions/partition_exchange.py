@@ -13,6 +13,8 @@ from their writers (law 1), and carries the counters of ids over: rows that came
 other table. Two revisions, two schema versions; until the last step all can be undone.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
@@ -24,6 +26,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownPartition,
 )
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
+from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.meta import closing, opened
 from exuvia.catalog.model import (
     ColumnInfo,
@@ -48,7 +51,9 @@ from exuvia.pipeline import reorg
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 DELETE_REORG = SchemaState.DELETE_REORG
-_KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
+_OF_NO_ROW = (
+    Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY | Flag.NO_DEFAULT_VALUE | Flag.ON_UPDATE_NOW
+)
 
 
 class Exchanging(msgspec.Struct, frozen=True):
@@ -115,7 +120,24 @@ def tables_differ(one: TableInfo, other: TableInfo) -> bool:
         and [_column(each) for each in one.cols] == [_column(each) for each in other.cols]
         and {_index(each) for each in one.indexes} == {_index(each) for each in other.indexes}
     )
-    return not alike or joint_layouts(one, other) is None
+    layouts = joint_layouts(one, other)
+    return not alike or layouts is None or not _filled_alike(one, other, layouts)
+
+
+def _filled_alike(one: TableInfo, other: TableInfo, layouts: Iterable[Layout]) -> bool:
+    """Whether rows older than a column show the same in it, whichever table they are read from."""
+    stored = [{each.column for each in layout.columns} for layout in layouts]
+    return all(
+        origin_default_of(own) == origin_default_of(its)
+        for own, its in zip(one.cols, other.cols, strict=True)
+        if any(own.id not in columns for columns in stored)
+    )
+
+
+def virtual_columns_differ(one: TableInfo, other: TableInfo) -> bool:
+    """Whether a column is computed as it is read in one of them alone."""
+    virtual = [[each.is_virtual for each in table.public_columns] for table in (one, other)]
+    return len(virtual[0]) == len(virtual[1]) and virtual[0] != virtual[1]
 
 
 def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
@@ -131,9 +153,10 @@ def _random_bits(table: TableInfo) -> tuple[int, int]:
 
 
 def _bare(kind: FieldType) -> FieldType:
-    """The type without what keys say of it, and an integer's without how wide it is shown."""
+    """The type without what keys and defaults say of it, and an integer's without how wide it is
+    shown."""
     width = -1 if kind.Tp in INTEGER_BITS else kind.Flen
-    return evolve(kind, Flag=kind.Flag & ~_KEY_FLAGS, Flen=width)
+    return evolve(kind, Flag=kind.Flag & ~_OF_NO_ROW, Flen=width)
 
 
 def _column(each: ColumnInfo) -> tuple[object, ...]:

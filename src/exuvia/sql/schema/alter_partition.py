@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from exuvia.base.errors import Refused
 from exuvia.base.limits import PARTITIONS
 from exuvia.base.mysql_errors import (
+    ErrCheckNoSuchTable,
     ErrCoalesceOnlyOnHashPartition,
     ErrCoalescePartitionNoPartition,
     ErrDropLastPartition,
@@ -29,6 +30,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownPartition,
     ErrUnsupportedDDLOperation,
+    ErrUnsupportedOnGeneratedColumn,
     ErrWrongPartitionName,
 )
 from exuvia.catalog.model import (
@@ -41,7 +43,12 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.ddl import requests
-from exuvia.ddl.actions.partition_exchange import Exchanging, policies_differ, tables_differ
+from exuvia.ddl.actions.partition_exchange import (
+    Exchanging,
+    policies_differ,
+    tables_differ,
+    virtual_columns_differ,
+)
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER, Route, cut_of
@@ -159,6 +166,7 @@ def _moved(
     names: Sequence[str],
     target: PartitionInfo,
     kinds: Mapping[str, bool] = NO_KINDS,
+    which: str = "related",
 ) -> Job:
     database, table = at.database, at.table
     if table.global_indexes or any(kinds.values()):
@@ -168,7 +176,7 @@ def _moved(
     job = requests.move_rows(code, database, table, names, target, MOVER, kinds, query=at.text)
     at.warn(
         ErrUnknown.code,
-        "The statistics of new partitions will be outdated after reorganizing partitions. "
+        f"The statistics of {which} partitions will be outdated after reorganizing partitions. "
         "Please use 'ANALYZE TABLE' statement if you want to update it now",
     )
     return job
@@ -289,7 +297,7 @@ def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     target = partition_info(plain, spec.partitioning, at.warn, at.zone)
     written = spec.partitioning.definitions
     target = evolve(target, definitions=placed(at.txn, target.definitions, written))
-    return _moved(at, ActionCode.PARTITION_BY, (), target, kinds)
+    return _moved(at, ActionCode.PARTITION_BY, (), target, kinds, "new")
 
 
 def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
@@ -305,7 +313,11 @@ def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
 
 def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.table is not None
+    if at.reader.temporary(spec.table) is not None:
+        raise ErrPartitionExchangeTempTable(spec.table.name)
     database, plain = at.reader.table_named(spec.table)
+    if not plain.is_stored:
+        raise ErrCheckNoSuchTable()
     found = partition_of(at)
     if plain.is_temporary:
         raise ErrPartitionExchangeTempTable(plain.name.O)
@@ -320,6 +332,8 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     if plain.exuvia_affinity:
         said = "EXCHANGE PARTITION of a table with AFFINITY option"
         raise ErrUnsupportedDDLOperation(said)
+    if virtual_columns_differ(at.table, plain):
+        raise ErrUnsupportedOnGeneratedColumn("Exchanging partitions for non-generated columns")
     if tables_differ(at.table, plain) or policies_differ(at.table, spec.names[0], plain):
         raise ErrTablesDifferentMetadata()
     text = "after the exchange, please analyze related table of the exchange to update statistics"
