@@ -477,7 +477,8 @@ def _json_quote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 1, 1)
     _check_text(name, arguments[0])
     text = casts.to_text(arguments[0])
-    kind = types.text(types.width_of(text.type))
+    # each character may become six: \u0001
+    kind = types.text(min(6 * types.width_of(text.type) + 2, 1 << 26))
     return casts.fold(Call(type=kind, function=name, arguments=(text,), coercibility=COERCIBLE))
 
 

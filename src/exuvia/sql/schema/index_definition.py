@@ -310,7 +310,7 @@ def with_hidden(
                     id=len(known) + 1,
                     name=name(text),
                     offset=len(known),
-                    type=types.JSON if array is not None else _type(bound),
+                    type=types.JSON if array is not None else _type(bound, shown),
                     hidden=True,
                     generated_expr_string=shown,
                     dependences={each: {} for each in names_in(part.expression)},
@@ -392,12 +392,14 @@ def check_array_nodes(txn: Transaction) -> None:
         raise ErrUnsupportedDDLOperation(text)
 
 
-def _type(bound: Expr) -> FieldType:
+def _type(bound: Expr, shown: str) -> FieldType:
     kind = bound.type
     if kind.Tp == TypeCode.JSON:
         raise ErrFunctionalIndexOnJSONOrGeometryFunction()
     if kind.Tp == TypeCode.NULL:
         raise ErrWrongKeyColumnFunctionalIndex("NULL")
+    if kind.family in _STRINGS and kind.Flen == 0:
+        raise ErrWrongKeyColumnFunctionalIndex(shown)
     if kind.Tp in TEXT_BLOBS:
         raise ErrFunctionalIndexOnBlob()
     flag = int(Flag(kind.Flag) & _KEPT_FLAGS)
