@@ -39,14 +39,15 @@ class TableName(Node, frozen=True):
 class DataType(Node, frozen=True):
     """A column type as written.
 
-    `name` is MySQL's own lower-case noun ('int', 'varchar', 'double', ...)."""
+    `name` is MySQL's own lower-case noun ('int', 'varchar', 'double', ...), `elems` are bytes where
+    they are written as such: x'61'."""
 
     name: str
     length: int | None = None
     scale: int | None = None
     unsigned: bool = False
     zerofill: bool = False
-    elems: tuple[str, ...] | None = None
+    elems: tuple[str | bytes, ...] | None = None
     charset: str | None = None
     collate: str | None = None
     binary: bool = False

@@ -89,15 +89,15 @@ def data_type(cursor: TokenCursor) -> DataType:
     return _attributes(cursor, name, length, scale, None)
 
 
-def _element(cursor: TokenCursor) -> str:
+def _element(cursor: TokenCursor) -> str | bytes:
     """A member of ENUM or SET, also written as bytes."""
     kind = None if cursor.token is None else cursor.token.token_type
     if kind is TokenType.HEX_STRING:
         digits = cursor.take().text
-        return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode(errors="replace")
+        return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
     if kind is TokenType.BIT_STRING:
         number = int(cursor.take().text, 2)
-        return number.to_bytes((number.bit_length() + 7) // 8).decode(errors="replace")
+        return number.to_bytes((number.bit_length() + 7) // 8)
     return cursor.string()
 
 
@@ -106,7 +106,7 @@ def _attributes(
     name: str,
     length: int | None,
     scale: int | None,
-    elems: tuple[str, ...] | None,
+    elems: tuple[str | bytes, ...] | None,
 ) -> DataType:
     unsigned = zerofill = binary = False
     charset: str | None = None

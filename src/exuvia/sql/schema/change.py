@@ -72,7 +72,8 @@ def _silent(code: int, said: str) -> None: ...
 
 
 class Modes(NamedTuple):
-    """`zero_dates`: a default may be the zero date; `zone`: where written moments are meant."""
+    """`zero_dates`: a default may be the zero date; `zone`: where written moments are meant;
+    `strict_double`: DOUBLE(n) without a scale is refused."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -80,6 +81,7 @@ class Modes(NamedTuple):
     note: Warn = _silent
     zone: tzinfo | None = None
     clustered: str = "ON"
+    strict_double: bool = True
 
 
 STRICT = Modes()
@@ -95,7 +97,9 @@ def modes_of(
     sql_mode = variable("sql_mode")
     strict = "STRICT" in sql_mode
     zero_dates = not (strict and "NO_ZERO_DATE" in sql_mode)
-    return Modes(strict, zero_dates, warn, note, zone, variable("tidb_enable_clustered_index"))
+    clustered = variable("tidb_enable_clustered_index")
+    strict_double = variable("tidb_enable_strict_double_type_check") == "ON"
+    return Modes(strict, zero_dates, warn, note, zone, clustered, strict_double)
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -263,7 +267,7 @@ class SchemaReader:
     def refuse_temporary(self, name: TableName, what: str) -> None:
         """8200 for a schema change of a temporary table."""
         if self.temporary(name) is not None:
-            raise ErrUnsupportedDDLOperation(f"{what} for local temporary table")
+            raise _of_temporary(what)
 
     def database_named(self, name: str | None) -> DatabaseInfo:
         """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
@@ -285,7 +289,7 @@ class SchemaReader:
         if is_system(found):
             raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
         if found.is_local_temporary:
-            raise ErrUnsupportedDDLOperation("ALTER TABLE for local temporary table")
+            raise _of_temporary("ALTER TABLE")
         return database, found
 
     def find(self, database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
@@ -297,6 +301,11 @@ class SchemaReader:
                 return None
             raise
         return found.database, found.info
+
+
+def _of_temporary(what: str) -> Refused:
+    said = f"TiDB doesn't support {what} for local temporary table"
+    return ErrUnsupportedDDLOperation.with_text(said)
 
 
 def refuse_cached(table: TableInfo, what: str) -> None:

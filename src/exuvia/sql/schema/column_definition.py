@@ -39,6 +39,7 @@ from exuvia.base.mysql_errors import (
     ErrInvalidYearColumnLength,
     ErrMBiggerThanD,
     ErrPrimaryCantHaveNull,
+    ErrSyntax,
     ErrTableMustHaveColumns,
     ErrTooBigDisplaywidth,
     ErrTooBigFieldlength,
@@ -60,7 +61,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import LENIENT
+from exuvia.catalog.convert.values import CODECS, LENIENT
 from exuvia.catalog.convert.values import STRICT as STRICT_VALUES
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
@@ -224,6 +225,8 @@ def field_type(
     if name in _INTEGERS:
         return _integer(column, written)
     if name in ("decimal", "float", "double"):
+        if name == "double" and modes.strict_double and written.length and written.scale is None:
+            raise ErrSyntax()
         return _fraction(column, written)
     if name in _TIMES:
         return _time(column, written)
@@ -316,7 +319,7 @@ _PLAIN = {"bit": _bit, "year": _year, "date": _date, "json": _json}
 
 def _enumeration(column: str, written: DataType, inherited: Inherited) -> FieldType:
     charset, collate = _charset(written, inherited)
-    elements = tuple(each.rstrip(" ") for each in written.elems or ())
+    elements = tuple(_element(each, charset).rstrip(" ") for each in written.elems or ())
     is_set = written.name == "set"
     for at, each in enumerate(elements):
         if each.lower() in (other.lower() for other in elements[:at]):
@@ -333,6 +336,13 @@ def _enumeration(column: str, written: DataType, inherited: Inherited) -> FieldT
         Collate=collate,
         Elems=elements,
     )
+
+
+def _element(written: str | bytes, charset: str) -> str:
+    """Bytes are of the column's charset, with a question mark for what is no character of it."""
+    if isinstance(written, str):
+        return written
+    return written.decode(CODECS.get(charset, "utf-8"), "replace").replace("\ufffd", "?")
 
 
 def _charset(written: DataType, inherited: Inherited) -> Inherited:
@@ -487,7 +497,7 @@ def _now_text(info: ColumnInfo, tree: Tree) -> str:
 def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     text = literal_text(tree)
     if isinstance(text, bytes) and _is_named(info.type):
-        text = _decoded(text)
+        text = _decoded(text, info.type.Charset)
     if isinstance(text, bytes) and info.type.family in _NUMBERS and info.type.Tp != TypeCode.BIT:
         text = str(int.from_bytes(text, "big"))
     if text is None:
@@ -519,9 +529,9 @@ def _is_named(kind: FieldType) -> bool:
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
-def _decoded(raw: bytes) -> str | None:
+def _decoded(raw: bytes, charset: str) -> str | None:
     try:
-        return raw.decode()
+        return raw.decode(CODECS.get(charset, "utf-8"))
     except UnicodeDecodeError:
         return None
 
