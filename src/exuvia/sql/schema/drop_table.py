@@ -84,7 +84,6 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
     held = [reader.temporary(name) for name in node.tables]
     tables = [name for name, table in zip(node.tables, held, strict=True) if table is None]
     going = tuple(table for table in held if table is not None)
-    local = (DropTemporary(going),) if going else ()
     existence = Existence(_ABSENT, node.if_exists, ErrBadTable)
     refusal: Refused | None = None
     jobs: list[JobRequest | Absent] = []
@@ -92,6 +91,8 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
         jobs = [Absent(reader.shown(name)) for name in tables]
     elif tables:
         jobs, refusal = _jobs(reader, tables, text)
+    fails = refusal is not None or any(isinstance(each, Absent) for each in jobs)
+    local = (DropTemporary(going),) if going and (node.if_exists or not fails) else ()
     return Change(tuple(jobs), local=local, existence=existence, refusal=refusal)
 
 
