@@ -288,18 +288,15 @@ PLAIN = IdRule()
 
 
 class Spacing(NamedTuple):
-    """auto_increment_increment and auto_increment_offset: which numbers are given at all.
-
-    An offset beyond the increment counts as 1."""
+    """Which numbers are given at all: `offset`, and each so far behind the one before."""
 
     increment: int = 1
     offset: int = 1
 
     def last(self, start: int, count: int) -> int:
         """The last of `count` numbers from `start` on."""
-        offset = self.offset if self.offset <= self.increment else 1
-        beyond = max(start, offset) - offset
-        first = -(-beyond // self.increment) * self.increment + offset
+        beyond = max(start, self.offset) - self.offset
+        first = -(-beyond // self.increment) * self.increment + self.offset
         return first + (count - 1) * self.increment
 
 

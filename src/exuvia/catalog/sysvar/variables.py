@@ -528,6 +528,7 @@ _HABITS = (
     flag("tidb_batch_insert", "OFF", "S"),
     count("tidb_dml_batch_size", 0, 0, (1 << 31) - 1),
     choice("tidb_enable_clustered_index", "ON", "OFF", "ON", "INT_ONLY"),
+    flag("tidb_enable_strict_double_type_check", "ON"),
     flag("tidb_enable_window_function", "ON"),
     flag("tidb_enable_noop_functions", "OFF"),
     flag("tidb_nontransactional_ignore_error", "OFF"),
@@ -630,7 +631,7 @@ _TUNING_FLAGS = """
     tidb_enable_prepared_plan_cache_memory_monitor=ON tidb_enable_pseudo_for_outdated_stats=OFF
     tidb_enable_rate_limit_action=OFF tidb_enable_resource_control=ON/G tidb_enable_reuse_chunk=ON
     tidb_enable_row_level_checksum=OFF/G tidb_enable_slow_log=ON tidb_enable_stats_owner=ON/G
-    tidb_enable_stmt_summary=ON/G tidb_enable_strict_double_type_check=ON
+    tidb_enable_stmt_summary=ON/G
     tidb_enable_table_partition=ON tidb_enable_telemetry=OFF/G
     tidb_enable_tiflash_read_for_write_stmt=ON
     tidb_enable_tmp_storage_on_oom=ON/G tidb_enable_tso_follower_proxy=OFF/G

@@ -120,7 +120,7 @@ def check_modified(
     mine = random_column(at.table)
     is_mine = mine is not None and mine.id == old.id
     if asked.auto_random is None:
-        if is_mine:
+        if is_mine and not asked.auto_increment:
             raise invalid("adding/dropping/modifying auto_random is not supported")
         return
     if new.type.Tp != TypeCode.LONGLONG:

@@ -45,7 +45,7 @@ class SessionSettings:
         self.entry_bytes = ENTRY_BYTES
         self.max_execution_s = 0.0
         self.zone: tzinfo | None = None
-        self.id_spacing = EVERY
+        self.id_spacing = self.random_spacing = EVERY
         self.zero_is_an_id = False
         self._refresh()
 
@@ -61,7 +61,9 @@ class SessionSettings:
             int(self.get(f"auto_increment_{each}")) for each in ("increment", "offset")
         )
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
-        self.id_spacing = EVERY if increment == 1 else Spacing(increment, offset)
+        self.random_spacing = Spacing(increment, offset)
+        # an offset beyond the increment counts as 1, but not of AUTO_RANDOM
+        self.id_spacing = Spacing(increment, offset if offset <= increment else 1)
         self.rebind()
 
     def rebind(self) -> None:

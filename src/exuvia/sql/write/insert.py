@@ -682,14 +682,16 @@ class RowInserter:
         self._context = context
         self._changes = changes
         self._ids = context.ids_of(self._table.info)
-        self._spacing = context.session.settings.id_spacing
+        settings = context.session.settings
+        is_random = target.random is not None
+        self._spacing = settings.random_spacing if is_random else settings.id_spacing
         self._first_id = 0
         self._written_id = 0
         self._reserved = 0
         self._rows = 0
         self._affected = 0
         self._duplicates = 0
-        self._zero_is_an_id = context.session.settings.zero_is_an_id
+        self._zero_is_an_id = settings.zero_is_an_id
         self._writer = RowWriter(self._table, context, target.partitions)
         is_alone = target.ids_are_handles and policy == "insert" and not context.txn.locks
         self._alone = context.locks if is_alone else None
