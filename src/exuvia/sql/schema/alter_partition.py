@@ -54,6 +54,7 @@ from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER, Route, cut_of
 from exuvia.sql.nodes import PartitionChange
 from exuvia.sql.schema.change import AlterContext
+from exuvia.sql.schema.foreign_key import referring
 from exuvia.sql.schema.partition_definition import (
     added_definitions,
     added_until,
@@ -323,7 +324,7 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrPartitionExchangeTempTable(plain.name.O)
     if plain.partition is not None:
         raise ErrPartitionExchangePartTable(plain.name.O)
-    if plain.foreign_keys or plain.exuvia_referred:
+    if plain.foreign_keys or any(referring(at.reader, plain)):
         raise ErrPartitionExchangeForeignKey(plain.name.O)
     if found.definition(spec.names[0]) is None:
         raise ErrUnknownPartition(spec.names[0], at.table.name.O)

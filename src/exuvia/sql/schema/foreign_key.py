@@ -67,6 +67,7 @@ from exuvia.sql.nodes import (
     AddForeignKey,
     AddIndex,
     CreateTable,
+    DropIndex,
     ForeignKey,
     IndexDefinition,
     IndexPart,
@@ -258,22 +259,35 @@ def with_indexes_needed(
     table: TableInfo, specs: tuple[Spec, ...], more: Sequence[list[str]] = ()
 ) -> Iterator[Spec]:
     """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name.
-    `more`: the columns of indexes that are made besides."""
+    `more`: the columns of indexes that are made besides. Raises 1553 where what serves it goes in
+    the same statement."""
     made = [
         [(part.column or "").lower() for part in spec.index.parts]
         for spec in specs
         if isinstance(spec, AddIndex)
     ]
     made += more
+    dropped = (table.index(spec.name) for spec in specs if isinstance(spec, DropIndex))
+    gone = [each for each in dropped if each is not None]
     for spec in specs:
         if isinstance(spec, AddForeignKey):
             columns = [each.lower() for each in spec.foreign_key.columns]
             is_made = any(parts[: len(columns)] == columns for parts in made)
             found = [column for column in map(table.column, columns) if column is not None]
-            is_known = len(found) == len(columns)
-            if is_known and not is_made and not covered(table, [each.name for each in found]):
-                yield AddIndex(key_index(spec.foreign_key.name, spec.foreign_key.columns))
+            names = [each.name for each in found]
+            if len(found) == len(columns) and not is_made:
+                if not covered(table, names):
+                    yield AddIndex(key_index(spec.foreign_key.name, spec.foreign_key.columns))
+                elif not covered(table, names, [each.id for each in gone]):
+                    raise ErrDropIndexNeededInForeignKey(_serving(gone, found).idx_name.O)
         yield spec
+
+
+def _serving(indexes: Iterable[IndexInfo], columns: Sequence[ColumnInfo]) -> IndexInfo:
+    """The first of the indexes that begins with those columns."""
+    wanted = [each.id for each in columns]
+    parts = ((each, [part.exuvia_column for part in each.idx_cols]) for each in indexes)
+    return next(each for each, ids in parts if ids[: len(wanted)] == wanted)
 
 
 def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
