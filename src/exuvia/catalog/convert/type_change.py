@@ -482,7 +482,7 @@ def _number(value: Value, old: FieldType) -> Value:
         value = value.decode("latin-1")
     if old.family in _TEXTS:
         return leading_number(value, "integer")[0]
-    return number_of(value, old, "")
+    return number_of(value, old, "", PLAIN_MOMENTS.mode())
 
 
 def _rounded(number: Value) -> str:

@@ -148,7 +148,7 @@ def bounds_of(field: FieldType) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if field.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
 
 
-def number_of(value: Value, source: FieldType, kind: str) -> Value:
+def number_of(value: Value, source: FieldType, kind: str, mode: Mode) -> Value:
     """The value as int, Decimal or float. `kind` is the target's word in 1366."""
     family = source.family
     if family == Family.JSON:
@@ -156,6 +156,8 @@ def number_of(value: Value, source: FieldType, kind: str) -> Value:
     if family == Family.DATE:
         return temporal.date_number(value)
     if family == Family.DATETIME:
+        if source.Tp == TypeCode.TIMESTAMP:
+            value = shift_zone(value, None, mode.zone)
         micro = value & 0xFFFFF
         return (
             _with_fraction(temporal.datetime_number(value), micro)
@@ -208,7 +210,7 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
     if source.family == Family.STRING:
         number, is_all = leading_number(value, _WORDS[TypeCode(target.Tp)])
     else:
-        number, is_all = number_of(value, source, _WORDS[TypeCode(target.Tp)]), True
+        number, is_all = number_of(value, source, _WORDS[TypeCode(target.Tp)], mode), True
     if isinstance(number, float):
         number = round(number) if abs(number) < 1e20 else out_of_range()
     elif isinstance(number, Decimal):
@@ -232,7 +234,7 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     if isinstance(value, bytes):
         number = int.from_bytes(value, "big")
     else:
-        number = number_of(value, source, "bit")
+        number = number_of(value, source, "bit", mode)
         number = int(number) if isinstance(number, float) else _whole(Decimal(number))
         if not -1 << 63 <= number < 1 << 64:
             out_of_range()
@@ -244,7 +246,7 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
 
 def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -> Decimal:
     """DECIMAL(p, s). Refused 1264, 1265, 1366."""
-    number = number_of(value, source, "decimal")
+    number = number_of(value, source, "decimal", mode)
     if isinstance(number, float):
         number = Decimal(repr(number)) if abs(number) < 1e70 else out_of_range()
     number = Decimal(number)
@@ -265,7 +267,7 @@ def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -
 def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> float:
     """FLOAT, DOUBLE, with (M, D) or without. Refused 1264, 1265, 1366."""
     try:
-        number = float(number_of(value, source, _WORDS[TypeCode(target.Tp)]))
+        number = float(number_of(value, source, _WORDS[TypeCode(target.Tp)], mode))
     except OverflowError:
         out_of_range()
     if number in (float("inf"), float("-inf")) or number != number:
@@ -412,7 +414,7 @@ def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
     """ENUM: a name under the collation, an index, or text that is an index. Refused 1265."""
     elements = target.Elems or ()
     if not _is_named(source):
-        value = number_of(value, source, "integer")
+        value = number_of(value, source, "integer", mode)
         return int(value) if 1 <= value < len(elements) + 1 else truncated()
     text = text_of(value, source, mode)
     for at, element in enumerate(elements, 1):
@@ -427,7 +429,7 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     """SET: names separated by commas, bits, or text that is bits. Refused 1265."""
     elements = target.Elems or ()
     if not _is_named(source):
-        value = number_of(value, source, "integer")
+        value = number_of(value, source, "integer", mode)
         return int(value) if 0 <= value < 1 << len(elements) else truncated()
     text = text_of(value, source, mode)
     bits = 0
@@ -663,10 +665,12 @@ def to_time(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
 
 def to_year(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
     """YEAR: 1901 to 2155, 0, or one or two digits. Refused 1264, 1366."""
+    if source.Tp == TypeCode.TIMESTAMP:
+        value = shift_zone(value, None, mode.zone)
     if source.family in (Family.DATE, Family.DATETIME):
         year = value >> (9 if source.family == Family.DATE else 46)
         return _year(int(year))
-    number = number_of(value, source, "year")
+    number = number_of(value, source, "year", mode)
     if not -1e6 < number < 1e6:
         out_of_range()
     number = int(number if isinstance(number, float) else decimals.rounded(Decimal(number), 0))
