@@ -416,9 +416,9 @@ def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name:
         if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
             kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
             return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
-        if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
-            kind = kind if text == "0" else "time"
-            return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
+        if (old.Tp in INTEGER_BITS or old.Tp == TypeCode.YEAR) and new.Tp != TypeCode.TIME:
+            kind = "time" if value else kind
+            return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{value}'")
         return ErrTruncatedWrongValue(kind, text)
     if (new.family in _TEXTS and error.code == ErrDataTooLong.code) or new.Tp in (
         TypeCode.ENUM,
