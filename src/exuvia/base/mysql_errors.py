@@ -1078,6 +1078,9 @@ ErrUnsupportedIsolationLevel = MySQLError(
     "this error",
 )
 ErrSnapshotTooOld = MySQLError(8055, "HY000", "snapshot is too old: %s")
+ErrAutoRandReadFailed = MySQLError(
+    8059, "HY000", "Failed to read auto-random value from storage engine"
+)
 ErrWarnOptimizerHintUnsupportedHint = MySQLError(
     8061, "HY000", "Optimizer hint %s is not supported by TiDB and is ignored"
 )

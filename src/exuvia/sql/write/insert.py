@@ -40,6 +40,7 @@ from sqlglot import exp
 from exuvia.base.errors import Broken, Duplicate, Refused
 from exuvia.base.mysql_errors import (
     ErrAutoincReadFailed,
+    ErrAutoRandReadFailed,
     ErrBadField,
     ErrBadGeneratedColumn,
     ErrDataOutOfRange,
@@ -800,7 +801,7 @@ class RowInserter:
                 info = self._table.info
                 bits = counter_bits(info, self._target.random)
                 if value >> bits:
-                    raise ErrAutoincReadFailed()
+                    raise ErrAutoRandReadFailed()
                 value = scattered(value, info.auto_random_bits, bits)
             if value > self._target.greatest_id:
                 value = self._held(value)

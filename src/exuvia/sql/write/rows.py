@@ -58,6 +58,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.catalog import reader, writer
+from exuvia.catalog.autoid import counter_bits, random_column
 from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -372,7 +373,7 @@ class Computed:
 
 class Stations(NamedTuple):
     """What rows of a table pass, as its definition has it; found once a revision. `auto`: where the
-    AUTO_INCREMENT column stands, -1 for none."""
+    AUTO_INCREMENT or AUTO_RANDOM column stands, -1 for none."""
 
     generated: tuple[GeneratedColumn, ...]
     checks: RowChecks | None
@@ -383,7 +384,9 @@ class Stations(NamedTuple):
     def of(table: Table) -> "Stations":
         kept: Stations | None = table.kept.get(_KEPT)
         if kept is None:
-            auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)
+            random = random_column(table.info)
+            counted = (c.auto_increment or c is random for c in table.info.cols)
+            auto = next((n for n, is_it in enumerate(counted) if is_it), -1)
             generated = generated_columns(table.info)
             kept = Stations(generated, row_checks(table), fits_of(table), auto)
             table.kept[_KEPT] = kept
@@ -485,10 +488,14 @@ class RowWriter:
             self._late.updated(old, new)
 
     def _count_on(self, old: Row, new: Row) -> None:
-        """A greater number in the AUTO_INCREMENT column moves its counter, as in an INSERT."""
+        """A greater number in the AUTO_INCREMENT or AUTO_RANDOM column moves its counter, as in an
+        INSERT."""
         at = self._auto
         if at >= 0 and new[at] is not None and new[at] != old[at] and new[at] > 0:
-            self._context.ids_of(self._table.info).rebase(int(new[at]))
+            info, value = self._table.info, int(new[at])
+            if (random := random_column(info)) is not None:
+                value &= (1 << counter_bits(info, random)) - 1
+            self._context.ids_of(info).rebase(value)
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
