@@ -40,7 +40,8 @@ class DataType(Node, frozen=True):
     """A column type as written.
 
     `name` is MySQL's own lower-case noun ('int', 'varchar', 'double', ...), `elems` are bytes where
-    they are written as such: x'61'."""
+    they are written as such: x'61'; `earlier_collates` are the COLLATEs before the last one, which
+    is `collate`."""
 
     name: str
     length: int | None = None
@@ -51,6 +52,7 @@ class DataType(Node, frozen=True):
     charset: str | None = None
     collate: str | None = None
     binary: bool = False
+    earlier_collates: tuple[str, ...] = ()
 
 
 class CheckConstraint(Node, frozen=True):

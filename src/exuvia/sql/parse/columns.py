@@ -110,7 +110,7 @@ def _attributes(
 ) -> DataType:
     unsigned = zerofill = binary = False
     charset: str | None = None
-    collate: str | None = None
+    collates: list[str] = []
     while True:
         if cursor.accept("UNSIGNED"):
             unsigned = True
@@ -125,10 +125,20 @@ def _attributes(
         elif cursor.accept("ASCII"):
             charset = "latin1"
         elif cursor.accept("COLLATE"):
-            collate = word_or_string(cursor)
+            collates.append(word_or_string(cursor))
         else:
+            collate = collates.pop() if collates else None
             return DataType(
-                name, length, scale, unsigned, zerofill, elems, charset, collate, binary
+                name,
+                length,
+                scale,
+                unsigned,
+                zerofill,
+                elems,
+                charset,
+                collate,
+                binary,
+                tuple(collates),
             )
 
 
@@ -210,9 +220,10 @@ def _column_attribute(
     elif cursor.accept("COLLATE"):
         kind = facts["type"]
         assert isinstance(kind, DataType)
-        collate = word_or_string(cursor)
         fields = {name: getattr(kind, name) for name in kind.__struct_fields__}
-        facts["type"] = DataType(**{**fields, "collate": collate})
+        if kind.collate is not None:
+            fields["earlier_collates"] = (*kind.earlier_collates, kind.collate)
+        facts["type"] = DataType(**{**fields, "collate": word_or_string(cursor)})
     elif cursor.at("GENERATED") or cursor.at("AS"):
         if cursor.accept("GENERATED"):
             cursor.expect("ALWAYS")

@@ -346,7 +346,10 @@ def _element(written: str | bytes, charset: str) -> str:
 
 
 def _charset(written: DataType, inherited: Inherited) -> Inherited:
-    charset, collate = resolve(written.charset, written.collate, inherited)
+    said = written.charset
+    for each in written.earlier_collates:
+        said = resolve(said, each, inherited)[0]
+    charset, collate = resolve(said, written.collate, inherited)
     if written.binary and written.collate is None:
         collate = "binary" if charset == "binary" else f"{charset}_bin"
     return charset, collate

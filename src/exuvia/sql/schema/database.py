@@ -5,6 +5,7 @@ from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrDBCreateExists,
     ErrDBDropExists,
+    ErrUnknown,
     ErrUnsupportedDDLOperation,
     ErrWrongDBName,
 )
@@ -31,7 +32,8 @@ from exuvia.sql.schema.table_options import require_no_replicas
 def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Change:
     """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
     name = check_name(node.name, ErrWrongDBName)
-    charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
+    server = reader.variable("character_set_server"), reader.variable("collation_server")
+    charset, collate = resolve(node.charset, node.collate, resolve(*server, server))
     refuse_new_charsets(reader.txn, (charset,))
     if meta.find_database(reader.txn, name) is not None:
         return unneeded(ErrDBCreateExists(name), node.if_not_exists)
@@ -61,8 +63,10 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
 
 
 def drop_database(reader: SchemaReader, node: DropDatabase, text: str) -> Change:
-    """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
-    if node.name.lower() in COMPUTED | {"mysql"}:
+    """DROP DATABASE [IF EXISTS]. Raises 1008, and for a system database 1105 or 8200."""
+    if node.name.lower() == "mysql":
+        raise ErrUnknown("Drop 'mysql' database is forbidden")
+    if node.name.lower() in COMPUTED:
         raise ErrUnsupportedDDLOperation(f"dropping the '{node.name}' database")
     codes = frozenset((ErrDBDropExists.code, ErrBadDB.code))
     existence = Existence(codes, node.if_exists, ErrDBDropExists)

@@ -37,7 +37,7 @@ from exuvia.catalog.sysvar.definition import Setting, check
 from exuvia.cluster.service_scope import SERVICE_SCOPE, put_scope
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
+from exuvia.sql.charsets import CHARSETS, COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse import hints
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -93,6 +93,7 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
     if item.value is None:
         session.settings.reset_session(name)
+        _bring_other(session, name)
         if name == "tidb_snapshot":
             session.snapshot_time = None
         return None
@@ -110,7 +111,22 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
         if session.settings.autocommit:
             session.commit()
         return warning
-    return session.settings.set_session(name, value)
+    warning = session.settings.set_session(name, value)
+    _bring_other(session, name)
+    return warning
+
+
+def _bring_other(session: SessionApi, name: str) -> None:
+    """A charset that is set brings its collation with it, a collation its charset."""
+    kind, _, of_what = name.rpartition("_")
+    if of_what not in ("connection", "database", "server"):
+        return
+    settings = session.settings
+    text = settings.get(name)
+    if kind == "character_set":
+        settings.set_session(f"collation_{of_what}", CHARSETS[charset_named(text)][0])
+    elif kind == "collation":
+        settings.set_session(f"character_set_{of_what}", COLLATIONS[collation_named(text)][0])
 
 
 def _global(session: SessionApi, item: Assignment) -> Refused | None:
