@@ -60,6 +60,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import CODECS, LENIENT
 from exuvia.catalog.convert.values import STRICT as STRICT_VALUES
@@ -517,6 +518,8 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
         return evolve(info, default=None, default_bit=value.hex())
     if info.type.family in _MOMENTS and text.strip("0") == "" and not _is_text(tree):
         text = _ZERO_TEXT[info.type.family]
+    if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
+        return evolve(info, default=_element(info, tree, text))
     try:
         value = values.from_text(text, info.type, LENIENT if modes.zero_dates else STRICT_VALUES)
         shown = values.to_text(value, info.type)
@@ -525,6 +528,37 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if info.type.family == Family.BYTES and isinstance(value, bytes):
         return evolve(info, default_bit=value.hex())
     return evolve(info, default=shown if isinstance(shown, str) else shown.decode())
+
+
+def _element(info: ColumnInfo, tree: Tree, text: str) -> str:
+    """What DEFAULT says of an ENUM or SET: text is the names of elements, and no number as it is
+    for a value; a whole number is an index or bits, and not 0. Raises 1067."""
+    kind = info.type
+    invalid = ErrInvalidDefault(info.name.O)
+    elements = kind.Elems or ()
+    is_set = kind.Tp == TypeCode.SET
+    if isinstance(tree, exp.Boolean | exp.Neg) or (
+        isinstance(tree, exp.Literal) and not tree.is_string
+    ):
+        most = (1 << len(elements)) - 1 if is_set else len(elements)
+        if not text.isdecimal() or not 1 <= whole(text) <= most:
+            raise invalid
+        return str(values.to_text(whole(text), kind))
+    if not is_set:
+        text = text.rstrip(" ")
+    try:
+        shown = values.to_text(values.from_text(text, kind), kind)
+    except Refused:
+        raise invalid from None
+    assert isinstance(shown, str)
+    key = collation(kind.Collate).sort_key
+
+    def names(given: str) -> set[bytes]:
+        return {key(each) for each in (given.split(",") if is_set and given else (given,))}
+
+    if names(shown) != names(text):
+        raise invalid
+    return shown
 
 
 def _is_named(kind: FieldType) -> bool:
@@ -617,7 +651,8 @@ def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
         if kind.Tp == TypeCode.YEAR:
             return evolve(info, origin_default="0000")
         return evolve(info, origin_default=_ZERO_TEXT[kind.family])
-    if isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP"):
+    is_moment = info.type.Tp in _NOW_TYPES  # a text column may hold the word itself
+    if is_moment and isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP"):
         moment = FieldType(Tp=info.type.Tp, Flen=info.type.Flen, Decimal=info.type.Decimal)
         return evolve(info, origin_default=values.to_text(_cut(now, info.type.Decimal), moment))
     return evolve(info, origin_default=default)
