@@ -179,7 +179,7 @@ def index_hints(tree: exp.Table, table: Table, context: Context) -> tuple[exp.In
         if told is None or not hint.expressions:
             found.append(hint)
             continue
-        names = {index.idx_name.L for index in shown_indexes(table.info)}
+        names = {index.idx_name.L for index in _visible_indexes(table.info)}
         there = [each for each in hint.expressions if each.name.lower() in names]
         for each in hint.expressions if told == hints.WARNED else ():
             if each not in there:
@@ -211,7 +211,7 @@ def choose(
 ) -> Path:
     """The path for a WHERE; `members`: what it asks of arrays. Raises 1176 for a hint that names no
     index."""
-    indexes = list(shown_indexes(table.info))
+    indexes = _visible_indexes(table.info)
     only: set[str] = set()
     never: set[str] = set()
     restricted = False
@@ -230,7 +230,7 @@ def choose(
     best = _ordinary(table, terms, indexes, wanted, bool(hinted), shares)
     if best.short or has_equality(best):
         return best
-    arrays = (index for index in indexes if index.is_multi_valued and not index.is_invisible)
+    arrays = (index for index in indexes if index.is_multi_valued)
     return merged(table, list(arrays), terms, members, best) or best
 
 
@@ -263,7 +263,7 @@ def _chosen(
     shares: Shares | None,
 ) -> Path:
     matches = [match(table, index, _positions(table, index), terms) for index in indexes]
-    used = [found for found in matches if found.used and not found.key.is_invisible]
+    used = [found for found in matches if found.used]
     if used:
         best = _best(used, shares)
         return _path(table, best, best.covers(table, terms))
@@ -315,6 +315,11 @@ def follows(path: Path, wanted: WantedOrder) -> bool:
     asked = [position for position in wanted.positions if position not in path.fixed]
     given = [position for position in path.order if position not in path.fixed]
     return given[: len(asked)] == asked
+
+
+def _visible_indexes(table: TableInfo) -> list[IndexInfo]:
+    """Those a read may take. An invisible one is none that a hint could name."""
+    return [index for index in shown_indexes(table) if not index.is_invisible]
 
 
 def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:

@@ -102,7 +102,7 @@ def parse(text: str) -> list[Statement]:
         raise ErrEmptyQuery()
     if _AS_OF.search(opened) and has_as_of(tokens):
         for statement in statements:
-            if not isinstance(statement, exp.Query | Explain | nodes.Begin):
+            if not isinstance(statement, exp.Query | Explain | nodes.Begin | nodes.CreateView):
                 raise ErrAsOf("it is for queries, and for START TRANSACTION READ ONLY")
     return statements
 

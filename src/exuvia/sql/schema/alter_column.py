@@ -128,7 +128,6 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     info = column_in(info, at.zone, None)
     if info.is_generated:
         # the expression is judged where the column will stand
-        may_read = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
         columns = list(table.cols)
         if spec.after == "":
             place = 0
@@ -137,7 +136,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         else:
             place = len(table.public_columns)
         columns.insert(place, info)
-        check_generated(columns, info, may_read)
+        check_generated(columns, info, at.modes.reads_auto)
         if info.generated_stored:
             raise ErrUnsupportedOnGeneratedColumn(
                 "Adding generated stored column through ALTER TABLE"
@@ -243,6 +242,7 @@ def _written(spec: SetDefault) -> ColumnDefinition:
 
 def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and what the rows meet (preflight.py)."""
+    check_place(spec.column, at.database.db_name.O, at.table.name.O)
     old = at.column(spec.name)
     if old is None:
         error = ErrBadField(spec.name, at.table.name.O)
@@ -250,7 +250,6 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
             return at.skip(error)
         raise error
     check_free(at.table, old)
-    check_place(spec.column, at.database.db_name.O, at.table.name.O)
     _check_neighbour(at, old, spec)
     check_rename(at.table, old, spec.column.name)
     check_options(spec.column)
@@ -263,7 +262,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
     new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
     if column_of(table) is old and new.type.Tp not in FITTING:
-        raise ErrUnsupportedColumnInTTLConfig(old.name.O)
+        raise ErrUnsupportedColumnInTTLConfig(new.name.O)
     indexed = bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
@@ -289,7 +288,7 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     rows."""
     new, indexed = found.column, bool(indexes_with(at.table, old.id))
     check_modify(at, old, new)
-    check_change(at.table, old, new, indexed, found.strict, _reads_auto(at))
+    check_change(at.table, old, new, indexed, found.strict, at.modes.reads_auto)
     check_places(at.table, new, found.after)
     from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
@@ -327,10 +326,6 @@ def check_older_members(at: AlterContext, found: Modification) -> None:
     if older := [each.title for each in before_0_5(at.txn)]:
         change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"
         raise unsupported(f"{change} while {', '.join(older)} of an older release serves")
-
-
-def _reads_auto(at: AlterContext) -> bool:
-    return at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
 
 
 # -- MODIFY taken back -----------------------------------------------------------------------------
@@ -468,14 +463,16 @@ def check_change(
     strict: bool,
     reads_auto: bool = False,
 ) -> None:
-    """Raises 8200, 1832, 3106 for a change of type that is not done; `reads_auto`: an expression
-    may name the AUTO_INCREMENT column."""
+    """Raises 8200, 1170, 1071, 1832, 3106 for a change of type that is not done;
+    `reads_auto`: an expression may name the AUTO_INCREMENT column."""
     if not is_possible(old.type, new.type):
         change = f"change from original type {type_text(old.type)} to {type_text(new.type)}"
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
         raise unsupported(reason)
     widened = is_widened(old.type, new.type)
     if not widened and old.type.Flag & Flag.PRI_KEY:
+        if is_string(old.type):  # TEXT: 1170 is the reason, as for any other index
+            check_indexes(table, old, new)
         raise unsupported("this column has primary key flag")
     source, target = old.type, new.type
     pair = {source.Collate, target.Collate}

@@ -61,7 +61,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     check_global((spec.index,), table.partition is not None)
     taken = [index.idx_name.L for index in table.indexes]
     try:
-        written, hidden = with_hidden(spec.index, table.cols, taken)
+        written, hidden = with_hidden(spec.index, table.cols, taken, at.modes.reads_auto)
         if "STRICT" in at.reader.variable("sql_mode") or any(map(array_of, hidden)):
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
         index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken, at.zone)
@@ -239,6 +239,7 @@ def set_visibility(at: AlterContext, spec: IndexVisibility) -> Job | None:
     changed = evolve(index, is_invisible=not spec.visible)
     kept = tuple(changed if each.id == index.id else each for each in at.table.indexes)
     check_visible(evolve(at.table, index_info=kept))
-    if index.is_invisible == (not spec.visible):
+    # beside other changes it is one more, so that an index named twice is refused
+    if index.is_invisible == (not spec.visible) and not at.is_several:
         return None
     return requests.set_visibility(at.database, at.table, spec.name, spec.visible, query=at.text)

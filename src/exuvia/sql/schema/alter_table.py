@@ -180,6 +180,7 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
     earlier = altering.earlier
     alone = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
     may_mix = alone and not earlier
+    altering.is_several = len(wanted) > 1
     before = altering.table
     jobs: list[Job] = []
     for spec in wanted:

@@ -73,7 +73,8 @@ def _silent(code: int, said: str) -> None: ...
 
 class Modes(NamedTuple):
     """`zero_dates`: a default may be the zero date; `zone`: where written moments are meant;
-    `strict_double`: DOUBLE(n) without a scale is refused."""
+    `strict_double`: DOUBLE(n) without a scale is refused; `reads_auto`: expressions may name the
+    AUTO_INCREMENT column."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -82,6 +83,7 @@ class Modes(NamedTuple):
     zone: tzinfo | None = None
     clustered: str = "ON"
     strict_double: bool = True
+    reads_auto: bool = False
 
 
 STRICT = Modes()
@@ -99,7 +101,8 @@ def modes_of(
     zero_dates = not (strict and "NO_ZERO_DATE" in sql_mode)
     clustered = variable("tidb_enable_clustered_index")
     strict_double = variable("tidb_enable_strict_double_type_check") == "ON"
-    return Modes(strict, zero_dates, warn, note, zone, clustered, strict_double)
+    reads_auto = variable("tidb_enable_auto_increment_in_generated") == "ON"
+    return Modes(strict, zero_dates, warn, note, zone, clustered, strict_double, reads_auto)
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -350,6 +353,7 @@ class AlterContext:
         self.notes: list[Note] = []
         self.earlier = earlier  # changes of another statement whose job this one joins
         self.with_new_columns = table  # with those that it, or the earlier one, adds
+        self.is_several = False  # the statement asks for more than one change
         self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
 
     @property

@@ -152,13 +152,11 @@ def column_infos(
     written: Sequence[ColumnDefinition],
     inherited: Inherited,
     primary: frozenset[str],
-    may_read_auto: bool = False,
     modes: Modes = STRICT,
 ) -> tuple[ColumnInfo, ...]:
     """All columns of a new table; `primary` holds lower-case names.
 
-    `may_read_auto`: generated columns may name the AUTO_INCREMENT column. Raises 1060, 1113, 1117,
-    1075, and what generated_column.py refuses."""
+    Raises 1060, 1113, 1117, 1075, and what generated_column.py refuses."""
     if not written:
         raise ErrTableMustHaveColumns()
     if len(written) > COLUMNS:
@@ -176,7 +174,7 @@ def column_infos(
     )
     for column in found:
         if column.is_generated:
-            check_generated(found, column, may_read_auto)
+            check_generated(found, column, modes.reads_auto)
             if column.is_virtual and column.type.Flag & Flag.PRI_KEY:
                 raise ErrUnsupportedOnGeneratedColumn(
                     "Defining a virtual generated column as primary key"

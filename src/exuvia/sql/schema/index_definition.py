@@ -277,10 +277,13 @@ _KEPT_FLAGS = Flag.UNSIGNED | Flag.BINARY | Flag.ZEROFILL
 
 
 def with_hidden(
-    written: IndexDefinition, columns: Sequence[ColumnInfo], taken: Iterable[str]
+    written: IndexDefinition,
+    columns: Sequence[ColumnInfo],
+    taken: Iterable[str],
+    reads_auto: bool = False,
 ) -> tuple[IndexDefinition, tuple[ColumnInfo, ...]]:
     """The definition over plain columns, and the hidden columns it needs. `taken`: lower-case names
-    of indexes."""
+    of indexes; `reads_auto`: an expression may name the AUTO_INCREMENT column."""
     if all(part.expression is None for part in written.parts):
         return written, ()
     if written.kind == "primary":
@@ -294,7 +297,7 @@ def with_hidden(
             known = [*columns, *hidden]
             if any(each.name.L == text.lower() for each in known):
                 raise ErrDupFieldName(text)
-            _check(index, part.expression, columns)
+            _check(index, part.expression, columns, reads_auto)
             shown = restored(part.expression)
             visible = [each if not each.hidden else _without_name(each) for each in columns]
             array = element_type(part.expression)
@@ -325,13 +328,15 @@ def with_hidden(
 
 
 def all_with_hidden(
-    written: Sequence[IndexDefinition], columns: tuple[ColumnInfo, ...]
+    written: Sequence[IndexDefinition],
+    columns: tuple[ColumnInfo, ...],
+    reads_auto: bool = False,
 ) -> tuple[list[IndexDefinition], tuple[ColumnInfo, ...]]:
     """Every index of a new table, and its columns with the hidden ones behind them."""
     taken = [each.name.lower() for each in written if each.name]
     definitions: list[IndexDefinition] = []
     for each in written:
-        definition, hidden = with_hidden(each, columns, taken)
+        definition, hidden = with_hidden(each, columns, taken, reads_auto)
         if hidden and definition.name:
             taken.append(definition.name.lower())
         definitions.append(definition)
@@ -358,7 +363,7 @@ def _in_index(error: Refused) -> Refused:
     return Refused(error.code, error.state, text)
 
 
-def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo]) -> None:
+def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo], reads_auto: bool) -> None:
     if isinstance(tree, exp.Column):
         raise ErrFunctionalIndexOnField()
     error = disallowed(
@@ -369,7 +374,7 @@ def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo]) -> None:
     if error is not None:
         raise error
     auto = {each.name.L for each in columns if each.auto_increment}
-    if auto & set(names_in(tree)):
+    if auto & set(names_in(tree)) and not reads_auto:
         raise ErrFunctionalIndexRefAutoIncrement(index)
     inside = (each for each in tree.find_all(exp.Cast) if each is not tree)
     if any(cast.to.this == exp.DType.ARRAY for cast in inside):

@@ -75,7 +75,7 @@ def table_info(
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
     columns = tuple(in_database(each, database.db_name.O) for each in columns)
-    definitions, columns = all_with_hidden(definitions, columns)
+    definitions, columns = all_with_hidden(definitions, columns, modes.reads_auto)
     indexes = _indexes(definitions, columns, text, modes.zone)
     info = TableInfo(
         id=0,

@@ -19,6 +19,7 @@ from exuvia.base.mysql_errors import (
     ErrForbiddenDDL,
     ErrNoSuchTable,
     ErrTableExists,
+    ErrViewInvalid,
     ErrViewSelectTmptable,
     ErrViewSelectVariable,
     ErrViewWrongList,
@@ -56,7 +57,7 @@ from exuvia.sql.type_text import identifier
 
 
 def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
-    """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1060, and what its query raises."""
+    """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1356, 1060, and what its query raises."""
     check_name(node.view.name, ErrWrongTableName)
     user, host = node.definer or (reader.user, "%")
     check_lengths(user, host)
@@ -71,6 +72,8 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     assert isinstance(query, exp.Expression)
     if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
         raise ErrViewSelectVariable()
+    if query.find(exp.Version):  # AS OF TIMESTAMP
+        raise ErrViewInvalid(context.database_of(node.view.db or ""), node.view.name)
     _forbid_itself(context, node)
     _refuse_temporary(context, query)
     parts = arms_of(query)
