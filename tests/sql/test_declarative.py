@@ -85,14 +85,16 @@ def test_after_apply_nothing_is_left(session: Session, was: str, wanted: str) ->
     run(session, f"CREATE TABLE t {was}")
     done = apply(session, f"CREATE TABLE t {wanted}")
     assert done
-    run(session, f"CREATE TABLE x {wanted.replace('REFERENCES t', 'REFERENCES x')}")
     columns = "SELECT column_name, column_type FROM information_schema.columns WHERE table_schema"
-    of = [
-        rows(session, f"{columns} = DATABASE() AND table_name = '{each}' ORDER BY ordinal_position")
-        for each in "tx"
-    ]
+    of, said = [], []
+    for each in "tx":
+        if each == "x":
+            run(session, "DROP TABLE t")  # a database has one CHECK of a name
+            run(session, f"CREATE TABLE x {wanted.replace('REFERENCES t', 'REFERENCES x')}")
+        where = f"DATABASE() AND table_name = '{each}' ORDER BY ordinal_position"
+        of.append(rows(session, f"{columns} = {where}"))
+        said.append(shown(session, each).replace("`x`", "`t`").splitlines())
     assert of[0] == of[1]
-    said = [shown(session, each).replace("`x`", "`t`").splitlines() for each in "tx"]
     pieces = [{line.strip(" ,") for line in text} for text in said]  # indexes in any order
     assert pieces[0] == pieces[1]
 

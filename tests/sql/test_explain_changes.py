@@ -38,7 +38,7 @@ CHANGES = (
     "ALTER TABLE t MODIFY b bigint",
     "ALTER TABLE t RENAME COLUMN b TO bb",
     "ALTER TABLE t ALTER COLUMN b SET DEFAULT 3",
-    "ALTER TABLE t ADD CONSTRAINT k CHECK (b < 1000000)",
+    "ALTER TABLE t ADD CONSTRAINT less CHECK (b < 1000000)",
     "ALTER TABLE t RENAME TO tt",
     "ALTER TABLE t COMMENT 'said'",
     "ALTER TABLE p ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))",
@@ -190,7 +190,7 @@ def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):
         )
         queue.archive(txn, queue_end(job, end))
     txn.commit()
-    found = rows(world.session(), "EXPLAIN ALTER TABLE t ADD CONSTRAINT k CHECK (b < 1000)")
+    found = rows(world.session(), "EXPLAIN ALTER TABLE t ADD CONSTRAINT less CHECK (b < 1000)")
     (reorg,) = [row for row in found if "Reorg" in row[0]]
     assert "at 500 rows/s, as 3 finished job(s), +-62 %" in reorg[4]
 

@@ -34,6 +34,7 @@ from exuvia.base.mysql_errors import (
     ErrTooLongIdent,
     ErrUnknown,
 )
+from exuvia.catalog import meta
 from exuvia.catalog.model import (
     ColumnInfo,
     ConstraintInfo,
@@ -278,9 +279,10 @@ def checks_are_on(txn: Transaction) -> bool:
 
 
 def table_with_checks(
-    txn: Transaction, node: CreateTable, info: TableInfo, warn: Warn
+    txn: Transaction, node: CreateTable, info: TableInfo, warn: Warn, database_id: int | None = None
 ) -> TableInfo:
-    """The table with its CHECKs, or a warning that they are off. Raises what stands at the head."""
+    """The table with its CHECKs, or a warning that they are off. `database_id`: where it will be
+    among others. Raises what stands at the head."""
     wanted = written_checks(node.checks, node.columns)
     if not wanted:
         return info
@@ -288,8 +290,21 @@ def table_with_checks(
         warn(ErrUnknown.code, _OFF)
         return info
     found = new_table_checks(info.name.O, wanted, info.cols, info.foreign_keys)
+    if database_id is not None:
+        _refuse_names_of_others(txn, database_id, found)
     found = tuple(evolve(each, tbl_name=info.name) for each in found)
     return evolve(info, constraint_info=found, max_cst_id=len(found))
+
+
+def _refuse_names_of_others(
+    txn: Transaction, database_id: int, wanted: Sequence[ConstraintInfo]
+) -> None:
+    """3822: a name is given once in a database, also one that was made up."""
+    names = {each.constraint_name.L for each in wanted}
+    for table in meta.list_tables(txn, database_id):
+        for each in table.checks:
+            if each.constraint_name.L in names:
+                raise ErrCheckConstraintDupName(each.constraint_name.L)
 
 
 # -- of an ALTER TABLE -----------------------------------------------------------------------------
@@ -324,6 +339,7 @@ def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
     check: CheckConstraint = spec.check
     text = check.name or ""
     info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
+    _refuse_names_of_others(at.txn, at.database.id, (info,))
     return requests.add_check(at.database, at.table, info, query=at.text)
 
 
