@@ -138,6 +138,7 @@ def test_another_definition_of_the_source_ends_it(world, session, monkeypatch) -
         ("CREATE TABLE t (UNIQUE KEY (a)) AS SELECT a FROM s", 1062),
         ("CREATE TABLE t (PRIMARY KEY (a)) AS SELECT a FROM s", 1062),
         ("CREATE TABLE t (b INT NOT NULL) AS SELECT b FROM s WHERE id < 3", 1366),
+        ("CREATE TABLE t (c INT NOT NULL) AS SELECT b FROM s", 1364),
         ("CREATE TABLE t (a TINYINT) AS SELECT a * 100 AS a FROM s", 1264),
         ("CREATE TABLE t AS SELECT nope FROM s", 1054),
         ("CREATE TABLE t AS SELECT a, a FROM s", 1060),

@@ -27,6 +27,7 @@ from exuvia.sql.result import Result, Row
 from exuvia.sql.schema.change import CreateTemporary, SelectedRows
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.insert import InsertTarget, RowInserter
+from exuvia.sql.write.strictness import strictness
 
 POLL_S = 0.5
 RUN_ROWS = 20_000
@@ -87,8 +88,8 @@ class _Loading:
         self._begun = False
 
     def load(self, context: Context, table: Table, job_id: int, epoch: int) -> Result:
-        """Put them into the table; how many. Raises 1048, 1062, 1264, 1406, ..., 1412 where the
-        query's tables are not what they were, Deposed where the job went back."""
+        """Put them into the table; how many. Raises 1048, 1062, 1264, 1364, 1406, ..., 1412 where
+        the query's tables are not what they were, Deposed where the job went back."""
         from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
 
         if self._begun:
@@ -126,6 +127,8 @@ class _Loading:
         seen = 0
         for batch in _regrouped(batches):
             context.session.check_interrupt()
+            if batch and not seen:
+                _require_defaults(context, target)
             found = Result(self._columns, batch)
             rows = [_row_of(context, target, each) for each in _converted(target, found, seen)]
             if target.auto >= 0:
@@ -156,6 +159,8 @@ def fill_temporary(
 
     def fill(context: Context) -> Result:
         target = InsertTarget(table, tuple(column.name for column in found.columns))
+        if found.rows:
+            _require_defaults(context, target)
         inserting = RowInserter(target, new.policy, context, None)
         for number, values in enumerate(_converted(target, found), 1):
             inserting.add(_row_of(context, target, values), number)
@@ -182,6 +187,16 @@ def _converted(target: InsertTarget, found: Result, before: int = 0) -> list[Row
         ]
         for number, row in enumerate(found.rows, before + 1)
     ]
+
+
+def _require_defaults(context: Context, target: InsertTarget) -> None:
+    """1364 for a column that the query does not give and that has no default, where the sql_mode is
+    strict. Once, for the query itself is not judged as one that writes."""
+    strictness(context, ignore=False).begin(context)
+    try:
+        target.row(context)
+    finally:
+        context.strict = False
 
 
 def _row_of(context: Context, target: InsertTarget, values: Row) -> Row:
