@@ -59,7 +59,9 @@ def test_options_are_changed_together_by_one_job_and_what_is_not_said_stays(sess
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, c DATE, d TIMESTAMP)")
     run(session, "ALTER TABLE t TTL=c + INTERVAL '1:30' HOUR_MINUTE TTL_ENABLE='off'")
     assert newest_job(session) == "alter table ttl"
-    assert "TTL=`c` + INTERVAL '1:30' HOUR_MINUTE */ /*T![ttl] TTL_ENABLE='OFF'" in shown(session)
+    interval = "TTL=`c` + INTERVAL _utf8mb4'1:30' HOUR_MINUTE"
+    assert f"{interval} */ /*T![ttl] TTL_ENABLE='OFF'" in shown(session)
+    run(session, f"ALTER TABLE t {interval}")  # what is shown can be run
     run(session, "ALTER TABLE t TTL_JOB_INTERVAL='1d12h'")
     run(session, "ALTER TABLE t TTL = `d` + INTERVAL 2 WEEK")
     assert shown(session).endswith(

@@ -468,6 +468,8 @@ def _expiry(cursor: TokenCursor) -> str:
     column = cursor.name()
     cursor.expect("+", "INTERVAL")
     token = cursor.take()
+    if token.token_type is TokenType.INTRODUCER and token.text.lower() == "_utf8mb4":
+        token = cursor.take()  # as it is shown
     if token.token_type is TokenType.STRING:
         literal = "'" + token.text.replace("'", "''") + "'"
     elif token.token_type is TokenType.NUMBER:

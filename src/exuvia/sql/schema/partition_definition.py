@@ -672,7 +672,12 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
     if strict and isinstance(value, str):
         return quoted_text(value)
     text = values.to_text(stored, kind)
-    return quoted_text(text if isinstance(text, str) else text.decode())
+    text = text if isinstance(text, str) else text.decode()
+    seen = all(each.isprintable() or each in _ESCAPED for each in text)
+    return quoted_text(text) if seen else f"0x{text.encode().hex()}"
+
+
+_ESCAPED = frozenset("\0\b\t\n\r\x1a")  # for which there is a letter behind a backslash
 
 
 def _bytes_text(raw: bytes) -> str:

@@ -89,8 +89,9 @@ _KINDS = {
 
 def ttl_options(ttl: TtlInfo) -> tuple[str, str, str]:
     """TTL, TTL_ENABLE and TTL_JOB_INTERVAL as they are written."""
+    charset = "_utf8mb4" if ttl.interval_expr[:1] == "'" else ""
     return (
-        f"TTL={identifier(ttl.column.O)} + INTERVAL {ttl.interval_expr} {ttl.unit}",
+        f"TTL={identifier(ttl.column.O)} + INTERVAL {charset}{ttl.interval_expr} {ttl.unit}",
         f"TTL_ENABLE='{'ON' if ttl.enable else 'OFF'}'",
         f"TTL_JOB_INTERVAL='{ttl.job_interval}'",
     )
