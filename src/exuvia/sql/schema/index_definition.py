@@ -27,7 +27,7 @@ from datetime import tzinfo
 from sqlglot import exp
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.limits import INDEXES_PER_TABLE, KEY_BYTES, KEY_PARTS
+from exuvia.base.limits import IDENTIFIER_CHARS, INDEXES_PER_TABLE, KEY_BYTES, KEY_PARTS
 from exuvia.base.mysql_errors import (
     ErrBlobKeyWithoutLength,
     ErrDupFieldName,
@@ -144,6 +144,14 @@ def _index_name(
     base = parts[0].name.O
     if base.upper() != "PRIMARY" and base.lower() not in taken:
         return base
+    found = _numbered(base, taken)
+    return found if len(found) <= IDENTIFIER_CHARS else _numbered(base[:_CUT_CHARS], taken)
+
+
+_CUT_CHARS = 30  # of a column's name that leaves no room for a number, as in TiDB
+
+
+def _numbered(base: str, taken: frozenset[str]) -> str:
     number = 2
     while f"{base}_{number}".lower() in taken:
         number += 1
