@@ -96,6 +96,8 @@ def table_info(
     info = _with_shard_bits(_with_handle(info, definitions, modes.clustered), options)
     base = _number(options, "auto_random_base")
     info = with_auto_random(info, node.columns, modes.note, base)
+    most = info.ShardRowIDBits or info.auto_random_bits  # there are no more regions than shards
+    info = evolve(info, pre_split_regions=min(info.pre_split_regions, most))
     check_visible(info)
     if node.partitioning is not None:
         info = with_updated_indexes(info, node.partitioning)

@@ -66,6 +66,8 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     if table.ShardRowIDBits:
         split = f"PRE_SPLIT_REGIONS={table.pre_split_regions} " if table.pre_split_regions else ""
         text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
+    elif table.auto_random_bits and table.pre_split_regions:
+        text += f" /*T! PRE_SPLIT_REGIONS={table.pre_split_regions} */"
     text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
     text += " /* EXUVIA_SCHEMA_LOCKED=ON */" if table.Lock == SCHEMA_LOCK else ""
     logged = table.exuvia_change_log == SchemaState.PUBLIC
