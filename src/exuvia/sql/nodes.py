@@ -439,12 +439,13 @@ class DropColumn(Spec, frozen=True):
 
 
 class ModifyColumn(Spec, frozen=True):
-    """MODIFY and CHANGE COLUMN; `name` is the old name."""
+    """MODIFY and CHANGE COLUMN; `name` is the old name, `old_place` what CHANGE has before it."""
 
     name: str
     column: ColumnDefinition
     after: str | None = None
     if_exists: bool = False
+    old_place: tuple[str, ...] = ()
 
 
 class SetDefault(Spec, frozen=True):

@@ -347,9 +347,17 @@ def _modify(cursor: TokenCursor) -> Spec:
 def _change(cursor: TokenCursor) -> Spec:
     cursor.accept("COLUMN")
     present = cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    *place, name = _dotted(cursor)
     definition = column(cursor)
-    return ModifyColumn(name, definition, _position(cursor), present)
+    return ModifyColumn(name, definition, _position(cursor), present, tuple(place))
+
+
+def _dotted(cursor: TokenCursor) -> list[str]:
+    """`[[db.]table.]name`."""
+    names = [cursor.name()]
+    while cursor.accept("."):
+        names.append(cursor.name())
+    return names
 
 
 def _alter_part(cursor: TokenCursor) -> Spec:

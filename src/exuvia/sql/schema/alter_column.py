@@ -97,7 +97,7 @@ from exuvia.sql.type_text import type_text
 def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     """ADD COLUMN. Raises 1060, 1054 (AFTER an unknown column), 8200 (a key in the definition)."""
     written, table = spec.column, at.table
-    check_place(written, at.database.db_name.O, table.name.O)
+    check_place(written.place, at.database.db_name.O, table.name.O)
     held = table.column(written.name)
     if held is not None:
         error = ErrDupFieldName(written.name)
@@ -242,7 +242,8 @@ def _written(spec: SetDefault) -> ColumnDefinition:
 
 def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and what the rows meet (preflight.py)."""
-    check_place(spec.column, at.database.db_name.O, at.table.name.O)
+    for place in (spec.column.place, spec.old_place):
+        check_place(place, at.database.db_name.O, at.table.name.O)
     old = at.column(spec.name)
     if old is None:
         error = ErrBadField(spec.name, at.table.name.O)

@@ -94,12 +94,12 @@ def check_name(text: str, wrong: MySQLError) -> str:
     return text
 
 
-def check_place(written: ColumnDefinition, database: str, table: str) -> None:
-    """What the name was written with is where the column is. Raises 1102, 1103."""
-    if written.place[1:] and written.place[-2].lower() != database.lower():
-        raise ErrWrongDBName(written.place[-2])
-    if written.place and written.place[-1].lower() != table.lower():
-        raise ErrWrongTableName(written.place[-1])
+def check_place(place: Sequence[str], database: str, table: str) -> None:
+    """What a column's name was written with is where the column is. Raises 1102, 1103."""
+    if place[1:] and place[-2].lower() != database.lower():
+        raise ErrWrongDBName(place[-2])
+    if place and place[-1].lower() != table.lower():
+        raise ErrWrongTableName(place[-1])
 
 
 def column_info(

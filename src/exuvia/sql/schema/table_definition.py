@@ -69,7 +69,7 @@ def table_info(
     inherited = database.charset, database.collate
     charset = resolve(options.get("charset"), options.get("collate"), inherited)
     for each in node.columns:
-        check_place(each, database.db_name.O, text)
+        check_place(each.place, database.db_name.O, text)
     definitions = _index_definitions(node)
     check_global(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
