@@ -137,6 +137,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     build.views.append(table.info.id)
     trusted = 0 if view.view_security == INVOKER else 1
     build.context.trusted += trusted
+    build.context.in_views += 1
     try:
         assert isinstance(tree, exp.Expression)
         planned = build.plan(tree, None, {})
@@ -145,6 +146,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
         raise ErrViewInvalid(*place) if gone else error from None
     finally:
         build.context.trusted -= trusted
+        build.context.in_views -= 1
         build.views.pop()
         build.handles = handles
     if len(planned.columns) != len(table.info.cols):

@@ -271,6 +271,7 @@ class Context(Env):
         "forbidden",
         "held",
         "ignores",
+        "in_views",
         "locks",
         "own_ids",
         "parameters",
@@ -314,6 +315,7 @@ class Context(Env):
         self.own_ids: Callable[[TableInfo], TableIds] = session.services.ids.of
         self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
         self.trusted = 0  # how many views of a definer are being planned
+        self.in_views = 0  # how many views are being planned: temporary tables hide none of theirs
         self.warnings: list[Note] = []
 
     @property
@@ -372,7 +374,9 @@ class Context(Env):
             raise ErrTableaccessDenied("SELECT", *self._session.account_name, name)
         found = self._held_table(owner, name) if self.held else None
         try:
-            found = found or self._schemas.table(self.txn, owner, name)
+            schemas = self._schemas
+            named = schemas.lasting if self.in_views else schemas.table
+            found = found or named(self.txn, owner, name)
         except Refused as error:
             raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
         if self.reading is not None:
@@ -452,8 +456,8 @@ class Context(Env):
             self._session.rights.demand_columns(privilege, place, columns)
 
     def temporary(self, database: str, name: str) -> Table | None:
-        """The session's temporary table of that name."""
-        held = self._session.temporary
+        """The session's temporary table of that name; none where a view names a table."""
+        held = None if self.in_views else self._session.temporary
         return None if held is None else held.find(database or self.database, name)
 
     def table_of_id(self, table_id: int) -> Table | None:
