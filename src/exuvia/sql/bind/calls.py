@@ -406,6 +406,15 @@ _OF_BYTES = frozenset(
 _KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate", "char"))
 
 
+def _week_format(scope: Scope) -> list[Constant]:
+    """What WEEK(d) means as a second argument; none is 0. A generated column knows no session."""
+    try:
+        mode = int(scope.context.variable("default_week_format"))
+    except AttributeError:
+        return []
+    return [_number(mode)] if mode else []
+
+
 def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     """A call of a function of the table. Raises 1305, 1582."""
     special = SPECIAL.get(name)
@@ -415,6 +424,8 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     if function is None:
         database = getattr(scope.context, "database", "")
         raise ErrSpDoesNotExist("FUNCTION", f"{database}.{name}" if database else name)
+    if name == "week" and len(arguments) == 1:
+        arguments = [*arguments, *_week_format(scope)]
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
         raise Misplaced(")") if name in _KEYWORDS else ErrWrongParamcountToNativeFct(name)

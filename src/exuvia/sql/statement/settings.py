@@ -23,7 +23,10 @@ from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
-_FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
+_FLAVOURS = (
+    *("sql_mode", "collation_connection", "time_zone", "div_precision_increment"),
+    "default_week_format",
+)
 
 
 class SessionSettings:
