@@ -97,7 +97,7 @@ class VariableKind(Enum):
 
 class SysVar(NamedTuple):
     """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
-    `idle`: kept and shown, and nothing reads it."""
+    `idle`: kept and shown, and nothing reads it; `empty`: '' is a choice too, or no number."""
 
     name: str
     default: str
@@ -109,6 +109,7 @@ class SysVar(NamedTuple):
     read_only: bool = False
     nullable: bool = False
     idle: bool = False
+    empty: bool = False
 
     @property
     def type_code(self) -> TypeCode:
@@ -133,6 +134,8 @@ def check(variable: SysVar, value: Setting) -> Checked:
         if variable.nullable:
             return Checked("")
         raise ErrWrongValueForVar(variable.name, "NULL")
+    if value == "" and variable.empty:
+        return Checked("" if variable.kind is VariableKind.CHOICE else variable.default)
     match variable.kind:
         case VariableKind.INTEGER | VariableKind.REAL | VariableKind.SIZE:
             return _number(variable, value)

@@ -519,7 +519,7 @@ _TTL = (
 )
 
 _HABITS = (
-    choice("tidb_txn_mode", "pessimistic", "pessimistic", "optimistic"),
+    choice("tidb_txn_mode", "pessimistic", "pessimistic", "optimistic")._replace(empty=True),
     flag("tidb_disable_txn_auto_retry", "ON"),
     count("tidb_retry_limit", 10, -1, _LARGE),
     flag("tidb_constraint_check_in_place", "OFF"),
@@ -709,7 +709,7 @@ _TUNING_NUMBERS = f"""
     tidb_opt_range_max_size=67108864:0:{_LARGE} tidb_optimizer_selectivity_level=0:0:2147483647
     tidb_plan_cache_max_plan_size=2097152:0:{_LARGE} tidb_prepared_plan_cache_size=100:1:100000
     tidb_projection_concurrency=-1:-1:256 tidb_query_log_max_len=4096:0:1073741824/G
-    tidb_read_staleness=0:-2147483648:0/S tidb_schema_version_cache_limit=16:2:255/G
+    tidb_schema_version_cache_limit=16:2:255/G
     tidb_session_plan_cache_size=100:1:100000 tidb_shard_allocate_step={_LARGE}:1:{_LARGE}
     tidb_stats_cache_mem_quota=0:0:1099511627776/G tidb_stats_load_sync_wait=100:0:2147483647
     tidb_store_batch_size=4:0:25000 tidb_streamagg_concurrency=1:1:256
@@ -788,6 +788,7 @@ TUNING: tuple[SysVar, ...] = (
     SysVar("last_plan_from_binding", "OFF", "S", VariableKind.BOOL, read_only=True),
     SysVar("last_plan_from_cache", "OFF", "S", VariableKind.BOOL, read_only=True),
     SysVar("tidb_session_alias", "", "S", VariableKind.NAME, most=64),
+    count("tidb_read_staleness", 0, -(1 << 31), 0, "S")._replace(empty=True),
     *flags(_TUNING_FLAGS),
     *numbers(_TUNING_NUMBERS),
     *reals(_TUNING_REALS),
