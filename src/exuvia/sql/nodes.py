@@ -89,7 +89,9 @@ class ColumnDefinition(Node, frozen=True, kw_only=True):
     auto_increment: bool = False
     primary: bool = False
     clustered: bool | None = None
+    primary_is_global: bool = False
     unique: bool = False
+    unique_is_global: bool = False
     comment: str | None = None
     generated: Tree | None = None
     generated_text: str = ""

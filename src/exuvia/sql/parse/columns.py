@@ -210,11 +210,13 @@ def _column_attribute(
         facts["auto_random"] = shard, bits
     elif cursor.accept("PRIMARY", "KEY") or cursor.accept("KEY"):
         facts["primary"] = True
-    elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
-        facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+        if cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
+            facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+        facts["primary_is_global"] = _is_global(cursor)
     elif cursor.accept("UNIQUE"):
         cursor.accept("KEY")
         facts["unique"] = True
+        facts["unique_is_global"] = _is_global(cursor)
     elif cursor.accept("COMMENT"):
         facts["comment"] = cursor.string()
     elif cursor.accept("COLLATE"):
@@ -240,6 +242,11 @@ def _column_attribute(
     elif not (cursor.accept("VISIBLE") or cursor.accept("INVISIBLE")):
         return False
     return True
+
+
+def _is_global(cursor: TokenCursor) -> bool:
+    """[GLOBAL | LOCAL] behind a key that a column is."""
+    return cursor.accept_any("GLOBAL", "LOCAL") == "GLOBAL"
 
 
 def default(cursor: TokenCursor) -> tuple[Tree, str, bool]:

@@ -258,7 +258,8 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
         if isinstance(spec, AddColumn) and spec.column.unique and not spec.if_not_exists:
             part = IndexPart(spec.column.name)
             yield evolve(spec, column=evolve(spec.column, unique=False))
-            yield AddIndex(IndexDefinition(kind="unique", parts=(part,)))
+            is_global = spec.column.unique_is_global
+            yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
         else:
             yield spec
 

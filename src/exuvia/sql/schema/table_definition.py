@@ -8,7 +8,7 @@ Ids of columns and indexes begin at 1, offsets at 0; the table's id is given lat
 in create.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import tzinfo
 
 from exuvia.base.mysql_errors import (
@@ -127,16 +127,24 @@ def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
 
 def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
     """The table's keys, then those that columns are, as TiDB orders them. 1068."""
-    of_columns = [_of_column(each) for each in node.columns if each.primary or each.unique]
-    found = [*node.indexes, *of_columns]
+    found = [*node.indexes, *(key for each in node.columns for key in _of_column(each))]
     if sum(each.kind == "primary" for each in found) > 1:
         raise ErrMultiplePriKey()
     return found
 
 
-def _of_column(column: ColumnDefinition) -> IndexDefinition:
-    kind = "primary" if column.primary else "unique"
-    return IndexDefinition(kind=kind, parts=(IndexPart(column.name),), clustered=column.clustered)
+def _of_column(column: ColumnDefinition) -> Iterator[IndexDefinition]:
+    """The keys that it is: a primary one, a unique one, or both, as in MySQL."""
+    parts = (IndexPart(column.name),)
+    if column.primary:
+        yield IndexDefinition(
+            kind="primary",
+            parts=parts,
+            clustered=column.clustered,
+            is_global=column.primary_is_global,
+        )
+    if column.unique:
+        yield IndexDefinition(kind="unique", parts=parts, is_global=column.unique_is_global)
 
 
 def _primary_names(definitions: list[IndexDefinition]) -> frozenset[str]:
