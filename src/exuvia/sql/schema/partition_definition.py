@@ -261,7 +261,7 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     text = function_text(tree)
     kind = function_of(text, columns).type
     whole = kind.family in (Family.INT, Family.UINT) and kind.Tp in INTEGER_BITS
-    whole = whole or kind.Tp == TypeCode.YEAR
+    whole = whole or kind.Tp in (TypeCode.YEAR, TypeCode.BIT)
     if whole:
         return text
     inner = tree.unnest() if isinstance(tree, exp.Paren) else tree
