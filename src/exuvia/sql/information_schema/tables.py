@@ -199,30 +199,34 @@ _DIGITS_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 class Sizes:
-    """Of one table that has so many rows."""
+    """Of one table that has so many rows, or of one partition. No partition has a part of a global
+    index."""
 
-    def __init__(self, context: Context, table: TableInfo, rows: int) -> None:
-        analyzed = _analyzed(context, table) if rows else {}
+    def __init__(
+        self, context: Context, table: TableInfo, rows: int, partition: int | None = None
+    ) -> None:
+        ids = table.physical_ids if partition is None else (partition,)
+        analyzed = _analyzed(context, ids) if rows else {}
         columns = [each for each in table.cols if each.state == SchemaState.PUBLIC]
         self._rows = rows
         self._bytes = {each.id: _bytes(each, rows, analyzed) for each in columns}
         self.of_rows = sum(self._bytes.values())
         self.of_a_row = self.of_rows // rows if rows else 0
-        self.of_indexes = sum(self._indexes(table))
+        self.of_indexes = sum(self._indexes(table, partition is None))
 
-    def _indexes(self, table: TableInfo) -> Iterator[int]:
+    def _indexes(self, table: TableInfo, is_whole: bool) -> Iterator[int]:
         for index in table.indexes:
-            if index.state != SchemaState.PUBLIC:
+            if index.state != SchemaState.PUBLIC or (index.is_global and not is_whole):
                 continue
             for part in index.idx_cols:
                 whole = self._bytes.get(part.exuvia_column, 0)
                 yield self._rows * part.length if part.length > 0 else whole
 
 
-def _analyzed(context: Context, table: TableInfo) -> dict[int, int]:
+def _analyzed(context: Context, ids: Iterable[int]) -> dict[int, int]:
     """Bytes in all by column id."""
     found: dict[int, int] = {}
-    for each in table.physical_ids:
+    for each in ids:
         for head in records.heads(context.txn, each, 0):
             found[head.hist_id] = found.get(head.hist_id, 0) + head.size
     return found
@@ -521,14 +525,18 @@ def partition_rows(context: Context, database: DatabaseInfo, table: TableInfo) -
     if found is None:
         rows = sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
         blank: Row = [None] * 9
+        size = Sizes(context, table, rows)
+        facts: Row = [rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
         policy = policy_name(context, table.policy_ref_info)
-        yield [*names, *blank, rows, 0, 0, 0, 0, 0, *tail, None, None, None, None, policy, None]
+        yield [*names, *blank, *facts, *tail, None, None, None, None, policy, None]
         return
     expr = found.expr or ",".join(identifier(column.O) for column in found.columns)
     for n, each in enumerate(found.definitions):
         rows = count(keys.span_of(keys.row_prefix(each.id)))
         row: Row = [*names, each.name.O, None, n + 1, None, method(found), None, expr, None]
-        row += [description(each), rows, 0, 0, 0, 0, 0, *tail, each.comment, None, None]
+        size = Sizes(context, table, rows, each.id)
+        row += [description(each), rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
+        row += [*tail, each.comment, None, None]
         policy = policy_name(context, each.policy_ref_info or table.policy_ref_info)
         yield [*row, each.id, policy, table.exuvia_affinity or None]
 
