@@ -8,7 +8,7 @@ import pytest
 from exuvia.base.types import packed_moment
 from exuvia.stats import analyze_jobs
 from exuvia.stats.analyze_jobs import Logged
-from support.world import World, rows, run
+from support.world import World, error, rows, run
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,18 @@ def test_one_index(world: World) -> None:
     rows(s, "INSERT INTO i VALUES (100, 100, 100)")
     rows(s, "ANALYZE TABLE i INDEX")
     assert known(s, "i")["kvw", 1] == 36 and known(s, "i")["kv", 1] == 8
+
+
+def test_the_primary_key_is_named_without_quotes(world: World) -> None:
+    s = world.session()
+    rows(s, "CREATE TABLE pk (id INT PRIMARY KEY, v INT)")
+    rows(s, "CREATE TABLE pn (id INT PRIMARY KEY NONCLUSTERED, v INT, KEY kv (v))")
+    rows(s, "CREATE TABLE none (v INT)")
+    rows(s, "INSERT INTO pn VALUES (1, 1), (2, 1)")
+    run(s, "ANALYZE TABLE pk INDEX primary")
+    run(s, "ANALYZE TABLE pn INDEX kv, PRIMARY WITH 3 BUCKETS")
+    assert known(s, "pn")["PRIMARY", 1] == 2
+    assert error(s, "ANALYZE TABLE none INDEX PRIMARY") == (8109, "HY000")
 
 
 def test_a_partition_is_locked_alone(world: World) -> None:

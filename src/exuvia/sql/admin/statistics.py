@@ -89,7 +89,9 @@ def _order(
             raise ErrAnalyzeMissColumn(name, info.name.O)
         columns.append(column.id)
     for name in node.indexes or ():
-        if info.index(name.lower()) is None:
+        if info.index(name.lower()) is None and not (
+            info.pk_is_handle and name.lower() == "primary"
+        ):
             raise ErrAnalyzeMissIndex(name, info.name.O)
     return AnalyzeOrder(
         table_id=info.id,

@@ -205,7 +205,8 @@ def analyze_rest(
     indexes: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
     if cursor.accept("INDEX"):
-        indexes = () if cursor.done or cursor.at("WITH") else cursor.listed(cursor.name)
+        named = not cursor.done and not cursor.at("WITH")
+        indexes = cursor.listed(lambda: _index_name(cursor)) if named else ()
     elif cursor.accept("COLUMNS"):
         columns = cursor.listed(cursor.name)
     elif cursor.accept_any("ALL", "PREDICATE"):
@@ -215,6 +216,10 @@ def analyze_rest(
     return AnalyzeTable(
         tables=tables, partitions=partitions, indexes=indexes, columns=columns, options=options
     )
+
+
+def _index_name(cursor: TokenCursor) -> str:
+    return "PRIMARY" if cursor.accept("PRIMARY") else cursor.name()
 
 
 def _analyze_option(cursor: TokenCursor) -> tuple[str, float]:
