@@ -191,6 +191,17 @@ def test_what_is_refused(session: Session, text: str, said: str) -> None:
     assert rows(session, "SELECT COUNT(*), SUM(id) FROM t") == [[100, 4950]]
 
 
+def test_a_column_of_another_table_is_none(session: Session) -> None:
+    fill(session)
+    here = session.database
+    for column in ("t.id", f"{here}.t.id", "nowhere.x.id", "u.id"):
+        assert error(session, f"BATCH ON {column} LIMIT 50 DELETE FROM t AS x") == (1054, "42S22")
+    assert rows(session, "SELECT COUNT(*) FROM t") == [[100]]
+    run(session, f"BATCH ON {here.upper()}.X.id LIMIT 50 DELETE FROM t AS x WHERE id < 60")
+    run(session, f"BATCH ON {here}.t.id LIMIT 50 DELETE FROM t")
+    assert rows(session, "SELECT COUNT(*) FROM t") == [[0]]
+
+
 def test_what_is_no_batch(session: Session) -> None:
     for text in (
         "BATCH LIMIT 5 SELECT 1",

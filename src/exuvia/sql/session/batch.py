@@ -30,6 +30,7 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
+    ErrBadField,
     ErrMaxExecTimeExceeded,
     ErrNonTransactionalJobFailure,
     ErrQueryInterrupted,
@@ -167,11 +168,14 @@ def _tables(node: NonTransactionalDml) -> list[exp.Table]:
 
 
 def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
-    """The column to cut by. Raises 1105 where it is none, or has no index, or is written."""
+    """The column to cut by. Raises 1105 where it is none, or has no index, or is written, 1054
+    where it is written as another table's."""
     tables = _tables(node)
     tree = tables[0]
     if len(tables) > 1 and node.column:
         tree = _named(node, tables, context)
+    elif not _means(node.column, tree, context):
+        raise ErrBadField(".".join(node.column), "where clause")
     table = context.table(tree.db, tree.name)
     name = node.column[-1].lower() if node.column else _handle_of(table)
     info = None
@@ -191,6 +195,13 @@ def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
     shown = info.name.O if info is not None else ROW_ID
     qualified = name_text(shown) if len(tables) == 1 else f"{name_text(alias)}.{name_text(shown)}"
     return Shard(qualified, alias, BIGINT if info is None else info.type, info)
+
+
+def _means(column: Sequence[str], tree: exp.Table, context: Context) -> bool:
+    """Whether `[[database.]table.]column` may be the table's; an alias hides its name."""
+    database, named = (part.lower() for part in ("", "", *column[:-1])[-2:])
+    of = context.database_of(tree.db).lower()
+    return named in ("", (tree.alias or tree.name).lower()) and database in ("", of)
 
 
 def _named(node: NonTransactionalDml, tables: Sequence[exp.Table], context: Context) -> exp.Table:
