@@ -87,9 +87,12 @@ def is_dual(tree: exp.Table) -> bool:
     return not tree.db and not quoted and tree.name.lower() == "dual"
 
 
-def source_of(tree: exp.Table, context: Context) -> TableSource:
-    """The table named. Raises 1046, 1049, 1146."""
-    table = context.table(tree.db, tree.name)
+def source_of(tree: exp.Table, context: Context, verb: str = "") -> TableSource:
+    """The table named. `verb`: what writes it. Raises 1046, 1049, 1142, 1146."""
+    if verb:
+        table = written_table(tree.db, tree.name, verb, context)
+    else:
+        table = context.table(tree.db, tree.name)
     hints = index_hints(tree, table, context)
     alias = tree.alias or tree.name
     return TableSource(table, tree.db, tree.name, alias, hints, partitions_of(tree))
@@ -102,6 +105,14 @@ def partitions_of(tree: exp.Table) -> tuple[str, ...]:
 
 
 _READ_ONLY = frozenset({"information_schema", "performance_schema"})
+
+
+def written_table(database: str, name: str, verb: str, context: Context) -> Table:
+    """The table that a statement writes. Raises 1046, 1146, 1142 for a computed one."""
+    if context.virtual(database, name) is not None:
+        session = context.session
+        raise ErrTableaccessDenied(verb, session.user, session.host, name)
+    return context.table(database, name)
 
 
 def check_writable(table: Table, verb: str, context: Context) -> None:

@@ -3,6 +3,7 @@
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadDB,
+    ErrDBaccessDenied,
     ErrDBCreateExists,
     ErrDBDropExists,
     ErrUnknown,
@@ -63,11 +64,11 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
 
 
 def drop_database(reader: SchemaReader, node: DropDatabase, text: str) -> Change:
-    """DROP DATABASE [IF EXISTS]. Raises 1008, and for a system database 1105 or 8200."""
+    """DROP DATABASE [IF EXISTS]. Raises 1008, 1044 for a computed database, 1105 for mysql."""
+    if node.name.lower() in COMPUTED:
+        raise ErrDBaccessDenied(reader.user, reader.host, node.name)
     if node.name.lower() == "mysql":
         raise ErrUnknown("Drop 'mysql' database is forbidden")
-    if node.name.lower() in COMPUTED:
-        raise ErrUnsupportedDDLOperation(f"dropping the '{node.name}' database")
     codes = frozenset((ErrDBDropExists.code, ErrBadDB.code))
     existence = Existence(codes, node.if_exists, ErrDBDropExists)
     try:

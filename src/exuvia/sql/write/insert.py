@@ -58,7 +58,7 @@ from exuvia.catalog.model import name as named
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql import expressions
-from exuvia.sql.access.single_table import TableSource, check_writable
+from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
 from exuvia.sql.cells import (
     MOMENT,
@@ -119,7 +119,7 @@ def with_selected(node: Insert, context: Context) -> Selected:
         query = query.this
     if not node.on_duplicate or not isinstance(query, exp.Select) or query.args.get("distinct"):
         return Selected(node)
-    table = context.table(node.table.db or "", node.table.name)
+    table = written_table(node.table.db or "", node.table.name, "INSERT", context)
     target = TableSource(table, node.table.db or "", node.table.name, node.table.name, ())
     for assigned, _ in node.on_duplicate:
         target.position(assigned)
@@ -346,8 +346,9 @@ Storer = Callable[[Value, Context, int], Value]
 
 
 def _target(node: Insert, context: Context, table: Table | None = None) -> InsertTarget:
-    table = table or context.table(node.table.db or "", node.table.name)
-    check_writable(table, "REPLACE" if node.replace else "INSERT", context)
+    verb = "REPLACE" if node.replace else "INSERT"
+    table = table or written_table(node.table.db or "", node.table.name, verb, context)
+    check_writable(table, verb, context)
     return InsertTarget(table, node.columns, node.partitions)
 
 

@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, Value
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
-from exuvia.sql.access.single_table import TableSource, check_writable
+from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes import LoadData
 from exuvia.sql.parse.text import is_default
@@ -103,7 +103,7 @@ class _Counts:
 
 def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) -> Result:
     """One batch, in the transaction of the context."""
-    table = context.table(node.table.db or "", node.table.name)
+    table = written_table(node.table.db or "", node.table.name, "INSERT", context)
     check_writable(table, "INSERT", context)
     if node.policy == "replace":
         context.demand(table, "DELETE")

@@ -65,7 +65,7 @@ class DeleteRows(KeptPlan):
         tree = tree_of(node.source)
         if tree is None or len(node.targets) > 1:
             raise ErrNotSupportedYet("multi-table DELETE")
-        source = source_of(tree, context)
+        source = source_of(tree, context, "DELETE")
         # DELETE a FROM t AS a. Raises 1109
         for target in node.targets:
             if target.name.lower() != source.alias.lower():
@@ -106,7 +106,7 @@ class UpdateRows(KeptPlan):
         tree = tree_of(node.source)
         if tree is None:
             raise ErrNotSupportedYet("multi-table UPDATE")
-        source = source_of(tree, context)
+        source = source_of(tree, context, "UPDATE")
         super().__init__(source.table, source.database, source.name)
         check_writable(source.table, "UPDATE", context)
         self._assigned = [column.name for column, _ in node.assignments]
