@@ -81,6 +81,9 @@ def filter_operators(
     return path_operators(path, keeps, estimate, context)
 
 
+_EVERY = "partition:all"
+
+
 def path_operators(
     path: Path, keeps: Keeps, estimate: TableEstimate, context: Context
 ) -> tuple[Operator, Reads, bool]:
@@ -137,7 +140,9 @@ def _point(
     path: Points | UniquePoints, place: str, keeps: Keeps, rows: float, context: Context
 ) -> Operator:
     table = path.table
-    access = [f"table:{table.info.name.O}", place]
+    # the entry of a global index says which partition its row is in: none is searched
+    is_told = isinstance(path, UniquePoints) and path.match.key.is_global and place == _EVERY
+    access = [f"table:{table.info.name.O}", "" if is_told else place]
     values = sorted(set(combinations(path.match, context) or ()))
     if not values:
         return Operator("TableDual", 0.0, info="rows:0")
