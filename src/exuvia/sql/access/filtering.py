@@ -6,7 +6,6 @@ Shared by SELECT, UPDATE and DELETE of one table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import tzinfo
 from functools import partial
 from itertools import chain, islice
 from sys import maxsize
@@ -94,7 +93,7 @@ class Filter:
         self.order = order
         self.limit = limit
         wanted = _wanted(order, limit is not None)
-        terms = _terms(source, where, context.zone)
+        terms = _terms(source, where, context)
         shares = Shares(context.txn, source.table)
         members = member_terms(where, source.resolve, source.table, context)
         path = choose(source.table, terms, source.hints, wanted, shares, members)
@@ -256,9 +255,9 @@ def _in_order(rows: list[Sorted], key: SortKey, values: Sequence[Value]) -> list
     return [rows[n] for n in order]
 
 
-def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Terms:
+def _terms(source: TableSource, where: Tree | None, context: Context) -> Terms:
     """What the WHERE offers; TIMESTAMPs are kept in UTC and compared as local time."""
-    columns = source.table.info.cols
+    columns, zone = source.table.info.cols, context.zone
 
     def resolve(column: exp.Column, shifted: bool = False) -> int | None:
         position = source.resolve(column)
@@ -267,7 +266,7 @@ def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Term
         return position
 
     zoned = partial(resolve, shifted=True)
-    return terms_of(where, resolve, expressions_of(source.table), zoned, zone)
+    return terms_of(where, resolve, expressions_of(source.table, context), zoned, zone)
 
 
 def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:

@@ -579,11 +579,15 @@ def _apart(found: list[Span]) -> list[Span]:
 _KEPT = "expressions"
 
 
-def expressions_of(table: Table) -> Mapping[str, int]:
-    """Text of an expression -> position of the indexed column that holds its value."""
+def expressions_of(table: Table, context: Context | None = None) -> Mapping[str, int]:
+    """Text of an expression -> position of the indexed column that holds its value.
+
+    Of a session whose WEEK(d) is another than a generated column's, none with a WEEK."""
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)
+    if found and context is not None and context.variable("default_week_format") != "0":
+        return {text: position for text, position in found.items() if "week(" not in text}
     return found
 
 

@@ -394,7 +394,7 @@ class _From:
             return positions.get(name) if self._alone() and name not in taken else None
 
         hints = index_hints(tree, table, context)
-        terms = terms_of(self.where, resolve, expressions_of(table))
+        terms = terms_of(self.where, resolve, expressions_of(table, context))
         # IS NULL is true of what an outer join fills up
         terms = terms._replace(others=tuple(t for t in terms.others if t.operator != "is null"))
         scan.terms = terms
