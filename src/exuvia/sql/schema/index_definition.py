@@ -105,6 +105,9 @@ def index_info(
     meant. Raises Refused."""
     if written.kind in ("fulltext", "spatial"):
         raise ErrNotSupportedYet(f"{written.kind.upper()} index")
+    if written.kind != "primary" and written.clustered is not None:
+        said = "CLUSTERED/NONCLUSTERED keyword is only supported for primary key"
+        raise ErrUnsupportedDDLOperation.with_text(said)
     if len(written.comment) > _COMMENT_CHARS:
         raise ErrTooLongIndexComment(written.name or "", _COMMENT_CHARS)
     if written.kind == "primary" and written.where is not None:
