@@ -253,10 +253,10 @@ def move(
     fence(txn, target)
     old_row = _as_stored(source, old_row)
     new_row = _changed(target, _completed(target, new_row, old_row))
-    if target.other is not None:  # no global index while a primary key changes
-        moved = insert(txn, target, new_row, moved)
-        delete(txn, source, handle, old_row)
-        return moved
+    copy = None
+    if target.other is not None:
+        copy = _copy_of(txn, source, handle, old_row)
+        _refuse_copy(txn, target, new_row)
     if moved is None:
         moved = key_codec.handle_of(target, new_row)
     key = target.row_prefix + moved
@@ -274,6 +274,8 @@ def move(
     _add_entries(txn, target, added, new_row, moved)
     _clear_former_life(txn, target, new_row, moved)
     _write_row(txn, target, WriteKind.PUT, key, target.encoder.encode(new_row))
+    if target.other is not None:
+        _move_copy(txn, source, target, copy, old_row, new_row, moved)
     return moved
 
 
@@ -517,6 +519,30 @@ def _change_copy(
         there = _other_handle(txn, table, other, new_row)
         if there is None or txn.get(other.row_prefix + there) is None:
             _put_copy(txn, other, new_row, moved)
+
+
+def _move_copy(
+    txn: Transaction,
+    source: Table,
+    target: Table,
+    copy: bytes | None,
+    old_row: Row,
+    new_row: Row,
+    moved: bytes,
+) -> None:
+    """Of a row that is in another partition now, under the handle `moved`."""
+    there, here = source.other, target.other
+    assert there is not None and here is not None
+    if copy is not None and target.other_adds:
+        hidden = None if here.handle_positions else _hidden_id(txn, here, moved)
+        try:
+            move(txn, there, here, copy, hidden, old_row, new_row)
+        except Duplicate as met:
+            raise Conflict("two sets of rows that differ", met.key) from None
+    elif copy is not None:
+        delete(txn, there, copy, old_row)
+    elif target.other_adds:
+        _put_copy(txn, here, new_row, moved)
 
 
 def _refuse_copy(

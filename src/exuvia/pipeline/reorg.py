@@ -304,17 +304,20 @@ def move_rows(
     return Reorg(phases, over=(*sources, *staying), whole=(fill, compare), switched=True)
 
 
-def rekey_rows(guard: int, index_ids: tuple[int, ...], *, fills: bool) -> Reorg:
+def rekey_rows(
+    guard: int, index_ids: tuple[int, ...], spread: tuple[int, ...] = (), *, fills: bool
+) -> Reorg:
     """Rows copied to the handles of another primary key, once a unique index says that no two have
     the same, which this one `fills`; then both sets compared. Ids: of that index, of the new set's
-    indexes."""
+    indexes; `spread`: of its global ones."""
     filled = _fill((guard,), gathers=False) if fills else ()
     kernel = "rekey" if fills else "move to ids"
     element = ReorgElement("_key_", (guard,))
     move = Phase(kernel=kernel, element=element)
     both = Phase(kernel="check rekeyed", verifies=True)
     compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
-    whole = (both, compare) if index_ids else (both,)
+    local = (compare,) if index_ids else ()
+    whole = (both, *local, *_compare_whole(spread, spread))
     return Reorg((*filled, move, both), by_partition=element, whole=whole, switched=True)
 
 

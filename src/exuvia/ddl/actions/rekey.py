@@ -35,9 +35,11 @@ entry, by who changes it or by the move. Up to the switch it is public in a set 
 If the key stays, and is only clustered no longer, the guard is that key, and public all the way.
 
 Of a partitioned table each partition has its other set: the key has all columns that say where a
-row belongs, so a row stays in its partition, and no other partition has its key.
+row belongs, so a row stays in its partition, and no other partition has its key. A global index has
+a second one for the other set, under an id of its own: its entries name rows by partition and
+handle, which both are others there.
 
-Refused (8200): global indexes, AUTO_RANDOM and SHARD_ROW_ID_BITS.
+Refused (8200): AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
 from typing import Any, NamedTuple
@@ -137,7 +139,6 @@ def why_not(
     if has_key and not drops:
         return ErrMultiplePriKey()
     for said, is_so in (
-        ("with a global index", bool(table.global_indexes)),
         ("that is temporary", table.is_temporary),
         ("with AUTO_RANDOM", bool(table.auto_random_bits)),
         ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
@@ -198,10 +199,9 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
         for part in asked.key.idx_cols
     )
     columns = tuple(part.exuvia_column for part in parts)
-    last = table.max_idx_id
+    kept, last = _indexes_beside(table)
     key = evolve(asked.key, idx_cols=parts, tbl_name=table.name)
     guard = evolve(key, id=last + 1, idx_name=name(_GUARD), state=ABSENT, exuvia_clustered=False)
-    kept = tuple(each for each in table.indexes if not each.is_primary)
     first = by_name[parts[0].name.L]
     is_integer = len(parts) == 1 and first.type.Tp in INTEGER_BITS
     new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=True)
@@ -226,6 +226,19 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
 
 
+def _indexes_beside(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
+    """The indexes of the other set but its primary key, and the last id that is given. Entries of
+    global ones lie under the table's own id, whichever set they are of."""
+    last, found = table.max_idx_id, list[IndexInfo]()
+    for each in table.indexes:
+        if each.is_global:
+            last += 1
+            found.append(evolve(each, id=last))
+        elif not each.is_primary:
+            found.append(each)
+    return tuple(found), last
+
+
 def _under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
     """Where rows of the other set lie."""
     return {"physical": 0, "partitions": ids} if table.partition else {"physical": ids[0]}
@@ -237,15 +250,15 @@ def with_ids_beside(
     """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key."""
     primary = primary_key(table)
     assert primary is not None
+    kept, last = _indexes_beside(table)
     guard = IndexInfo(
-        id=table.max_idx_id + 1,
+        id=last + 1,
         idx_name=name("PRIMARY" if stays else _GUARD),
         tbl_name=table.name,
         idx_cols=primary.idx_cols,
         is_unique=True,
         is_primary=stays,
     )
-    kept = tuple(each for each in table.indexes if not each.is_primary)
     other = Rekey(**_under(table, physical), guard=guard.id, index_info=(guard, *kept))
     return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
 
@@ -366,19 +379,24 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     if snapshot.filled or snapshot.table_is_empty:
         return None
     other = _other(the_table(snapshot))
-    kept = tuple(each.id for each in other.index_info or () if not each.exuvia_clustered)
+    kept = [each for each in other.index_info or () if not each.exuvia_clustered]
+    local = tuple(each.id for each in kept if not each.is_global)
+    spread = tuple(each.id for each in kept if each.is_global)
     fills = arguments(job, RekeyArgs).key is not None
-    return StepWait("", reorg.rekey_rows(other.guard, kept, fills=fills))
+    return StepWait("", reorg.rekey_rows(other.guard, local, spread, fills=fills))
 
 
 def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the id of the set that is given up, and the guard."""
+    """All that lies under the ids of the set that is given up, its global indexes, and the
+    guard."""
     table = the_table(snapshot)
     other = _other(table)
     stands = table.index_by_id(other.guard) is not None and not arguments(job, RekeyArgs).stays
     guard = ranges_of_index(table, other.guard) if stands else ()
     ranges = map(range_of_physical, other.partitions or (other.physical,))
-    return (*ranges, *guard)
+    gone = table.rekeyed
+    spread = (each for index in gone.global_indexes for each in ranges_of_index(gone, index.id))
+    return (*ranges, *spread, *guard)
 
 
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:

@@ -115,7 +115,9 @@ class RekeyMove(Move):
         copies = []
         for index in indexes:
             found = of_columns(self._target, index, moved)
-            numbers = numbers_of_rows(index, made, found)
+            part = self._target.form(index).part
+            names = [part + handle for handle in made] if part else made
+            numbers = numbers_of_rows(index, names, found)
             if numbers is None:
                 numbers = np.arange(columns.rows)
             copies.append(entries_of(index, found, found.keys, columns.handles, stamps, numbers))
