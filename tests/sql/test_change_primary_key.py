@@ -44,7 +44,8 @@ def made(session: Session, key: str = "", more: str = "", cut: str = "") -> None
         parts[1] = parts[1].replace("ka (a)", "ka (a) GLOBAL").replace("(c, id)", "(c) GLOBAL")
         parts.append("KEY gu (u) GLOBAL")
     run(session, f"CREATE TABLE t ({', '.join(parts)}) {cut}")
-    run(session, "ALTER TABLE t ADD INDEX mj ((CAST(j AS SIGNED ARRAY)))")
+    place = "GLOBAL" if cut == SPREAD else ""
+    run(session, f"ALTER TABLE t ADD INDEX mj ((CAST(j AS SIGNED ARRAY))) {place}")
     if not cut:
         run(session, "ALTER TABLE t ADD UNIQUE INDEX pa (a, id) WHERE a > 3")
 
@@ -131,6 +132,28 @@ def _meets(found: list[object], place: str) -> bool:
         "a > 3 AND a < 6": lambda: a in (4, 5),
     }
     return tests[place]()
+
+
+@pytest.mark.parametrize("new", ["(u, id)", "(b, id)"])
+def test_nothing_is_left_of_global_indexes(world: World, session: Session, new: str) -> None:
+    """Of the set that is given up, once a change is done, and once one is refused."""
+    made(session, "PRIMARY KEY (id)", cut=SPREAD)
+    filled(session)
+    if new == "(b, id)":
+        run(session, "UPDATE t SET b = NULL WHERE id = 5")
+        assert error(session, asked("PRIMARY KEY (id)", new))[0] == 1138
+    else:
+        run(session, asked("PRIMARY KEY (id)", new))
+    waiting = "SELECT COUNT(*) FROM mysql.gc_delete_range"
+    until(lambda: rows(session, waiting) == [[0]])
+    with world.store.read() as txn:
+        info = world.services.schemas.table(txn, session.database, "t").info
+        found = {
+            int.from_bytes(key[keys.HANDLE_AT : keys.VALUES_AT], "big")
+            for key, _ in txn.scan(keys.span_of(keys.entries_prefix(info.id)))
+        }
+    assert found == {index.id for index in info.global_indexes}
+    checked(session)
 
 
 def test_it_goes_on_and_on(world: World, session: Session) -> None:
