@@ -57,8 +57,9 @@ found at that handle, or not found, is required at the commit: else the move, wh
 the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
 all entries of its copy, also those that stay: the move puts them because of the row that it has
 copied, and finds it there no more. Where the other set has hidden ids, rows that come, and those
-that change before the move, get some that nobody else gives, below zero. A row that
-changes its partition is new in one, with a copy there, and gone from the other."""
+that change before the move, get some that nobody else gives, below zero. A row that changes its
+partition takes its copy along: it may keep its key of a global unique index, of which each set has
+one of its own."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
