@@ -517,7 +517,7 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if info.type.family in _MOMENTS and text.strip("0") == "" and not _is_text(tree):
         text = _ZERO_TEXT[info.type.family]
     if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
-        return evolve(info, default=_element(info, tree, text))
+        return evolve(info, default=_default_element(info, tree, text))
     try:
         value = values.from_text(text, info.type, LENIENT if modes.zero_dates else STRICT_VALUES)
         shown = values.to_text(value, info.type)
@@ -528,7 +528,7 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     return evolve(info, default=shown if isinstance(shown, str) else shown.decode())
 
 
-def _element(info: ColumnInfo, tree: Tree, text: str) -> str:
+def _default_element(info: ColumnInfo, tree: Tree, text: str) -> str:
     """What DEFAULT says of an ENUM or SET: text is the names of elements, and no number as it is
     for a value; a whole number is an index or bits, and not 0. Raises 1067."""
     kind = info.type

@@ -7,7 +7,6 @@ from exuvia.base.mysql_errors import (
     ErrDBCreateExists,
     ErrDBDropExists,
     ErrUnknown,
-    ErrUnsupportedDDLOperation,
     ErrWrongDBName,
 )
 from exuvia.catalog import meta
