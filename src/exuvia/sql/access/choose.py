@@ -76,6 +76,7 @@ class Shares:
         self._txn = txn
         self._table = table
         self._distinct: dict[int, int] | None = None
+        self._nulls: dict[int, float] = {}
 
     def of(self, found: Match) -> float | None:
         """The share that a match keeps; None where nobody analyzed its columns."""
@@ -86,6 +87,9 @@ class Shares:
             distinct = self._distinct.get(self._table.info.cols[term.position].id)
             if distinct is None:
                 return None
+            if term.asks_null:
+                share *= self.nulls(term.position) or 1 / max(1, distinct)
+                continue
             number = len(term.constants) if term.operator == "in" else 1
             share *= min(1.0, number / max(1, distinct))
         if found.range:
@@ -100,7 +104,9 @@ class Shares:
             distinct = self.distinct(term.position)
             if distinct is None:
                 continue
-            if term.operator in ("=", "in"):
+            if term.asks_null:
+                share *= self.nulls(term.position) or 1 / max(1, distinct)
+            elif term.operator in ("=", "in", "<=>"):
                 share *= min(1.0, len(term.constants) / max(1, distinct))
             else:
                 sides[term.position] = sides.get(term.position, 0) + 1
@@ -114,12 +120,20 @@ class Shares:
             self._distinct = self._read()
         return self._distinct.get(self._table.info.cols[position].id)
 
+    def nulls(self, position: int) -> float | None:
+        """The share of rows with NULL in a column, if somebody analyzed it."""
+        if self._distinct is None:
+            self._distinct = self._read()
+        return self._nulls.get(self._table.info.cols[position].id)
+
     def _read(self) -> dict[int, int]:
         table_id = meta.whole_id(self._table)
         known = meta.get(self._txn, table_id)
         if known is None or known.analyzed_count is None:
             return {}
         found = records.heads(self._txn, table_id, 0)
+        rows = max(1, known.analyzed_count)
+        self._nulls = {e.hist_id: min(1.0, e.nulls / rows) for e in found if e.is_analyzed}
         return {each.hist_id: each.distinct for each in found if each.is_analyzed}
 
 
@@ -264,6 +278,8 @@ def _chosen(
 ) -> Path:
     matches = [match(table, index, _positions(table, index), terms) for index in indexes]
     used = [found for found in matches if found.used]
+    if not hinted:
+        used = [found for found in used if not _is_mostly_null(found, shares)]
     if used:
         best = _best(used, shares)
         return _path(table, best, best.covers(table, terms))
@@ -275,6 +291,14 @@ def _chosen(
                 path.name = "IndexFullScan"
                 return path
     return Path(table, covers)
+
+
+def _is_mostly_null(found: Match, shares: Shares | None) -> bool:
+    """Whether only IS NULL is asked, and it keeps many rows: those are read faster all at once."""
+    if shares is None or found.range or not all(term.asks_null for term in found.equal):
+        return False
+    known = [shares.nulls(term.position) for term in found.equal]
+    return all(share is not None and share * RANGE_SHARE > 1 for share in known)
 
 
 def _best(used: list[Match], shares: Shares | None) -> Match:

@@ -148,7 +148,7 @@ class Matched(Path):
     @property
     def fixed(self) -> frozenset[int]:
         """Positions with a single equality."""
-        return frozenset(term.position for term in self.match.equal if term.operator == "=")
+        return frozenset(term.position for term in self.match.equal if term.operator != "in")
 
 
 class Points(Matched):

@@ -20,7 +20,7 @@ from exuvia.base.types import Family, Value
 from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
-from exuvia.sql.access.ranger import INEXACT, NOTHING, Term, Terms, bounder
+from exuvia.sql.access.ranger import EQUALITIES, INEXACT, NOTHING, Term, Terms, bounder
 from exuvia.sql.expr import Cast, Column, Expr, walk
 from exuvia.sql.statement.context import Context
 
@@ -70,6 +70,8 @@ class PartitionChoice:
         if sides is None:
             return frozenset()
         points = self._points(sides)
+        for position, each in sides.items():  # a NULL says where a row is, and bounds nothing
+            sides[position] = [side for side in each if side.operator != "null"]
         found = self._every if points is None else points
         kind = self.route.cut.type
         if kind == PartitionType.RANGE and self.route.compiled is None:
@@ -88,11 +90,15 @@ class PartitionChoice:
             given = _values(term, columns[term.position].type, context)
             if given is INEXACT:
                 continue
+            if term.operator == "<=>" and not given:
+                found.setdefault(term.position, []).append(Side("null", frozenset((None,))))
+                continue
             if not given:
                 return None
             sides = found.setdefault(term.position, [])
-            value = frozenset(given) if term.operator in ("=", "in") else given[0]
-            sides.append(Side("in" if term.operator == "=" else term.operator, value))
+            is_equal = term.operator in EQUALITIES
+            value = frozenset(given) if is_equal else given[0]
+            sides.append(Side("in" if is_equal else term.operator, value))
         return found
 
     # -- points ------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ class PartitionChoice:
         """Where the combinations of given values lie; None where a column is not given."""
         given = []
         for position in self._reads:
-            chosen = [s.value for s in sides.get(position, ()) if s.operator == "in"]
+            chosen = [s.value for s in sides.get(position, ()) if s.operator in ("in", "null")]
             if not chosen:
                 return None
             given.append(min(chosen, key=len))
@@ -244,7 +250,7 @@ def _between(bounds: Sequence[Key], low: Key, high: Key, open_low: bool, open_hi
 
 def _values(term: Term, kind: Any, context: Context) -> Value:
     """The term's constants as bounds, without those that are never equal; INEXACT."""
-    bound = bounder(kind, term.operator in ("=", "in"))
+    bound = bounder(kind, term.operator in EQUALITIES)
     found = [bound(constant(context)) for constant in term.constants]
     if any(value is INEXACT for value in found):
         return INEXACT

@@ -3,6 +3,10 @@
     a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
     Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
 
+`a IS NULL` and `a <=> 1` are equalities too, "<=>", of which NULL is a value. A unique key may have
+many of it, so they make no point of one. An outer join fills up with NULL: what looks below it
+leaves them out (`Terms.strict`).
+
 What the terms of a WHERE give for a key: equalities of first parts, then a range of the next.
 
     key (a, b, c)    a = 1 AND b IN (2, 3) AND c > 4     equal (a, b)   range (c >)     whole: no
@@ -191,7 +195,7 @@ _COMPARISONS: dict[type, str] = {
     exp.LT: "<",
     exp.LTE: "<=",
 }
-_MIRRORED = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_MIRRORED = {"=": "=", "<=>": "<=>", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
 class Term(NamedTuple):
@@ -207,6 +211,11 @@ class Term(NamedTuple):
     computed: bool = False
     zone: tzinfo | None = None
 
+    @property
+    def asks_null(self) -> bool:
+        """IS NULL."""
+        return self.operator == "<=>" and self.constants == (_null,)
+
 
 class Terms(NamedTuple):
     """What a WHERE offers: usable terms, and how many conjuncts there are in all.
@@ -217,6 +226,13 @@ class Terms(NamedTuple):
     usable: tuple[Term, ...]
     conjuncts: int
     others: tuple[Term, ...] = ()
+
+    @property
+    def strict(self) -> "Terms":
+        """Without those that are true of NULL."""
+        usable = tuple(term for term in self.usable if term.operator != "<=>")
+        others = tuple(term for term in self.others if term.operator != "is null")
+        return Terms(usable, self.conjuncts, others)
 
     @property
     def plain(self) -> "Terms":
@@ -301,12 +317,23 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         if place is not None and low is not None and high is not None:
             yield Term(place[0], ">=", (low,), number, place[1])
             yield Term(place[0], "<=", (high,), number, place[1])
+    elif isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
+        place = places.find(tree.this)
+        if place is not None and not place[1]:
+            yield Term(place[0], "<=>", (_null,), number)
+    elif isinstance(tree, exp.NullSafeEQ):
+        met = (term for term in _comparison(tree, "<=>", number, places) if not term.computed)
+        yield from met
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
         place = places.find(tree.this)
         constants = [constant_of(each) for each in tree.expressions]
         usable = tuple(each for each in constants if each is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
+
+
+def _null(context: Context) -> Value:
+    return None
 
 
 def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iterator[Term]:
@@ -364,6 +391,7 @@ def _moments(local: int, zone: tzinfo) -> Doubtful | None:
 # -- keys ------------------------------------------------------------------------------------------
 
 MOST_SPANS = 10_000
+EQUALITIES = ("=", "in", "<=>")
 Values = tuple[Value, ...]
 
 
@@ -381,8 +409,9 @@ class Match(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether every part is given."""
-        return len(self.equal) == len(self.positions)
+        """Whether every part is given, and none may be NULL."""
+        is_strict = not any(term.operator == "<=>" for term in self.equal)
+        return is_strict and len(self.equal) == len(self.positions)
 
     @property
     def used(self) -> bool:
@@ -408,7 +437,7 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
     equal: list[Term] = []
     ranges: tuple[Term, ...] = ()
     for position in positions:
-        term = _equality(position, terms)
+        term = _equality(table, position, terms)
         if term is None:
             found = [term for term in terms.usable if term.position == position]
             low = next((term for term in found if term.operator in (">", ">=")), None)
@@ -423,9 +452,12 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
     return Match(index, tuple(positions), equals, sides, prefixed, tuple(equal), ranges)
 
 
-def _equality(position: int, terms: Terms) -> Term | None:
-    found = [t for t in terms.usable if t.position == position and t.operator in ("=", "in")]
-    return min(found, key=lambda term: len(term.constants), default=None)
+def _equality(table: Table, position: int, terms: Terms) -> Term | None:
+    found = [t for t in terms.usable if t.position == position and t.operator in EQUALITIES]
+    best = min(found, key=lambda term: len(term.constants), default=None)
+    if best is not None and best.operator == "<=>" and table.info.cols[position].not_null:
+        return best._replace(operator="=")
+    return best
 
 
 def combinations(found: Match, context: Context) -> list[Values] | None:
@@ -439,6 +471,8 @@ def combinations(found: Match, context: Context) -> list[Values] | None:
                 return None
             if value is not NOTHING:
                 values.append(value)
+            elif term.operator == "<=>":
+                values.append(None)
         rows = [(*row, value) for row in rows for value in values]
         if len(rows) > MOST_SPANS:
             return None

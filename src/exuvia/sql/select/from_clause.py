@@ -395,8 +395,8 @@ class _From:
 
         hints = index_hints(tree, table, context)
         terms = terms_of(self.where, resolve, expressions_of(table, context))
-        # IS NULL is true of what an outer join fills up
-        terms = terms._replace(others=tuple(t for t in terms.others if t.operator != "is null"))
+        if not self._alone():  # an outer join may fill up with NULL
+            terms = terms.strict
         scan.terms = terms
         shares, members = (
             Shares(context.txn, table),
