@@ -205,6 +205,8 @@ def in_ranges(text: str) -> Callable[[tuple[Any, ...]], bool]:
     assert ranges, text
 
     def value(shown: str) -> Any:
+        if shown == "NULL":
+            return None
         return shown.strip('"') if shown.startswith('"') else int(shown)
 
     def holds(values: tuple[Any, ...]) -> bool:

@@ -380,7 +380,7 @@ class _From:
     def _path(self, tree: exp.Table, scan: TableScan, fields: list[Field], alias: str) -> Any:
         """The access path of a selective key; None to read the table whole.
 
-        The terms of a WHERE are all false for NULL, so they hold below outer joins too."""
+        Terms that are all false for NULL hold below outer joins too."""
         table, named = scan.table, partitions_of(tree)
         context = self.frame.build.context
         keys = [field for field in fields if not is_shifted(field.type, context.zone)]
