@@ -408,10 +408,8 @@ _KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate
 
 def _week_format(scope: Scope) -> list[Constant]:
     """What WEEK(d) means as a second argument; none is 0. A generated column knows no session."""
-    try:
-        mode = int(scope.context.variable("default_week_format"))
-    except AttributeError:
-        return []
+    variable = getattr(scope.context, "variable", None)
+    mode = 0 if variable is None else int(variable("default_week_format"))
     return [_number(mode)] if mode else []
 
 
