@@ -359,6 +359,13 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
         ("id INT", "DROP PRIMARY KEY", 1091, "PRIMARY"),
         ("id BIGINT AUTO_RANDOM PRIMARY KEY", "DROP PRIMARY KEY", 8200, "with AUTO_RANDOM"),
         (
+            "id INT, a INT, PRIMARY KEY (id) NONCLUSTERED GLOBAL) PARTITION BY HASH (a)"
+            " PARTITIONS 2 -- (",
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (id, a) CLUSTERED",
+            8200,
+            "that has a global one",
+        ),
+        (
             "id INT PRIMARY KEY, a INT, KEY ka (a)",
             "DROP PRIMARY KEY, DROP INDEX ka",
             8200,

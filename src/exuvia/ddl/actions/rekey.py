@@ -39,7 +39,7 @@ row belongs, so a row stays in its partition, and no other partition has its key
 a second one for the other set, under an id of its own: its entries name rows by partition and
 handle, which both are others there.
 
-Refused (8200): AUTO_RANDOM and SHARD_ROW_ID_BITS.
+Refused (8200): a global primary key, AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
 from typing import Any, NamedTuple
@@ -139,6 +139,7 @@ def why_not(
     if has_key and not drops:
         return ErrMultiplePriKey()
     for said, is_so in (
+        ("that has a global one", any(each.is_primary for each in table.global_indexes)),
         ("that is temporary", table.is_temporary),
         ("with AUTO_RANDOM", bool(table.auto_random_bits)),
         ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
