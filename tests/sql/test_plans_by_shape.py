@@ -1,7 +1,9 @@
 """Plans kept by the shape of a statement: what a shape is, and that no kept plan is a wrong one."""
 
+import threading
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,12 +13,15 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.sql import planner
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.text import parse
+from exuvia.sql.result import Result
 from exuvia.sql.session import session as session_module
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, PlanCache
 from exuvia.sql.type_text import quoted
-from support.world import World, error, rows, run
+from support.node_processes import until
+from support.world import Later, World, error, rows, run
 
 
 @pytest.mark.parametrize(
@@ -204,6 +209,122 @@ def test_law_1_an_old_snapshot_keeps_its_own_plan(numbers: Session, another: Ses
     assert rows(another, query) == [[1, 10]]
     run(another, "COMMIT")
     assert rows(another, query) == [[1, 10, 5]]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What of the table was planned: kinds of statements."""
+    found: list[str] = []
+    plan = planner._kept
+
+    def noted(node: Any, context: Context) -> KeptPlan | None:
+        found.append(type(node).__name__)
+        return plan(node, context)
+
+    monkeypatch.setattr(planner, "_kept", noted)
+    return found
+
+
+SHAPES = (
+    "SELECT b FROM n WHERE id = {0}",
+    "SELECT id FROM n WHERE id BETWEEN {0} AND 90 ORDER BY b",
+    "SELECT b FROM n WHERE a = 1{0}",
+    "INSERT INTO n (id, a, b) VALUES (1{0}, 1{0}, 7{0})",
+    "UPDATE n SET b = b + 100 WHERE id = 1{0}",
+    "UPDATE n SET a = a + 100 WHERE a = 1{0}",
+    "DELETE FROM n WHERE id = {0}",
+)
+
+
+def test_plans_stay_while_an_index_comes_and_obey_it(
+    world: World, session: Session, planned: list[str]
+) -> None:
+    """Each of its states is another revision of the table, of which readers see nothing."""
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, b int, KEY ka (a))")
+    run(session, "INSERT INTO n VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
+    for text in SHAPES:
+        run(session, text.format(0))
+        assert kept(session, text.format(0)) is not None
+    asking = world.session(session.database)
+    run(asking, "SET exuvia_ddl_hold = 'public'")
+    waiting = Later(asking, "ALTER TABLE n ADD UNIQUE INDEX ub (b)")
+    until(lambda: rows(session, "SELECT 1 FROM information_schema.ddl_jobs WHERE state = 'held'"))
+    planned.clear()
+    for text in SHAPES:
+        run(session, text.format(1))
+    assert planned == []
+    assert error(session, "INSERT INTO n (id, a, b) VALUES (20, 20, 171)")[0] == 1062
+    run(session, "ADMIN COMPLETE DDL JOBS ALL")
+    assert isinstance(waiting.answer(), Result)
+    assert rows(session, "SELECT id, a FROM n WHERE b = 171") == [[11, 111]]
+    planned.clear()
+    for text in SHAPES:
+        run(session, text.format(2))
+    assert len(planned) == len(SHAPES)  # what readers see is another table now
+    run(session, "ADMIN CHECK TABLE n")
+
+
+def test_a_path_is_chosen_anew_once_its_index_goes(session: Session) -> None:
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, KEY ka (a))")
+    run(session, "INSERT INTO n VALUES (1, 1), (2, 2)")
+    text = "SELECT id FROM n WHERE a = 2"
+    assert rows(session, text) == [[2]]
+    run(session, "ALTER TABLE n DROP INDEX ka")
+    run(session, "INSERT INTO n VALUES (3, 2)")  # has no entry
+    assert rows(session, text) == [[2], [3]]
+
+
+def test_plans_stay_beside_changes_and_writers(world: World, session: Session) -> None:
+    """Threads of two revisions take one plan to each other's table, and back."""
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, b int, KEY ka (a))")
+    ends, broken = threading.Event(), []
+
+    def write(first: int) -> None:
+        own = world.session(session.database)
+        for number in range(first, first + 2000):
+            if ends.is_set():
+                break
+            try:
+                run(own, "BEGIN")
+                run(own, f"INSERT INTO n (id, a, b) VALUES ({number}, 5, {number})")
+                run(own, f"UPDATE n SET b = b + 10000 WHERE id = {number}")
+                run(own, f"DELETE FROM n WHERE id = {number - 3}")
+                run(own, "COMMIT")
+                assert rows(own, f"SELECT b FROM n WHERE id = {number}") == [[number + 10000]]
+            except Exception as wrong:
+                broken.append(wrong)
+                break
+
+    writers = [threading.Thread(target=write, args=(start,)) for start in (0, 4000)]
+    for each in writers:
+        each.start()
+    try:
+        for _ in range(4):
+            run(session, "ALTER TABLE n ADD UNIQUE INDEX ub (b)")
+            run(session, "ADMIN CHECK TABLE n")
+            run(session, "ALTER TABLE n DROP INDEX ub")
+    finally:
+        ends.set()
+        for each in writers:
+            each.join()
+    assert broken == []
+    run(session, "ADMIN CHECK TABLE n")
+
+
+def test_new_statistics_leave_plans_that_no_statistics_chose(
+    session: Session, planned: list[str]
+) -> None:
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, b int, KEY ka (a), KEY kb (b))")
+    run(session, "INSERT INTO n VALUES (1, 1, 1), (2, 2, 2)")
+    point, either = "SELECT a FROM n WHERE id = 1", "SELECT id FROM n WHERE a = 1 AND b = 1"
+    for text in (point, either):
+        run(session, text)
+    run(session, "ANALYZE TABLE n")
+    planned.clear()
+    run(session, point)
+    assert planned == []
+    run(session, either)
+    assert planned == ["Select"]
 
 
 def test_the_current_database_is_part_of_the_key(world: World, numbers: Session) -> None:

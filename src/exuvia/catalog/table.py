@@ -322,6 +322,22 @@ class Table:
         """Where the column of that name stands in rows. Raises KeyError."""
         return self._positions[name.lower()]
 
+    @cached_property
+    def as_read(self) -> TableInfo:
+        """Its info without what only writers and jobs know: indexes that are not public yet or any
+        more, the greatest id of an index, when it was changed."""
+        public = tuple(i for i in self.info.indexes if i.state == SchemaState.PUBLIC)
+        return replace(self.info, index_info=public, max_idx_id=0, update_timestamp=0)
+
+    def reads_as(self, other: "Table") -> bool:
+        """Whether this revision is read as that one: by the same names, columns, layouts, keys."""
+        return (
+            self.physical_id == other.physical_id
+            and self.evaluator == other.evaluator
+            and self.database == other.database
+            and self.as_read == other.as_read
+        )
+
     # -- partitions --------------------------------------------------------------------------------
 
     def part(self, physical_id: int) -> "Table":

@@ -120,12 +120,17 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
 
     An error is no answer either: the statement is planned then, and says it in its own words. What
     lacks today may be there tomorrow, so that says nothing of the shape."""
-    numbers: frozenset[int] = frozenset()
+    plans, numbers = context.session.services.plans, frozenset[int]()
     kept: KeptPlan | AsWritten | Refusal = REFUSED
     try:
+        former = plans.find(key)
+        found = former.renewed(context) if isinstance(former, KeptPlan) else None
+        if found is not None:
+            plans.put(key, found, not found.by_statistics)
+            return found
         statement = parse_shape(key[1]) if node is None else node
         numbers = frozenset() if statement is None else deciding(statement)
-        found, is_bound = None, False
+        is_bound = False
         if statement is not None and not (
             isinstance(statement, exp.Select) and _is_alone(statement)
         ):
@@ -144,8 +149,9 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
             return None
         if numbers:  # `NOW(?)` is an error itself
             kept = AsWritten(numbers)
-    context.session.services.plans.put(key, kept)
-    return kept if isinstance(kept, KeptPlan) else None
+    found = kept if isinstance(kept, KeptPlan) else None
+    plans.put(key, kept, found is not None and not found.by_statistics)
+    return found
 
 
 def _is_alone(statement: exp.Select) -> bool:
@@ -155,9 +161,12 @@ def _is_alone(statement: exp.Select) -> bool:
 
 def plan_alike(key: Key, node: Statement | None, context: Context) -> insert.InsertAlike | None:
     """As `plan_shape`, of rows that are written as the one of the shape."""
-    found = None
+    plans = context.session.services.plans
+    found, former = None, plans.find(key)
     try:
-        if isinstance(node, Insert):
+        if isinstance(former, insert.InsertAlike):
+            found = former.renewed(context)
+        if found is None and isinstance(node, Insert):
             found = insert.plan_alike(node, context)
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
@@ -165,7 +174,7 @@ def plan_alike(key: Key, node: Statement | None, context: Context) -> insert.Ins
         return None  # its own text says it in its own words; it may be right the next time
     if found is not None:
         found.tree = node
-    context.session.services.plans.put(key, REFUSED if found is None else found)
+    plans.put(key, REFUSED if found is None else found, found is not None)
     return found
 
 

@@ -114,6 +114,11 @@ class Shares:
             share *= ONE_SIDE if number == 1 else TWO_SIDES
         return share
 
+    @property
+    def asked(self) -> bool:
+        """Whether anything was asked that statistics answer."""
+        return self._distinct is not None
+
     def distinct(self, position: int) -> int | None:
         """How many different values a column has, if somebody analyzed it."""
         if self._distinct is None:

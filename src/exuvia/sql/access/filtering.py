@@ -6,10 +6,11 @@ Shared by SELECT, UPDATE and DELETE of one table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from itertools import chain, islice
 from sys import maxsize
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from sqlglot import exp
 
@@ -17,6 +18,7 @@ from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
 from exuvia.catalog.codec.row_codec import Select
+from exuvia.catalog.table import Table
 from exuvia.sql import expressions
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.members import member_terms
@@ -98,6 +100,7 @@ class Filter:
         members = member_terms(where, source.resolve, source.table, context)
         path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
+        self.by_statistics = shares.asked  # whether others might choose another path
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
         self.reverse = self.follows and wanted.descending
@@ -105,6 +108,13 @@ class Filter:
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
+
+    def on(self, table: Table) -> Self:
+        """The same filter of another revision of its table, one that `reads_as` it."""
+        made = copy(self)
+        made.source = self.source._replace(table=table)
+        made.path = self.path.on(table)
+        return made
 
     @property
     def is_exact(self) -> bool:

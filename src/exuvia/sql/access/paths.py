@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from exuvia.base.mysql_errors import ErrPartitionClauseOnNonpartitioned
 from exuvia.base.types import Family
@@ -90,6 +90,12 @@ class Path:
     def count(self, context: Context, most: int = -1) -> int | None:
         """How many rows it finds, as reader.count says it; None where only reading them tells."""
         return reader.count(context.txn, self.table, most)
+
+    def on(self, table: Table) -> Self:
+        """The same path in another revision of its table, one that `reads_as` it."""
+        made = copy(self)
+        made.table = table
+        return made
 
     def everything(self, context: Context, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
@@ -347,6 +353,11 @@ class PartialRange(IndexRange):
         self.name = path.name
         self._terms = terms
         self._other = other
+
+    def on(self, table: Table) -> Self:
+        made = super().on(table)
+        made._other = self._other.on(table)
+        return made
 
     def taken(self, context: Context) -> Path:
         """Which of both a run reads by."""

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Context as DecimalContext
 from decimal import Decimal
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sqlglot import exp
 
@@ -45,6 +45,7 @@ from exuvia.catalog import decimals
 from exuvia.catalog.autoid import LAST_ID
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.table import Table
 from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.ranger import conjuncts_of
@@ -345,6 +346,7 @@ class ReadRows(KeptPlan):
             context,
             _used(node, source),
         )
+        self.by_statistics = self.filter.by_statistics
         self.late_limit: Limit | None = limit if late else None
         self._always_short = self.filter.path.short
         self.short = self._always_short or (self.filter.path.bounded and limit is None)
@@ -357,6 +359,12 @@ class ReadRows(KeptPlan):
         self.reads_few = (
             self.short and limit is None and self._plain is not None and self.filter.is_exact
         )
+
+    def on(self, table: Table) -> Self | None:
+        made = super().on(table)
+        if made is not None:
+            made.filter = self.filter.on(table)
+        return made
 
     @property
     def lock_clauses(self) -> Sequence[exp.Lock]:

@@ -11,6 +11,8 @@ it evaluates nothing and changes nothing, so that `run` may follow it whatever b
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 
 from exuvia.catalog.table import Table
 from exuvia.sql.nodes import Statement
@@ -43,6 +45,7 @@ class KeptPlan(Plan):
     short = False
     locks = False
     reads_few = False
+    by_statistics = False  # whether other ones might choose another plan
     tree: Statement | None = None
     asks: tuple[str, ...] = ("SELECT",)
 
@@ -58,6 +61,20 @@ class KeptPlan(Plan):
     def fresh(self, context: Context) -> bool:
         """True while the name means this table at this revision."""
         return context.means(self._database, self._name, self.table)
+
+    def renewed(self, context: Context) -> Self | None:
+        """The plan for what its name means now, without planning; None where that must be done.
+        Raises 1142, 1146 and the like."""
+        return self.on(context.table(self._database, self._name))
+
+    def on(self, table: Table) -> Self | None:
+        """The same plan for another revision of its table, where readers see no difference: each of
+        the states that an index goes through is one. None where it must be planned anew."""
+        if table.info.partition is not None or not table.reads_as(self.table):
+            return None
+        made = copy(self)
+        made.table = table
+        return made
 
     def check(self, context: Context) -> None:
         """Raises 1142 where the session may not run it: plans are shared, rights are not."""

@@ -8,7 +8,8 @@
 
 Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
 plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
-(law 1); nothing invalidates it but new statistics, of which every front hears (stats/cache.py).
+(law 1); nothing invalidates it but new statistics, of which every front hears (stats/cache.py),
+and those only plans that were chosen by some.
 """
 
 from collections.abc import Sequence
@@ -48,24 +49,28 @@ class PlanCache:
 
     def __init__(self, most: int = 4096, most_characters: int = 16 << 20) -> None:
         self._plans: dict[Key, object] = {}
+        self._lasting: set[Key] = set()
         self._most = most
         self._most_characters = most_characters
         self._characters = 0
         self.find = self._plans.get
 
-    def put(self, key: Key, plan: object) -> None:
-        """Keep a plan, AsWritten or REFUSED."""
+    def put(self, key: Key, plan: object, lasting: bool = False) -> None:
+        """Keep a plan, AsWritten or REFUSED. `lasting`: no statistics would make it another one."""
         if key not in self._plans:
             self._characters += len(key[1])
         if len(self._plans) >= self._most or self._characters > self._most_characters:
             self._plans.clear()
+            self._lasting.clear()
             self._characters = len(key[1])
         self._plans[key] = plan
+        (self._lasting.add if lasting else self._lasting.discard)(key)
 
     def forget(self) -> None:
-        """Plan every shape anew: statistics may choose otherwise now."""
-        self._plans.clear()
-        self._characters = 0
+        """Plan shapes anew: statistics may choose otherwise now."""
+        for key in list(self._plans):
+            if key not in self._lasting and self._plans.pop(key, None) is not None:
+                self._characters -= len(key[1])
 
     def __len__(self) -> int:
         return len(self._plans)

@@ -32,7 +32,8 @@ A name that both the table written and the query's FROM have is ambiguous (1052)
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
@@ -427,6 +428,13 @@ class InsertValues(KeptPlan):
             self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
         ]
 
+    def on(self, table: Table) -> Self | None:
+        made = super().on(table)
+        if made is not None:
+            made._target = copy(self._target)
+            made._target.table = table
+        return made
+
     def check(self, context: Context) -> None:
         """Raises 1142, 1143."""
         _demand(self._node, self._target, context)
@@ -508,6 +516,10 @@ class InsertAlike(InsertValues):
         super().__init__(node, rows, context, several=True)
         self.short = False
         self._by_column = self._column_cells(rows[0], context)
+
+    def on(self, table: Table) -> Self | None:
+        is_as_plain = writer.is_plain(table) == writer.is_plain(self.table)
+        return super().on(table) if is_as_plain else None
 
     def _column_cells(self, row: Sequence[Tree], context: Context) -> "list[ColumnCell] | None":
         """How each named column is made of the values; None where rows go one by one."""

@@ -17,7 +17,7 @@ table only values that need a subquery are; the others are computed from the row
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sqlglot import exp
 
@@ -30,6 +30,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrUnknownTable,
 )
+from exuvia.catalog.table import Table
 from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
 from exuvia.sql.expressions import constant_of
@@ -77,6 +78,13 @@ class DeleteRows(KeptPlan):
         order = sort_keys(node.order, source, context)
         self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
         self.short = self.filter.path.short
+        self.by_statistics = self.filter.by_statistics
+
+    def on(self, table: Table) -> Self | None:
+        made = super().on(table)
+        if made is not None:
+            made.filter = self.filter.on(table)
+        return made
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
@@ -118,6 +126,13 @@ class UpdateRows(KeptPlan):
         order = sort_keys(node.order, source, context)
         self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
         self.short = self.filter.path.short
+        self.by_statistics = self.filter.by_statistics
+
+    def on(self, table: Table) -> Self | None:
+        made = super().on(table)
+        if made is not None:
+            made.filter = self.filter.on(table)
+        return made
 
     def check(self, context: Context) -> None:
         """Raises 1142, 1143."""
