@@ -1,6 +1,8 @@
 """Plans kept by the shape of a statement: what a shape is, and that no kept plan is a wrong one."""
 
+import gc
 import threading
+import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -360,6 +362,48 @@ def test_a_full_cache_forgets_and_goes_on() -> None:
         cache.put(("", str(number), ""), REFUSED)
         assert cache.find(("", str(number), "")) is REFUSED
     assert len(cache) <= 3
+
+
+def test_plans_of_long_shapes_fill_it_sooner() -> None:
+    cache = PlanCache(most_characters=1000)
+    plan = object()
+    for number in range(10_000):
+        cache.put(("", f"{number:0100}", ""), plan)
+        assert len(cache) <= 10
+    assert cache.find(("", f"{9999:0100}", "")) is plan
+    long = "", "x" * 500, ""
+    cache.put(long, plan)
+    assert cache.find(long) is None
+    cache.put(long, REFUSED)  # to find that out again costs as much as the plan
+    assert cache.find(long) is REFUSED
+    cache.forget()
+    assert len(cache) == 0
+
+
+def test_what_a_plan_takes_is_known(session: Session) -> None:
+    """A front that met ever new shapes grew to gigabytes: 4096 plans of some hundred kilobytes."""
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, b int, c int)")
+    shapes = [
+        "INSERT INTO n (id, a, b, c) VALUES "
+        + ", ".join(f"({n}{row}, {row} + 1{' + 1' * n}, NULL, {row})" for row in range(20))
+        for n in range(30)
+    ]
+    run(session, shapes[0])
+    plans = PlanCache()
+    session.services = replace(session.services, plans=plans)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for text in shapes:
+            run(session, f"DELETE FROM n WHERE id < {1 << 30}")
+            run(session, text)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(isinstance(kept(session, text), KeptPlan) for text in shapes)
+    characters = sum(len(text) for text in shapes)
+    assert taken < 800 * characters, (taken / characters, len(plans))
 
 
 def test_a_forgotten_catalog_costs_a_planning_and_no_error(numbers: Session) -> None:

@@ -140,7 +140,7 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:
-            found.tree, found.is_bound = statement, is_bound
+            found.is_bound = is_bound
             kept = AsWritten(numbers) if numbers else found
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
@@ -159,21 +159,19 @@ def _is_alone(statement: exp.Select) -> bool:
     return "into" in statement.meta or statement.find(exp.Version) is not None
 
 
-def plan_alike(key: Key, node: Statement | None, context: Context) -> insert.InsertAlike | None:
+def plan_alike(key: Key, context: Context) -> insert.InsertAlike | None:
     """As `plan_shape`, of rows that are written as the one of the shape."""
     plans = context.session.services.plans
     found, former = None, plans.find(key)
     try:
         if isinstance(former, insert.InsertAlike):
             found = former.renewed(context)
-        if found is None and isinstance(node, Insert):
+        if found is None and isinstance(node := parse_shape(key[1]), Insert):
             found = insert.plan_alike(node, context)
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
             raise
         return None  # its own text says it in its own words; it may be right the next time
-    if found is not None:
-        found.tree = node
     plans.put(key, REFUSED if found is None else found, found is not None)
     return found
 

@@ -273,7 +273,7 @@ class Session:
             if answer is not None:
                 return self._answer(answer)
         if isinstance(kept, KeptPlan):
-            locking, node = kept.locks, node or kept.tree
+            locking = kept.locks
         else:
             node = node or planner.tree_of_shape(key[1])
             locking = planner.locks_rows(node)
@@ -301,11 +301,10 @@ class Session:
         kept = self.services.plans.find(key)
         if kept is REFUSED or self.rights.by_columns or self.reads_at is not None:
             return None
-        tree = kept.tree if isinstance(kept, InsertAlike) else planner.tree_of_shape(rows.shape)
 
         def work(context: Context) -> Result:
             plan = kept if isinstance(kept, InsertAlike) and kept.fresh(context) else None
-            plan = plan or planner.plan_alike(key, tree, context)
+            plan = plan or planner.plan_alike(key, context)
             if plan is None:
                 return NOT_KEPT
             plan.check(context)

@@ -15,7 +15,6 @@ from copy import copy
 from typing import Self
 
 from exuvia.catalog.table import Table
-from exuvia.sql.nodes import Statement
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 
@@ -38,15 +37,12 @@ class Plan:
 
 
 class KeptPlan(Plan):
-    """A plan of one table that may be kept by shape.
-
-    `tree` is its parsed shape, which the next plan is made from when the table has changed."""
+    """A plan of one table that may be kept by shape."""
 
     short = False
     locks = False
     reads_few = False
     by_statistics = False  # whether other ones might choose another plan
-    tree: Statement | None = None
     asks: tuple[str, ...] = ("SELECT",)
 
     def __init__(self, table: Table, database: str, name: str) -> None:

@@ -12,6 +12,7 @@ plan holds the tables it was made for and proves itself fresh in each statement'
 and those only plans that were chosen by some.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -42,12 +43,17 @@ class ShapedStatement(NamedTuple):
     kept: object  # a KeptPlan, AsWritten, Refusal, or None
 
 
+MOST_CHARACTERS = 1 << 18
+"""Of the shapes of all plans: a plan takes 350 to 900 bytes a character."""
+LONGEST_SHARE = 8
+
+
 class PlanCache:
-    """Thread-safe by being one dict.
+    """Thread-safe. Emptied when it is full, which costs each shape one planning; a shape that would
+    take an eighth of it is planned each time."""
 
-    Emptied when it is full, which costs each shape one planning."""
-
-    def __init__(self, most: int = 4096, most_characters: int = 16 << 20) -> None:
+    def __init__(self, most: int = 4096, most_characters: int = MOST_CHARACTERS) -> None:
+        self._lock = threading.Lock()  # of who changes it
         self._plans: dict[Key, object] = {}
         self._lasting: set[Key] = set()
         self._most = most
@@ -57,20 +63,37 @@ class PlanCache:
 
     def put(self, key: Key, plan: object, lasting: bool = False) -> None:
         """Keep a plan, AsWritten or REFUSED. `lasting`: no statistics would make it another one."""
-        if key not in self._plans:
-            self._characters += len(key[1])
-        if len(self._plans) >= self._most or self._characters > self._most_characters:
-            self._plans.clear()
-            self._lasting.clear()
-            self._characters = len(key[1])
-        self._plans[key] = plan
-        (self._lasting.add if lasting else self._lasting.discard)(key)
+        weight = _weight(key, plan)
+        if weight * LONGEST_SHARE > self._most_characters:
+            return
+        with self._lock:
+            self._remove(key)
+            if len(self._plans) >= self._most or self._characters + weight > self._most_characters:
+                self._plans.clear()
+                self._lasting.clear()
+                self._characters = 0
+            self._characters += weight
+            self._plans[key] = plan
+            if lasting:
+                self._lasting.add(key)
 
     def forget(self) -> None:
         """Plan shapes anew: statistics may choose otherwise now."""
-        for key in list(self._plans):
-            if key not in self._lasting and self._plans.pop(key, None) is not None:
-                self._characters -= len(key[1])
+        with self._lock:
+            for key in [each for each in self._plans if each not in self._lasting]:
+                self._remove(key)
+
+    def _remove(self, key: Key) -> None:
+        plan = self._plans.pop(key, None)
+        self._lasting.discard(key)
+        if plan is not None:
+            self._characters -= _weight(key, plan)
 
     def __len__(self) -> int:
         return len(self._plans)
+
+
+def _weight(key: Key, plan: object) -> int:
+    """In characters of a plan's shape: a mark is not much more than its text."""
+    length = len(key[1])
+    return length // 256 if isinstance(plan, AsWritten | Refusal) else length

@@ -416,7 +416,7 @@ class InsertValues(KeptPlan):
         )
         self._target = target
         self._names_columns = bool(node.columns)
-        self._node = node
+        self._node = evolve(node, rows=None)  # the plan is kept, and they are the most of it
         self._policy = _policy(node)
         several = len(rows) > 1 if several is None else several
         self._rules = strictness(context, node.ignore, not several)
