@@ -216,15 +216,22 @@ def test_law_1_an_old_snapshot_keeps_its_own_plan(numbers: Session, another: Ses
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What of the table was planned: kinds of statements."""
+    """What was planned: kinds of statements."""
     found: list[str] = []
-    plan = planner._kept
 
-    def noted(node: Any, context: Context) -> KeptPlan | None:
-        found.append(type(node).__name__)
-        return plan(node, context)
+    def note(where: object, name: str) -> None:
+        made = getattr(where, name)
 
-    monkeypatch.setattr(planner, "_kept", noted)
+        def noted(node: Any, context: Context) -> Any:
+            found.append(type(node).__name__)
+            return made(node, context)
+
+        monkeypatch.setattr(where, name, noted)
+
+    for where in (planner.read, planner.insert):
+        note(where, "plan")
+    for name in ("UpdateRows", "DeleteRows"):
+        note(planner, name)
     return found
 
 
