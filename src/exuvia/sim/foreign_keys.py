@@ -13,29 +13,26 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from exuvia.base.clock import ManualClock
-from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable, WouldWait
+from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable, WouldWait
 from exuvia.catalog import meta, reader
 from exuvia.catalog.autoid import IdAllocator
-from exuvia.catalog.bootstrap import FORMAT_VERSION, bootstrap
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import DatabaseInfo, TableInfo, name
-from exuvia.cluster.versions import MetadataLocks
-from exuvia.ddl import queue
 from exuvia.ddl.gc_worker import GcWorker
-from exuvia.ddl.job import ActionCode, Job
-from exuvia.ddl.queue import numbered
-from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Equal
-from exuvia.kv.store import Store
-from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
 from exuvia.sim.change import Asker, ChangePlan
 from exuvia.sim.laws import History, SeedVerdict
 from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess, SteppedLoop
 from exuvia.sim.session import FrontSeat
+from exuvia.sim.statements import (
+    QueueWriter,
+    StatementAsker,
+    by_statement,
+    made,
+    one_after_another,
+    person,
+)
 from exuvia.sim.world import World, play
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
@@ -73,112 +70,7 @@ CASES = {
 }
 
 
-def _never(table: TableInfo, database: DatabaseInfo) -> Job:
-    raise Broken("its statements are asked for, not the plan")
-
-
-KEY_PLANS = tuple(ChangePlan(title, _never) for title in CASES)
-
-
-class Asked(BaseException):
-    """A job is in the queue; nobody waits for it."""
-
-    def __init__(self, job_id: int) -> None:
-        super().__init__(job_id)
-        self.job_id = job_id
-
-
-class _Outsider:
-    """Stands for a member that is never fenced: a person's client."""
-
-    def guarding(self) -> Equal:
-        return Equal(keys.FORMAT, keys.number(FORMAT_VERSION))  # what always holds
-
-    def guard(self, txn: Transaction) -> None: ...
-
-    def serving(self, now: float) -> bool:
-        return True
-
-
-def _create_database(txn: Transaction) -> None:
-    database = DatabaseInfo(id=meta.next_ids(txn), db_name=name("world"))
-    meta.put_database(txn, database)
-    meta.publish(
-        txn,
-        type=int(ActionCode.CREATE_SCHEMA),
-        schema_id=database.id,
-        database_bumps={database.id: meta.STEP},
-    )
-
-
-class _Submitter:
-    """Puts a job into the queue and lets nobody wait."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def submit_nowait(self, job: Job) -> int:
-        """Raises Asked once the job is there, Conflict where it is to be asked for again."""
-
-        def ask(txn: Transaction) -> int:
-            (asked,) = numbered(txn, [job], 0)
-            queue.insert(txn, asked)
-            txn.notify("job")
-            return asked.id
-
-        raise Asked(self._store.transact(ask, ONCE))
-
-
-def _person(store: Store, database: str = "world") -> Session:
-    """Who asks for schema changes."""
-    services = Services(
-        store=store,
-        schemas=Schemas(store, evaluator=EVALUATOR),
-        ids=IdAllocator(store),
-        submitter=_Submitter(store),  # type: ignore[arg-type]
-        locks=MetadataLocks(),
-        member=_Outsider(),  # type: ignore[arg-type]
-        clock=ManualClock(),
-    )
-    return Session(services, 1, database=database)
-
-
-class KeyAsker(Asker):
-    """One statement of the case; the next one only when the one before has ended."""
-
-    def __init__(
-        self,
-        store: Store,
-        plan: ChangePlan,
-        random: Random,
-        statement: str,
-        before: "KeyAsker | None",
-    ) -> None:
-        super().__init__(store, plan, 0, random)
-        self._statement = statement
-        self._before = before
-
-    def _ask(self) -> None:
-        if self._before is not None and self._before.ended() is None:
-            return
-        session = _person(self._store)
-        if "MODIFY" in self._statement:  # 3780 otherwise
-            session.execute("SET foreign_key_checks = OFF")
-        try:
-            session.execute(self._statement)
-        except Asked as asked:
-            self.job_id = asked.job_id
-        except Conflict:
-            return  # asked again at the next step
-
-
-def _one_after_another(
-    store: Store, plan: ChangePlan, random: Random, statements: tuple[str, ...]
-) -> list[Asker]:
-    found: list[KeyAsker] = []
-    for text in statements:
-        found.append(KeyAsker(store, plan, random, text, found[-1] if found else None))
-    return [*found]
+KEY_PLANS = tuple(ChangePlan(title, by_statement) for title in CASES)
 
 
 class ForeignKeyClient:
@@ -307,9 +199,10 @@ class KeysWorld(World):
     def _askers(self) -> list[Asker]:
         case = CASES[self.plan.title]
         if case.in_turn:
-            return _one_after_another(self.people, self.plan, self.random, case.statements)
+            return one_after_another(self.people, self.plan, self.random, case.statements)
         return [
-            KeyAsker(self.people, self.plan, self.random, text, None) for text in case.statements
+            StatementAsker(self.people, self.plan, self.random, text, None)
+            for text in case.statements
         ]
 
     def _start(self, each: SimulatedProcess) -> None:
@@ -329,7 +222,7 @@ class KeysWorld(World):
             store=seat.store,
             schemas=Schemas(seat.store, evaluator=EVALUATOR),
             ids=IdAllocator(seat.store),
-            submitter=_Submitter(seat.store),  # type: ignore[arg-type]
+            submitter=QueueWriter(seat.store),  # type: ignore[arg-type]
             locks=seat.locks,
             member=seat.member,
             clock=seat.clock,
@@ -363,50 +256,10 @@ class KeysWorld(World):
             laws.check_job(asker.ended())
 
 
-class _Making(World):
-    """A world where nothing happens but what is asked for, one after another."""
-
-    def __init__(self, statements: tuple[str, ...]) -> None:
-        self._statements = statements
-        super().__init__(0, KEY_PLANS)
-
-    def _stored(self) -> MemoryStore:
-        self.faults = False
-        store = MemoryStore()
-        bootstrap(store)
-        store.transact(_create_database)
-        return store
-
-    def _askers(self) -> list[Asker]:
-        return _one_after_another(self.people, self.plan, self.random, self._statements)
-
-    def _populate(self) -> None:
-        """There is no table yet."""
-
-    def _teller(self, seed: int) -> None:
-        return None
-
-    def _clients(
-        self, seat: FrontSeat, process: SimulatedProcess, thinking_s: tuple[float, ...]
-    ) -> list[Actor]:
-        return []
-
-    def _judge(self, written: Iterable[bytes]) -> None:
-        """Nothing to hold yet."""
-
-    def made(self) -> MemoryStore:
-        """The store when all of it is done and every process has ended."""
-        while not self.converged():
-            self.step()
-        for each in self.processes:
-            each.kill(0.0)
-        return self.shared
-
-
 @cache
 def _template(keyed: bool) -> MemoryStore:
-    store = _Making((PARENT, CHILD, *((KEY,) if keyed else ()))).made()
-    _person(store).execute("INSERT INTO p VALUES " + ", ".join(f"({n}, {n}, 0)" for n in PARENTS))
+    store = made((PARENT, CHILD, *((KEY,) if keyed else ())))
+    person(store).execute("INSERT INTO p VALUES " + ", ".join(f"({n}, {n}, 0)" for n in PARENTS))
     return store
 
 

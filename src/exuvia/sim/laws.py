@@ -38,6 +38,7 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, is_live
 from exuvia.kv.transaction import Transaction
+from exuvia.node.assemble import EVALUATOR
 
 # -- the verdict -----------------------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ def present_table(txn: Transaction, table_id: int) -> Table | None:
 def _table(info: bytes, revision: int, database: bytes, database_revision: int) -> Table:
     """One for the same bytes: what it makes of itself once serves every commit and every seed."""
     of = msgspec.json.decode(database, type=DatabaseInfo)
-    return Table(meta.table_at_rest(info), revision, of, database_revision)
+    return Table(meta.table_at_rest(info), revision, of, database_revision, EVALUATOR)
 
 
 def check(

@@ -31,7 +31,7 @@ from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult, Packet, Requirement, Snapshot, SnapshotUse
 from exuvia.kv.store import ForwardingStore, Presence
-from exuvia.node.assemble import JUDGE
+from exuvia.node.assemble import EVALUATOR, JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
@@ -264,7 +264,7 @@ def front(process: SimulatedProcess, clients: Callable[[FrontSeat], list[Actor]]
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
     member = Member.join(store, clock, "front", name, LEASE_S, identity=lambda: name)
-    schemas, locks = Schemas(store), MetadataLocks(clock)
+    schemas, locks = Schemas(store, evaluator=EVALUATOR), MetadataLocks(clock)
     seat = FrontSeat(store, schemas, member, locks, clock)
     actors = [
         Actor("ack", Acknowledger(store, member, locks)),
@@ -324,7 +324,8 @@ def back(
             stragglers.reorgs.append(one())
         return one()
 
-    ddl = Ddl(store, Schemas(store), member, campaign, clock, reorg, Pools(1, 1), LEASE_S)
+    schemas = Schemas(store, evaluator=EVALUATOR)
+    ddl = Ddl(store, schemas, member, campaign, clock, reorg, Pools(1, 1), LEASE_S)
     loops = [Actor(type(loop).__name__, loop) for loop in ddl.loops()]
     late = Actor("stragglers", stragglers)
     actors = [Actor("beat", member), Actor("campaign", campaign), late, *loops]
