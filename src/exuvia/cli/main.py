@@ -450,8 +450,11 @@ def sim(
     first: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
     trace: Annotated[bool, typer.Option("--trace", help="Print every commit.")] = False,
     world: Annotated[
-        Literal["changes", "statistics"],
-        typer.Option(help="Clients beside a schema change, or events, row counts and the queue."),
+        Literal["changes", "shapes", "statistics"],
+        typer.Option(
+            help="Clients beside a schema change; of partitions, arrays and primary keys; or"
+            " events, row counts and the queue."
+        ),
     ] = "changes",
     nodes: Annotated[
         int, typer.Option(help="Instead: what up to so many nodes ask of their store.", min=0)
@@ -505,12 +508,13 @@ REPORT_EVERY_SEEDS = 500
 
 def run_seeds(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
     """Worlds from seed `first` on (0 seeds: for ever), until a law breaks; the exit code."""
-    from exuvia.sim import foreign_keys, statistics
+    from exuvia.sim import foreign_keys, shapes, statistics
     from exuvia.sim import world as changes
 
     worlds: dict[str, Callable[[int], SeedVerdict]] = {
         "changes": changes.simulate,
         "foreign keys": foreign_keys.simulate,
+        "shapes": shapes.simulate,
         "statistics": statistics.simulate,
     }
     endings: Counter[str] = Counter()

@@ -206,7 +206,7 @@ class Asker:
             assert table is not None
             database = meta.get_database(txn, table.exuvia_db)
             assert database is not None
-            job = evolve(self._plan.ask(table, database), id=meta.next_ids(txn))
+            (job,) = queue.numbered(txn, [self._plan.ask(table, database)], 0)
             queue.insert(txn, self._assented(txn, job))
             txn.notify("job")
             return job.id

@@ -14,29 +14,57 @@ flag apart         a handler's flag is committed before its effects             
 no evidence fence  a foreign key's parent is not fenced, nor its metadata lock held       law 1
 no mark            who removes a parent does not require the mark of its children          keys
 no delete only     who knows no index writes a row over the tombstone of another        law 5
+
+Of tables of other shapes (shapes.py):
+
+no clean           entries of a dropped or truncated partition stay                        end
+dead too soon      they are another's to take while some still write that partition        law 5
+twin not required  a row is removed, and its twin may come before the commit               copies
+old set forgotten  who reads the new partitions does not write the old ones                rows
+twin left          a row that changes its partition leaves its twin                        copies
+any copy           what stands at the handle of a copy is the row's                        law 5
+copy not required  a row is removed, and its copy may come before the commit               copies
+old rows forgotten who reads the rows of the new key does not write the old ones           rows
+entries not again  a row that moves leaves entries of its copy to the move                 law 5
+two copies         the move to hidden ids does not ask whether there is a copy             copies
+not looked again   whoever was outrun there puts the entries of copies that are not        law 5
+guard unfilled     rows move while two of them may have one new key                        law 9
+copy left          a row that changes its partition leaves its copy                        copies
+other set left     what a change that ended leaves is not emptied                          end
+element stays      an update of an array leaves entries of elements that went              law 5
+one element        what is removed of a row is one entry                                   law 5
+silent element     an element that goes leaves no tombstone                                law 5
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from exuvia.catalog import writer
+from msgspec.structs import replace
+
+from exuvia.catalog import model, writer
 from exuvia.catalog.codec.row_codec import Row
-from exuvia.catalog.model import SchemaState
+from exuvia.catalog.model import PartitionInfo, SchemaState
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
+from exuvia.ddl.actions import rekey
 from exuvia.ddl.actions.index import ADD_INDEX
 from exuvia.ddl.decision import ReorgOrder
+from exuvia.ddl.elements import range_of_physical
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.events import notifier
 from exuvia.kv import keys as k
 from exuvia.kv import memory, packet, transaction, validate
-from exuvia.kv.packet import Bulk, Standing
+from exuvia.kv.packet import AllAbsent, Bulk, Standing
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline import reorg
+from exuvia.pipeline.kernels.clean import Clean
+from exuvia.pipeline.kernels.rekey import MoveToIds
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
+from exuvia.sql.write.rows import Twins
 
 
 @contextmanager
@@ -241,6 +269,268 @@ def no_mark() -> Iterator[None]:
         yield
 
 
+# -- tables of other shapes ------------------------------------------------------------------------
+
+
+@contextmanager
+def no_clean() -> Iterator[None]:
+    """Every task says that it is done."""
+    with _replaced(Clean, "_removed", lambda self, entries: iter(())):
+        yield
+
+
+@contextmanager
+def dead_too_soon() -> Iterator[None]:
+    """One state after a partition was used last, not two."""
+    soon = {
+        model.DROPPING: (
+            SchemaState.WRITE_ONLY,
+            SchemaState.DELETE_ONLY,
+            SchemaState.DELETE_REORG,
+        ),
+        model.TRUNCATING: (SchemaState.DELETE_ONLY, SchemaState.DELETE_REORG),
+    }
+    with _replaced(model, "_DEAD_IN", soon):
+        yield
+
+
+@contextmanager
+def twin_not_required() -> Iterator[None]:
+    """Where there is no twin, the commit does not look again."""
+
+    def is_there(self: Twins, twin: Table, handle: bytes) -> bool:
+        return self._txn.get(twin.row_prefix + handle) is not None
+
+    with _replaced(Twins, "_is_there", is_there):
+        yield
+
+
+@contextmanager
+def old_set_forgotten() -> Iterator[None]:
+    """Once readers have switched, partitions that are not read are not written."""
+    honest: Any = PartitionInfo.moving
+
+    def moving(self: PartitionInfo) -> frozenset[int]:
+        switched = self.ddl_state == SchemaState.DELETE_REORG
+        found: frozenset[int] = honest.fget(self)
+        return frozenset() if switched else found
+
+    with _replaced(PartitionInfo, "moving", property(moving)):
+        yield
+
+
+@contextmanager
+def twin_left() -> Iterator[None]:
+    """A row that changes its partition takes no twin out."""
+    with _replaced(Twins, "leaving", lambda self, part, handle, row: []):
+        yield
+
+
+@contextmanager
+def any_copy() -> Iterator[None]:
+    """Nobody asks whether a copy is of the same row."""
+    honest = writer._copy_of
+
+    def copy_of(txn: Transaction, table: Table, handle: bytes, row: Row) -> bytes | None:
+        honest(txn, table, handle, row)
+        other = table.other
+        assert other is not None
+        copy = writer._other_handle(txn, table, other, row)
+        is_there = copy is not None and txn.get(other.row_prefix + copy) is not None
+        return copy if is_there else None
+
+    with _replaced(writer, "_copy_of", copy_of):
+        yield
+
+
+class _Lax:
+    """A transaction that is required nothing of."""
+
+    def __init__(self, txn: Transaction) -> None:
+        self.get = txn.get
+
+    def require(self, key: bytes) -> None:
+        """Not at all."""
+
+
+@contextmanager
+def copy_not_required() -> Iterator[None]:
+    """What is found where a copy may be, or not, may be otherwise at the commit."""
+    honest = writer._copy_of
+
+    def copy_of(txn: Any, table: Table, handle: bytes, row: Row) -> bytes | None:
+        lax: Any = _Lax(txn)
+        return honest(lax, table, handle, row)
+
+    with _replaced(writer, "_copy_of", copy_of):
+        yield
+
+
+@contextmanager
+def old_rows_forgotten() -> Iterator[None]:
+    """Once readers have switched, the rows of the old key are not written."""
+    honest: Any = Table.__dict__["other"]
+
+    def other(self: Table) -> Table | None:
+        rekey = self.info.exuvia_rekey
+        switched = rekey is not None and rekey.state == SchemaState.DELETE_REORG
+        found: Table | None = honest.func(self)
+        return None if switched else found
+
+    with _replaced(Table, "other", property(other)):
+        yield
+
+
+@contextmanager
+def entries_not_again() -> Iterator[None]:
+    """A copy's entries that are as they were are left to the move."""
+    honest = writer.update
+
+    def update(txn: Transaction, table: Table, *what: Any, again: bool = False) -> bytes:
+        return honest(txn, table, *what)
+
+    with _replaced(writer, "update", update):
+        yield
+
+
+@contextmanager
+def two_copies() -> Iterator[None]:
+    """The move requires the row, and not that its guard has no entry."""
+
+    def unchecked(asked: Bulk) -> Bulk:
+        kept = [each for each in asked.requirements if not isinstance(each, AllAbsent)]
+        return asked._replace(requirements=kept)
+
+    with _bulks(unchecked):
+        yield
+
+
+@contextmanager
+def not_looked_again() -> Iterator[None]:
+    """Entries are those of the copies that were to be."""
+    with _replaced(MoveToIds, "_entries_since", lambda self, keys, entries: entries):
+        yield
+
+
+@contextmanager
+def guard_unfilled() -> Iterator[None]:
+    """Rows are copied at once."""
+    honest = reorg.rekey_rows
+
+    def rekey_rows(*ids: Any, fills: bool) -> Any:
+        found = honest(*ids, fills=fills)
+        phases = tuple(each for each in found.phases if each.kernel not in ("fill", "compare"))
+        return replace(found, phases=phases)
+
+    with _replaced(reorg, "rekey_rows", rekey_rows):
+        yield
+
+
+@contextmanager
+def copy_left() -> Iterator[None]:
+    """A row that changes its partition takes no copy along; one is put where it goes."""
+    honest = writer._move_copy
+
+    def move_copy(txn: Any, source: Table, target: Table, copy: Any, *rows: Any) -> None:
+        honest(txn, source, target, None, *rows)
+
+    with _replaced(writer, "_move_copy", move_copy):
+        yield
+
+
+@contextmanager
+def other_set_left() -> Iterator[None]:
+    """Another range is emptied."""
+    with _replaced(rekey, "range_of_physical", lambda physical_id: range_of_physical(0)):
+        yield
+
+
+@contextmanager
+def _removals(kept: Callable[[Transaction, writer.Entry, bytes], bool]) -> Iterator[None]:
+    """Of entries of arrays only those are removed."""
+    honest = writer._remove_entries
+
+    def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
+        wanted = [each for each in entries if each[0].array is None or kept(txn, each, handle)]
+        honest(txn, wanted, handle)
+
+    with _replaced(writer, "_remove_entries", remove):
+        yield
+
+
+@contextmanager
+def element_stays() -> Iterator[None]:
+    """Only a row that goes takes its elements along."""
+
+    def row_is_gone(txn: Transaction, entry: writer.Entry, handle: bytes) -> bool:
+        return txn.get(entry[0].prefix[:9] + b"r" + handle) is None
+
+    with _removals(row_is_gone):
+        yield
+
+
+@contextmanager
+def one_element() -> Iterator[None]:
+    """A row that goes is taken for one that has one entry."""
+    honest = writer._remove_entries
+
+    def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
+        arrays = [each for each in entries if each[0].array is not None]
+        plain = [each for each in entries if each[0].array is None]
+        honest(txn, [*plain, *arrays[:1]], handle)
+
+    with _replaced(writer, "_remove_entries", remove):
+        yield
+
+
+@contextmanager
+def silent_element() -> Iterator[None]:
+    """As silent_leaving, of elements."""
+
+    def without_tombstone(txn: Transaction, entry: writer.Entry, handle: bytes) -> bool:
+        form, key, unique = entry
+        kind = packet.WriteKind.RELEASE if unique else packet.WriteKind.REMOVE
+        txn.write(kind, key, form.payload(handle) if unique else b"")
+        return False
+
+    with _removals(without_tombstone):
+        yield
+
+
+class ShapePlant(NamedTuple):
+    """A bug, the changes during which it is looked for, and the laws that may tell it."""
+
+    plant: Callable[[], Any]
+    plans: tuple[str, ...]
+    laws: tuple[str, ...]
+
+
+_GOES = ("drop partition", "truncate partition")
+_MOVES = ("reorganize partition", "partition by")
+_REKEYS = ("add clustered key", "change primary key", "change primary key, rows move")
+_DROPS = ("drop primary key", "cluster no longer", "drop key of partitions")
+_ARRAYS = ("add array index", "add array unique index")
+SHAPE_PLANTS = {
+    "no clean": ShapePlant(no_clean, _GOES, ("end",)),
+    "dead too soon": ShapePlant(dead_too_soon, _GOES, ("law 5",)),
+    "twin not required": ShapePlant(twin_not_required, _MOVES, ("copies",)),
+    "old set forgotten": ShapePlant(old_set_forgotten, _MOVES, ("rows",)),
+    "twin left": ShapePlant(twin_left, _MOVES, ("copies",)),
+    "any copy": ShapePlant(any_copy, _REKEYS, ("law 5", "copies")),
+    "copy not required": ShapePlant(copy_not_required, _REKEYS, ("copies",)),
+    "old rows forgotten": ShapePlant(old_rows_forgotten, (*_REKEYS, *_DROPS), ("rows",)),
+    "entries not again": ShapePlant(
+        entries_not_again, ("change primary key, rows move",), ("law 5", "law 9")
+    ),
+    "two copies": ShapePlant(two_copies, _DROPS, ("copies",)),
+    "not looked again": ShapePlant(not_looked_again, _DROPS, ("law 5",)),
+    "guard unfilled": ShapePlant(guard_unfilled, _REKEYS, ("law 9",)),
+    "copy left": ShapePlant(copy_left, ("change key of partitions",), ("copies",)),
+    "other set left": ShapePlant(other_set_left, (*_REKEYS, *_DROPS), ("end",)),
+    "element stays": ShapePlant(element_stays, _ARRAYS, ("law 5",)),
+    "one element": ShapePlant(one_element, _ARRAYS, ("law 5",)),
+    "silent element": ShapePlant(silent_element, _ARRAYS, ("law 5",)),
+}
 PLANTS: dict[str, Callable[[], Any]] = {
     "former life": former_life,
     "no delete only": no_delete_only,

@@ -39,11 +39,12 @@ def by_statement(table: TableInfo, database: DatabaseInfo) -> Job:
 
 
 class Asked(BaseException):
-    """A job is in the queue; nobody waits for it."""
+    """A job is in the queue; nobody waits for it. `job`: as it was asked for."""
 
-    def __init__(self, job_id: int) -> None:
+    def __init__(self, job_id: int, job: Job) -> None:
         super().__init__(job_id)
         self.job_id = job_id
+        self.job = job
 
 
 class _Outsider:
@@ -84,7 +85,7 @@ class QueueWriter:
             txn.notify("job")
             return asked.id
 
-        raise Asked(self._store.transact(ask, ONCE))
+        raise Asked(self._store.transact(ask, ONCE), job)
 
 
 def person(store: Store, database: str = "world") -> Session:
@@ -183,3 +184,12 @@ class _Making(World):
 def made(statements: Sequence[str]) -> MemoryStore:
     """See the module."""
     return _Making(statements).ended()
+
+
+def job_of(store: Store, statement: str) -> Job:
+    """What a statement asks for; the store has it in its queue afterwards."""
+    try:
+        person(store).execute(statement)
+    except Asked as asked:
+        return asked.job
+    raise Broken(f"nothing is asked for by {statement}")

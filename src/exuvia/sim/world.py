@@ -176,7 +176,8 @@ class World:
                         writer.insert(txn, table, row)
                     except Refused:
                         continue
-                    self.history.rows[number] = dict(zip(["id", "a", "b"], row, strict=True))
+                    shown: dict[str, object] = dict(zip(["id", "a", "b"], row, strict=True))
+                    self.history.add(laws.RowChange(number, shown))
 
         self.shared.transact(insert)
 
