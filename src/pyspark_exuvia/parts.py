@@ -175,7 +175,7 @@ def place_unnamed(session: Session, sealed: Sealed, options: Mapping[str, str]) 
     def place(txn: Transaction) -> None:
         sealed.require(txn)
         found = session.services.schemas.table(txn, database, name)
-        if found.info.foreign_keys or found.info.exuvia_referred:
+        if found.info.foreign_keys or meta.with_children(txn, found.info).exuvia_referred:
             said = "a table with foreign keys is overwritten by one transaction, and this is more"
             raise ErrUnknown(f"{said} than exuvia_txn_total_size_limit lets it hold")
         if older := [each.title for each in before_0_4(txn)]:

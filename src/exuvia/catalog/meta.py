@@ -23,6 +23,12 @@ Which tables a foreign key joins now: kept beside the infos, in the transaction 
     m/fkchild/{link}    -> child's id      the child is truncated: a new id, the same key
     m/fkparent/{link}   -> parent's id     the parent is dropped and made anew: likewise
     m/fkorphan/db name  -> links           keys that wait for a table of that name
+    m/fkgone/{child}    -> links           keys of a table that is gone, and may come back
+
+What a parent knows of a key stays while the child is gone, for RECOVER TABLE brings both back, and
+writers of the parent then owe what they owed. So `exuvia_referred` alone does not say that a child
+is there: who judges by it asks `gone_links`. With the child's last row the key is forgotten, and
+its parent forgets it when it is next written.
 
 A table that appears under a name adopts the keys that wait for it, so a dump may create children
 first and drop parents first (foreign_key_checks=OFF). An id may stand for a table that is gone;
@@ -60,6 +66,7 @@ from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
 _links = msgspec.json.Decoder(tuple[Referred, ...])
+_fk_infos = msgspec.json.Decoder(tuple[FkInfo, ...])
 _database = msgspec.json.Decoder(DatabaseInfo)
 
 
@@ -80,6 +87,23 @@ def parents(txn: Transaction) -> Iterator[tuple[int, int]]:
         yield int.from_bytes(key[len(prefix) :], "big"), keys.read_number(payload)
 
 
+def gone_links(txn: Transaction, infos: Iterable[TableInfo]) -> frozenset[int]:
+    """Of the keys that refer to the tables those whose child is not there, though it may come
+    back."""
+    links = (each.link for info in infos for each in info.exuvia_referred)
+    return frozenset(link for link in links if not _is_there(txn, child_of(txn, link)))
+
+
+def _is_there(txn: Transaction, table_id: int) -> bool:
+    info = get_table(txn, table_id) if table_id else None
+    return info is not None and txn.get(keys.meta("db", info.exuvia_db)) is not None
+
+
+def with_children(txn: Transaction, info: TableInfo) -> TableInfo:
+    """The table, referred to by those who are there: to be judged, not to be written."""
+    return info.without_keys(gone_links(txn, (info,)))
+
+
 def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInfo:
     """Note whom the table's keys join; the table with the keys it adopts."""
     former = before.foreign_keys if before is not None else ()
@@ -88,9 +112,42 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
     named = before is None or (before.name.L, before.exuvia_db) != (info.name.L, info.exuvia_db)
     if named and not info.is_temporary:  # which is nobody's parent: they go on waiting
         info = _adopting(txn, info, _home(txn, info))
+    if before is None:
+        _come_back(txn, info)
+    else:  # a child is put before the parent that learns of it
+        known = (each.link for each in before.exuvia_referred)
+        info = info.without_keys(frozenset(each for each in known if not child_of(txn, each)))
     for each in info.exuvia_referred:
         _point(txn, keys.meta("fkparent", each.link), info.id)
     return info
+
+
+def _leave(txn: Transaction, info: TableInfo) -> None:
+    """The child goes, and may come back."""
+    if info.foreign_keys:
+        txn.put(keys.meta("fkgone", info.id), msgspec.json.encode(info.foreign_keys))
+
+
+def _come_back(txn: Transaction, info: TableInfo) -> None:
+    key = keys.meta("fkgone", info.id)
+    if info.foreign_keys and txn.get(key) is not None:
+        txn.delete(key)
+
+
+def forget_keys(txn: Transaction, table_id: int) -> list[tuple[int, int]]:
+    """The child does not come back: its keys join nothing any more. (link, parent's id) of each
+    that had a parent. Those of a table that was truncated are its successor's."""
+    place = keys.meta("fkgone", table_id)
+    payload = txn.get(place)
+    if payload is None:
+        return []
+    txn.delete(place)
+    joined = []
+    for each in _fk_infos.decode(payload):
+        if child_of(txn, each.exuvia_link) == table_id:
+            joined.append((each.exuvia_link, parent_of(txn, each.exuvia_link)))
+            _forget(txn, each)
+    return [(link, parent) for link, parent in joined if parent]
 
 
 def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
@@ -391,6 +448,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
+    _leave(txn, info)
     note_uses(txn, info, None)
     _mark_ttl(txn, info.id, was=info.exuvia_ttl is not None, info=None)
     txn.delete(keys.meta("table", info.id))

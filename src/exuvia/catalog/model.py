@@ -694,6 +694,13 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         """`fk_info`, never None."""
         return self.fk_info or ()
 
+    def without_keys(self, links: frozenset[int]) -> "TableInfo":
+        """The table, not referred to by those keys."""
+        if not any(each.link in links for each in self.exuvia_referred):
+            return self
+        kept = tuple(each for each in self.exuvia_referred if each.link not in links)
+        return evolve(self, exuvia_referred=kept)
+
     def column(self, text: str) -> ColumnInfo | None:
         """The column of that name in any state, or None."""
         wanted = text.lower()

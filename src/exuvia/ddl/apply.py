@@ -57,6 +57,7 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
     return CatalogSnapshot(
         database=meta.get_database(txn, job.schema_id),
         table=table,
+        gone_links=meta.gone_links(txn, () if table is None else (table,)),
         tables=_tables_of(txn, job.schema_id) if read_set.database_tables else (),
         others=tuple(info for info in others if info is not None),
         databases=tuple(info for info in databases if info is not None),

@@ -62,6 +62,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     database: DatabaseInfo | None = None
     table: TableInfo | None = None
+    gone_links: frozenset[int] = frozenset()  # keys onto the table whose child is not there
     tables: tuple[int, ...] = ()  # all of the database, where it is dropped
     others: tuple[TableInfo, ...] = ()  # other tables the action looks at or changes
     databases: tuple[DatabaseInfo, ...] = ()  # other databases it looks at

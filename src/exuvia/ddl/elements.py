@@ -40,6 +40,12 @@ def the_table(snapshot: CatalogSnapshot) -> TableInfo:
     return snapshot.table
 
 
+def table_with_children(snapshot: CatalogSnapshot) -> TableInfo:
+    """The job's table, referred to by those who are there (catalog/meta.py): to be judged, not to
+    be written."""
+    return the_table(snapshot).without_keys(snapshot.gone_links)
+
+
 def move_database(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The database in that state; ABSENT removes it."""
     if snapshot.database is None:

@@ -126,12 +126,22 @@ def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
 
 
 def range_done(txn: Transaction, left: PendingRange) -> None:
-    """The range is empty; with a table's last row its counters of ids go."""
-    writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
+    """The range is empty; with a table's last row go its counters of ids and its foreign keys."""
     gone = left.may_return and not left.holds_names
     if gone and meta.get_table(txn, left.element_id) is None:
         meta.forget_counters(txn, left.element_id)
+        _forget_keys(txn, left)
+    writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
     writer.insert(txn, system_table(txn, "gc_delete_range_done"), left.row, left.handle)
+
+
+def _forget_keys(txn: Transaction, left: PendingRange) -> None:
+    """What the table's keys left at their parents is needed no more."""
+    ordinal = _last_ordinal(txn, left.job_id)
+    for link, parent in meta.forget_keys(txn, left.element_id):
+        ordinal += 1
+        marks = DeleteRange(link, keys.span_of(keys.mark_prefix(parent, link)))
+        add_range(txn, left.job_id, ordinal, marks, left.since_ms << _STAMP_MS_BITS)
 
 
 def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | None:

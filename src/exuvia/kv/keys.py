@@ -49,6 +49,7 @@
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
+    m/fkgone/{table}        foreign keys of a table that was dropped and may come back
     m/changelog/{table}     the change log of that table is complete from the commit that put this
     m/changelogfloor/{table}      stamp of the last commit whose records were removed
     m/changelogshape/{table}      since this was put the table has its name and columns

@@ -266,9 +266,9 @@ def jobs_are_enabled(txn: Transaction) -> bool:
     return variables.read_flag(txn, "tidb_ttl_job_enable")
 
 
-def _is_barred(info: TableInfo) -> bool:
+def _is_barred(txn: Transaction, info: TableInfo) -> bool:
     """Whether no row of the table may go by itself now."""
-    return bool(info.exuvia_import_id or info.exuvia_referred)
+    return bool(info.exuvia_import_id or meta.with_children(txn, info).exuvia_referred)
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ class TtlWorker:
             table = self._schemas.table_by_id(txn, table_id)
             if table is None or table.info.state != SchemaState.PUBLIC or not table.info.exuvia_ttl:
                 continue
-            enabled = table.info.exuvia_ttl.enable and not _is_barred(table.info)
+            enabled = table.info.exuvia_ttl.enable and not _is_barred(txn, table.info)
             cut = table.info.partition
             unused = cut.unused if cut is not None else frozenset()
             for part in table.parts:
@@ -682,7 +682,7 @@ class TtlWorker:
         is_unused = cut is not None and job.physical_id in cut.unused
         if part is None or is_unused or column is None or info.state != SchemaState.PUBLIC:
             raise _Unwanted
-        if _is_barred(info) or not jobs_are_enabled(txn):
+        if _is_barred(txn, info) or not jobs_are_enabled(txn):
             raise _Unwanted
         return part, column
 

@@ -18,7 +18,12 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
-from exuvia.ddl.elements import TABLE_IN_PLACE, range_of_physical, the_table
+from exuvia.ddl.elements import (
+    TABLE_IN_PLACE,
+    range_of_physical,
+    table_with_children,
+    the_table,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 from exuvia.pipeline.reorg import ImportSource
@@ -63,7 +68,7 @@ def why_no_import(table: TableInfo) -> str:
 
 def table_cannot_be_imported(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """What a statement was told before may have changed by now: 8173."""
-    reason = why_no_import(the_table(snapshot))
+    reason = why_no_import(table_with_children(snapshot))
     return ErrLoadDataPreCheckFailed(reason) if reason else None
 
 

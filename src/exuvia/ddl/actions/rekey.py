@@ -74,7 +74,14 @@ from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, noted, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
-from exuvia.ddl.elements import indexes_in, range_of_physical, ranges_of_index, reflag, the_table
+from exuvia.ddl.elements import (
+    indexes_in,
+    range_of_physical,
+    ranges_of_index,
+    reflag,
+    table_with_children,
+    the_table,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
@@ -178,7 +185,7 @@ def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...])
 
 def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """What a statement was told before may be otherwise by now."""
-    asked, table = arguments(job, RekeyArgs), the_table(snapshot)
+    asked, table = arguments(job, RekeyArgs), table_with_children(snapshot)
     if len(job.exuvia_ids) != _places(table):
         return ErrInfoSchemaChanged()
     return why_not(table, asked.key, asked.drops, stays=asked.stays)

@@ -27,7 +27,7 @@ from exuvia.catalog.ttl import FITTING, column_of, has_floating_key
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot
-from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.elements import TABLE_IN_PLACE, table_with_children, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -93,7 +93,7 @@ def misfit(table: TableInfo) -> Refused | None:
 def ttl_does_not_fit(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     asked = arguments(job, AlterTtlArgs)
     try:
-        table = changed(the_table(snapshot), asked)
+        table = changed(table_with_children(snapshot), asked)
     except Refused as refused:
         return refused
     return None if asked.ttl is None else misfit(table)  # it may always be disabled

@@ -61,7 +61,7 @@ from exuvia.ddl.actions.undo import (
     kept_of,
 )
 from exuvia.ddl.decision import CatalogSnapshot, JobEvent, Kept, ReadSet, StepWait
-from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.elements import TABLE_IN_PLACE, table_with_children, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments
 from exuvia.pipeline import reorg
 
@@ -124,7 +124,7 @@ def nothing_is_kept(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def table_has_changed(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1105: with why, and what else can be done."""
-    why = why_not_again(the_table(snapshot), kept_of(job))
+    why = why_not_again(table_with_children(snapshot), kept_of(job))
     return changed_since(kept_of(job), why) if why else None
 
 

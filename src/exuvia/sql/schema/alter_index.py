@@ -10,6 +10,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrWrongNameForIndex,
 )
+from exuvia.catalog import meta
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster import member
 from exuvia.ddl import requests
@@ -143,7 +144,7 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
 def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool) -> Job:
     table = at.table
     others = tuple(each for each in table.indexes if not each.is_primary)
-    refused = why_not(table, index, drops)
+    refused = why_not(meta.with_children(at.txn, table), index, drops)
     if refused is not None:
         raise refused
     if table.partition is not None:
@@ -159,7 +160,7 @@ def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
     """All rows move to hidden ids; `stays`: the key is clustered no longer. Raises what
     ddl/actions/rekey.py does."""
     table = at.table
-    refused = why_not(table, None, drops=True, stays=stays)
+    refused = why_not(meta.with_children(at.txn, table), None, drops=True, stays=stays)
     if refused is not None:
         raise refused
     others = tuple(each for each in table.indexes if not each.is_primary)

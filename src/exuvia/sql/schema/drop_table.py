@@ -140,7 +140,8 @@ def truncate_table(reader: SchemaReader, node: TruncateTable, text: str) -> Chan
     checks = keys_are_checked(reader)
     job = requests.truncate_table(database, table, checks=checks, query=text)
     at = AlterContext(reader, database, table, text)
-    job = kept_for_undo(at, job, f"what table '{table.name.O}' held", why_no_rows(table))
+    why = why_no_rows(meta.with_children(reader.txn, table))
+    job = kept_for_undo(at, job, f"what table '{table.name.O}' held", why)
     if job.exuvia_undo is not None and any(each.auto_increment for each in table.cols):
         at.note("AUTO_INCREMENT goes on, so that rows of before and since can be united by UNDO")
     return of_job(job, at.notes)

@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownOption,
 )
 from exuvia.base.types import Value
+from exuvia.catalog import meta
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.convert.values import default_of, is_current_timestamp
 from exuvia.catalog.model import TableInfo, evolve
@@ -88,7 +89,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
     older = [each.title for each in before_0_4(reader.txn)]
     if older:
         raise ErrLoadDataPreCheckFailed(f"{', '.join(older)} of an older release serves")
-    reason = why_no_import(table) or _what_is_there(reader, table)
+    reason = why_no_import(meta.with_children(reader.txn, table)) or _what_is_there(reader, table)
     if reason:
         raise ErrLoadDataPreCheckFailed(reason)
     files = _files(reader, node)

@@ -69,7 +69,7 @@ def check_new(reader: SchemaReader, database: DatabaseInfo, info: TableInfo) -> 
 def alter_ttl(at: AlterContext, options: dict[str, str]) -> Job:
     """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL. Raises what `with_ttl` does."""
     asked = _asked(options, at.reader.moment())
-    later = changed(at.table, asked)
+    later = changed(meta.with_children(at.txn, at.table), asked)
     check_members(at.txn, "TTL")
     error = misfit(later)
     if error is not None and asked.ttl is not None:

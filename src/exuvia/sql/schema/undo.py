@@ -52,7 +52,9 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     """ADMIN UNDO DDL JOB."""
     found, database, table = _found(reader.txn, node.job)
     if found.kind == "table":
-        return of_job(_undo_truncate(database, table, found, node, text))
+        return of_job(
+            _undo_truncate(database, meta.with_children(reader.txn, table), found, node, text)
+        )
     if found.kind == "modify":
         wanted = check_name(node.new_name or found.name, ErrWrongColumnName)
         at = AlterContext(reader, database, table, text)
