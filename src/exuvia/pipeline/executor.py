@@ -210,7 +210,8 @@ class Executor:
         """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
         self._muster()
         crew = self._crew
-        alone = any(one.order.source is not None for one in tasks)  # others may not have the files
+        # others may not have the files; those of 0.4.0 do not know "renumber"
+        alone = any(one.order.source is not None or one.kind == "renumber" for one in tasks)
         if self._others is None or not crew.others or alone:
             self._wave = self._start_here(tag, tasks)
             return

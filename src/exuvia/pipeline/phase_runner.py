@@ -73,12 +73,13 @@ REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]]
     "check rows": rules.refusal_of,
     "check column": rewrite.refusal_of,
     "verify column": lambda store, order, outcomes: None,  # its tasks refuse by themselves
+    "renumber": lambda store, order, outcomes: None,  # it refuses nothing
     "check moved": move.fault_of,
     "check rekeyed": rekey.fault_of,
     "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
     "check apart": lambda store, order, outcomes: None,  # likewise
 }
-"""What the outcomes of a phase that reads amount to."""
+"""What the outcomes of a phase amount to that remembers nothing of what it has finished."""
 
 
 class Stage(NamedTuple):

@@ -9,6 +9,7 @@
     exchange_rows   check fits -> check rows, of either side where it has CHECKs
     move_rows       move -> check moved -> compare, of each new partition;
                     new global indexes: fill -> compare, of all partitions  at the end
+    renumber_rows   renumber
     rekey_rows      [fill, compare the guard] -> rekey -> check rekeyed of the old set
                     check rekeyed -> compare                            of the new one, at the end
     import_rows     import -> check rows of each CHECK -> fill -> compare
@@ -50,7 +51,7 @@ MOST_CHECKED_ROWS = 100_000
 ARRAY_KERNELS = frozenset(
     {
         *("fill", COMPARE, "check column", "verify column", "rewrite", "import"),
-        *("move", "check moved", "rekey", "move to ids", "check rekeyed"),
+        *("renumber", "move", "check moved", "rekey", "move to ids", "check rekeyed"),
     }
 )
 """Those that make no object of a value."""
@@ -302,6 +303,11 @@ def move_rows(
     fill = Phase(kernel="fill", over=after, element=element, index_ids=spread)
     compare = Phase(kernel=COMPARE, over=after, index_ids=spread, is_whole=True, verifies=True)
     return Reorg(phases, over=(*sources, *staying), whole=(fill, compare), switched=True)
+
+
+def renumber_rows(sources: tuple[int, ...]) -> Reorg:
+    """No two rows under these physical ids have one hidden row id from then on."""
+    return Reorg((Phase(kernel="renumber", over=sources[:1], sources=sources),), over=sources)
 
 
 def rekey_rows(

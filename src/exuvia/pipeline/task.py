@@ -6,6 +6,8 @@ and back.
     rewrite           fill a hidden column of rows,     -
                       and indexes that hold it
     move              put rows, entries in partitions   -
+    renumber          give new ids to rows whose hidden -
+                      ones stand in two partitions
     rekey             put rows under other handles,     -
                       and their entries
     move to ids       put rows under hidden ids,        -

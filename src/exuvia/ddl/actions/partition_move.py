@@ -1,6 +1,6 @@
 """REORGANIZE PARTITION, PARTITION BY and REMOVE PARTITIONING: rows move into other partitions.
 
-    absent -> delete only -> write only -> write reorganization =move, verify=>
+    absent -> delete only =renumber=> write only -> write reorganization =move, verify=>
         delete reorganization -> public -> absent
 
 The *other* set of partitions is written beside the one that is read, by the duty of the state:
@@ -16,6 +16,10 @@ Two neighbours of that row are always compatible, as for an index (F1). Undo wal
 write only and delete only, and leaves the new set to be emptied. A table without partitions is for
 that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
 partition's id as the place of the table's rows (`exuvia_physical`).
+
+Rows keep their hidden ids. Where two partitions that move may have the same one, since rows came by
+EXCHANGE PARTITION, such rows get new ids before the first twin is written
+(pipeline/kernels/renumber.py).
 
 A global index names partitions, and a unique key can name only one. So each of them has another
 one beside it from the first step on, hidden, which holds the rows of the new set and of the
@@ -263,6 +267,18 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
     )
 
 
+def ids_differ(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """No two rows that move have one hidden id."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    sources = tuple(each.id for each in partition_of(snapshot).dropping_definitions)
+    table = the_table(snapshot)
+    has_handles = table.pk_is_handle or table.is_common_handle
+    if snapshot.filled or len(sources) < 2 or has_handles:
+        return None
+    return StepWait("", reorg.renumber_rows(sources))
+
+
 def move_and_verify(
     job: Job, snapshot: CatalogSnapshot, router: str = "", *, joins: bool = False
 ) -> Refused | StepWait | None:
@@ -341,7 +357,7 @@ def _move(label: str, code: ActionCode, uses: Uses | None = None) -> Action:
             ),
             path=(
                 Step(ABSENT, DELETE_ONLY, edit=place_new),
-                Step(DELETE_ONLY, WRITE_ONLY),
+                Step(DELETE_ONLY, WRITE_ONLY, after=ids_differ),
                 Step(WRITE_ONLY, WRITE_REORG),
                 Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
                 Step(DELETE_REORG, PUBLIC),

@@ -17,6 +17,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import load_files, move, rekey, rewrite, summary
 from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.fill import Fill
+from exuvia.pipeline.kernels.renumber import renumber
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.task import (
     DEPOSED,
@@ -47,6 +48,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "collect entries": scan.collect_entries,
     "checksum": scan.checksum,
     "check rows": rules.check_rows,
+    "renumber": renumber,
     "check moved": move.check_moved,
     "check apart": move.check_apart,
     "check fits": move.check_fits,
