@@ -39,6 +39,28 @@ SHOWN = (
 )  # fmt: skip
 
 
+def test_information_schema_lists_its_own_tables_and_columns(session):
+    text = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}'"
+    listed = [row[0] for row in rows(session, text.format("information_schema"))]
+    assert listed == sorted(listed) and set(NAMES.split()) <= set(listed)
+    shown = "SHOW TABLES FROM information_schema"
+    assert listed == [row[0] for row in rows(session, shown)]
+    status = rows(session, "SHOW TABLE STATUS FROM information_schema")
+    assert listed == [row[0] for row in status]
+    text = (
+        "SELECT table_type, engine, tidb_table_id > 1 << 61 FROM information_schema.tables"
+        " WHERE table_schema = 'information_schema' AND table_name = 'COLUMNS'"
+    )
+    assert rows(session, text) == [["SYSTEM VIEW", "InnoDB", 1]]
+    text = (
+        "SELECT column_name, ordinal_position, column_type FROM information_schema.columns"
+        " WHERE table_schema = 'information_schema' AND table_name = 'VIEWS'"
+    )
+    columns = rows(session, text)
+    shown = rows(session, "SHOW COLUMNS FROM information_schema.views")
+    assert columns == [[row[0], n, row[1]] for n, row in enumerate(shown, 1)]
+
+
 @pytest.fixture
 def listed(session: Session) -> Session:
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT UNIQUE)")

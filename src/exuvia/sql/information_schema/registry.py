@@ -14,13 +14,14 @@ A definition is a line of columns: `name` is text of 64 characters, `name:512` o
 bigint, `name%` a double, `name@` a datetime, `name!` one with microseconds.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from exuvia.base.types import FieldType
-from exuvia.catalog.model import ColumnInfo, evolve, name
-from exuvia.catalog.system_tables import SHOWN_USER
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve, name
+from exuvia.catalog.system_tables import INFORMATION_SCHEMA_ID, SHOWN_USER
 from exuvia.sql.information_schema import mysql_tables, placement, server, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, VirtualTable
@@ -77,7 +78,53 @@ def definitions() -> dict[str, Definition]:
         *server.UNDO,
         *placement.TABLES,
     )
-    return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
+    own = {"TABLES": _own_tables, "COLUMNS": _own_columns}
+    return {
+        title.lower(): Definition(title, _columns(line), _behind(rows, own.get(title)))
+        for title, line, rows in found
+    }
+
+
+# -- of the tables here ----------------------------------------------------------------------------
+
+_HOME = DatabaseInfo(id=INFORMATION_SCHEMA_ID, db_name=name("information_schema"))
+_COMPUTED = 1 << 62  # ids of computed tables, as in TiDB, are beyond those of stored ones
+
+
+def _behind(rows: Rows, own: Rows | None) -> Rows:
+    if own is None:
+        return rows
+    return lambda context: chain(rows(context), own(context))
+
+
+@cache
+def computed_tables() -> tuple[TableInfo, ...]:
+    """The tables of information_schema, by name."""
+    found = sorted(definitions().values(), key=lambda each: each.name)
+    return tuple(
+        TableInfo(id=_COMPUTED + n, name=name(each.name), cols=each.columns)
+        for n, each in enumerate(found, 1)
+    )
+
+
+def _asked(context: Context) -> Iterator[TableInfo]:
+    about = context.about
+    if about.table_schema in (None, _HOME.db_name.L):
+        yield from (each for each in computed_tables() if about.table_name in (None, each.name.L))
+
+
+def _own_tables(context: Context) -> Iterator[Row]:
+    for each in _asked(context):
+        yield tables.computed_table_row(_HOME, each)
+
+
+def _own_columns(context: Context) -> Iterator[Row]:
+    for table in _asked(context):
+        for n, column in enumerate(table.cols):
+            yield tables.column_row(_HOME, table, column, n + 1)
+
+
+# -- by their names --------------------------------------------------------------------------------
 
 
 @cache

@@ -122,6 +122,13 @@ def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row
     return [*facts, policy_name(context, table.policy_ref_info), table.exuvia_affinity or None]
 
 
+def computed_table_row(database: DatabaseInfo, table: TableInfo) -> Row:
+    """The same of a table that is computed when it is read."""
+    facts: Row = ["def", database.db_name.O, table.name.O, kind_of(database, table), "InnoDB", 10]
+    facts += ["Compact", 0, 0, 0, 0, 0, 0, None, None, None, None, table.collate, None]
+    return [*facts, "", table.comment, table.id, None, "NONCLUSTERED", None, None]
+
+
 def options_text(table: TableInfo) -> str:
     """CREATE_OPTIONS."""
     if table.partition is not None:

@@ -26,7 +26,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in, table_in
 from exuvia.sql.information_schema.mysql_tables import status_rows
-from exuvia.sql.information_schema.registry import definitions
+from exuvia.sql.information_schema.registry import computed_tables
 from exuvia.sql.information_schema.server import (
     ANALYZE_STATUS_COLUMNS,
     analyze_status,
@@ -39,6 +39,7 @@ from exuvia.sql.information_schema.tables import (
     PRIVILEGES,
     Sizes,
     all_tables,
+    computed_table_row,
     kind_of,
     next_auto,
     next_random,
@@ -256,11 +257,11 @@ STATISTICS: dict[str, Callable[[Context, Show], Result]] = {
 
 
 class Named(NamedTuple):
-    """A name in a list of tables, its kind, and the table unless it is computed."""
+    """A name in a list of tables, its kind, and the table."""
 
     name: str
     kind: str
-    table: TableInfo | None
+    table: TableInfo
 
 
 def _database(context: Context, name: str | None) -> DatabaseInfo:
@@ -274,8 +275,8 @@ def _database(context: Context, name: str | None) -> DatabaseInfo:
 def _named(context: Context, database: DatabaseInfo, like: str | None) -> Iterator[Named]:
     """Those of a LIKE, and maybe others."""
     if database.db_name.L == "information_schema":
-        for each in definitions().values():
-            yield Named(each.name, "SYSTEM VIEW", None)
+        for each in computed_tables():
+            yield Named(each.name.O, kind_of(database, each), each)
     rights = context.session.rights
     name = None if like is None else only_text(like)
     for table in context.session.services.schemas.tables(context.txn, database.db_name.O, name):
@@ -311,12 +312,14 @@ def table_status(context: Context, node: Show) -> Result:
     database = _database(context, node.database)
     rows = []
     for each in _named(context, database, node.like):
-        if each.table is None:
+        if each.kind == "SYSTEM VIEW":
+            facts = computed_table_row(database, each.table)
+            rows.append([each.name, *facts[4:21]])
             continue
         if each.table.view is not None:
             rows.append([each.name, *[None] * 16, "VIEW"])
             continue
-        facts: Row = [each.name, "InnoDB", 10, "Compact", row_count(context, each.table)]
+        facts = [each.name, "InnoDB", 10, "Compact", row_count(context, each.table)]
         size = Sizes(context, each.table, facts[4])
         facts += [size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
         facts += [next_auto(context, each.table), None, None, None, each.table.collate, None]
