@@ -262,3 +262,15 @@ def test_it_takes_no_worker_and_younger_changes_of_its_table_wait_for_it():
     assert not cluster.job(younger).begun
     admin.command_now(cluster.store, "cancel", [job_id])
     assert cluster.finish(younger).state == JobState.SYNCED
+
+
+def test_a_lone_node_goes_on_owning_schema_changes(world):
+    session = world.session()
+    text = "SET GLOBAL tidb_enable_ddl = {}"
+    assert error(session, text.format("OFF")) == (8246, "HY000")
+    run(session, text.format("ON"))
+    with World(world.store, owns=False):
+        run(session, text.format(0))
+        assert rows(session, "SELECT @@tidb_enable_ddl") == [[0]]
+    run(session, text.format("DEFAULT"))
+    run(session, "CREATE DATABASE owned")

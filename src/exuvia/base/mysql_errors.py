@@ -1186,6 +1186,7 @@ ErrPlacementPolicyExists = MySQLError(8238, "HY000", "Placement policy '%s' alre
 ErrPlacementPolicyNotExists = MySQLError(8239, "HY000", "Unknown placement policy '%s'")
 ErrPlacementPolicyInUse = MySQLError(8241, "HY000", "Placement policy '%s' is still in use")
 ErrOptOnCacheTable = MySQLError(8242, "HY000", "'%s' is unsupported on cache tables.")
+ErrDDLSetting = MySQLError(8246, "HY000", "Error happened when %s DDL: %s")
 ErrResourceGroupExists = MySQLError(8248, "HY000", "Resource group '%s' already exists")
 ErrResourceGroupNotExists = MySQLError(8249, "HY000", "Unknown resource group '%s'")
 ErrResourceGroupSupportDisabled = MySQLError(

@@ -25,6 +25,7 @@ from sqlglot import exp
 from exuvia.base.errors import Conflict, Refused
 from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
+    ErrDDLSetting,
     ErrLockDeadlock,
     ErrUnresolvedHintName,
     ErrWarnConflictingHint,
@@ -34,6 +35,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.cluster import member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, put_scope
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
@@ -141,6 +143,8 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
             wanted = found.default if item.value is None else check(found, value).text
             if wanted != variables.get_global(txn, name):
                 queue.require_none(txn)
+        if name == "tidb_enable_ddl" and item.value is not None:
+            _refuse_without_owner(txn, check(variables.find(name), value).text)
         if name == SERVICE_SCOPE:
             found = variables.find_settable(name, is_global=True)
             text = "" if item.value is None else check(found, value).text
@@ -157,6 +161,14 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
         return session.services.store.transact(assign)
     except Conflict:
         raise ErrLockDeadlock() from None
+
+
+def _refuse_without_owner(txn: Transaction, wanted: str) -> None:
+    """8246: no other node could own schema changes."""
+    fronts = [each for each in member.live(txn) if each.kind == "front"]
+    if wanted == "OFF" and len(fronts) < 2:
+        said = "can not disable ddl owner when it is the only one tidb instance"
+        raise ErrDDLSetting("disabling", said)
 
 
 def _user(session: SessionApi, item: Assignment) -> Refused | None:
