@@ -31,6 +31,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     SIGNED INT            SIGNED, in casts
     @@validate_password.x the dot is of the variable's name
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
+    a = @v := 1 AND b     a = (@v := 1) AND b; sqlglot has := on one level below all others
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
     t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
@@ -99,6 +100,7 @@ _MENDED_WORDS = frozenset(
         "JOIN",
         "BINARY",
         "VALIDATE_PASSWORD",
+        "@",
         *LITERALS,
     )
 )
@@ -118,6 +120,21 @@ _JOINS_END = {
     *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.SET, TokenType.WINDOW),
     *(TokenType.COMMA, TokenType.SEMICOLON),
 }
+_COMPARED = {
+    *(TokenType.EQ, TokenType.NULLSAFE_EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE),
+    *(TokenType.GT, TokenType.GTE),
+}
+_ASSIGNED_ENDS = {  # what is no part of a value that a comparison assigns
+    *(*_COMPARED, *_JOINS_END, *_JOINS, *_JOIN_WORDS, TokenType.R_PAREN, TokenType.ALIAS),
+    *(TokenType.AND, TokenType.DAMP, TokenType.OR, TokenType.DPIPE, TokenType.XOR, TokenType.IS),
+    *(TokenType.FROM, TokenType.THEN, TokenType.WHEN, TokenType.ELSE, TokenType.END),
+    *(TokenType.ASC, TokenType.DESC, TokenType.ON, TokenType.USING, TokenType.FOR, TokenType.INTO),
+}
+_ENDS_OF_VALUES = {
+    *(TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.NULL),
+    *(TokenType.R_PAREN, TokenType.PLACEHOLDER, TokenType.TRUE, TokenType.FALSE),
+}
+_CALLED = {TokenType.LEFT, TokenType.RIGHT}  # functions, where brackets follow
 _UNIT = re.compile(
     "(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.IGNORECASE
 )
@@ -321,6 +338,8 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
             _like(amount[-1], TokenType.R_PAREN, ")"),
         )
         return [tokens[place], opened, *amount, closed], end + 1 - place
+    if token.token_type is TokenType.PARAMETER:
+        return _assigned(tokens, place)
     if token.token_type is TokenType.BINARY and kinds[:1] in ([TokenType.DASH], [TokenType.PLUS]):
         # BINARY -1: the number with its signs in brackets
         end = place + 1
@@ -347,6 +366,39 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
+
+
+def _assigned(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """`@v := value` behind a comparison in brackets; the value ends before the next one."""
+    is_compared = place and tokens[place - 1].token_type in _COMPARED
+    if not is_compared or not _is(tokens, place + 2, TokenType.COLON_EQ):
+        return None
+    end, depth, between = place + 3, 0, 0
+    while end < len(tokens):
+        kind = tokens[end].token_type
+        joins = kind is TokenType.AND and between > 0  # BETWEEN a AND b
+        called = kind in _CALLED and _is(tokens, end + 1, TokenType.L_PAREN)
+        if not depth and kind in _ASSIGNED_ENDS and not joins and not called:
+            break
+        if not depth and _is_alias(tokens, end):
+            break
+        if not depth:
+            between += (kind is TokenType.BETWEEN) - joins
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        end += 1
+    if end == place + 3:
+        return None
+    opened = _like(tokens[place], TokenType.L_PAREN, "(")
+    closed = _like(tokens[end - 1], TokenType.R_PAREN, ")")
+    value = mended(tokens[place + 3 : end])
+    return [opened, *tokens[place : place + 3], *value, closed], end - place
+
+
+def _is_alias(tokens: list[Token], place: int) -> bool:
+    """Whether a name without AS begins there, behind a value."""
+    named = tokens[place].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    is_behind = tokens[place - 1].token_type in _ENDS_OF_VALUES
+    return named and is_behind and not _UNIT.fullmatch(word_of(tokens[place]))
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:
@@ -533,6 +585,19 @@ def _quoted_end(text: str, begin: int) -> int:
             break
         at = end
     return 0
+
+
+def with_backticks(text: str) -> str:
+    """The text as it is meant under ANSI_QUOTES: what is in double quotes is a name."""
+    if '"' not in text:
+        return text
+    text, parts, done = open_comments(text), [], 0
+    for begin, end in lexemes(text):
+        if text[begin] == '"':
+            name = text[begin + 1 : end - 1].replace('""', '"').replace("`", "``")
+            parts += [text[done:begin], f"`{name}`"]
+            done = end
+    return "".join((*parts, text[done:]))
 
 
 _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")

@@ -46,6 +46,7 @@ from exuvia.sql.parse.literals import (
 )
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
+from exuvia.sql.parse.tokens import with_backticks
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, Row, notes_of
@@ -144,6 +145,8 @@ class Session:
         """Run a text: a Result, or a list of them when it holds several statements.
 
         Raises Refused, and what the store raises when it is unavailable."""
+        if self.settings.ansi_quotes:
+            text = with_backticks(text)
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(text)
@@ -484,6 +487,8 @@ class Session:
             elif len(statement) >= MANY_ROWS and not reads:
                 return Course.POOL  # a look would cost as much as running it
             else:
+                if self.settings.ansi_quotes:
+                    statement = with_backticks(statement)
                 shaped = self._look_up(statement)
                 kept = None if shaped is None else shaped.kept
                 is_short = isinstance(kept, KeptPlan) and kept.short

@@ -50,6 +50,7 @@ class SessionSettings:
         self.zone: tzinfo | None = None
         self.id_spacing = self.random_spacing = EVERY
         self.zero_is_an_id = False
+        self.ansi_quotes = False  # what is in double quotes is a name
         self._refresh()
 
     def _refresh(self) -> None:
@@ -63,6 +64,7 @@ class SessionSettings:
         increment, offset = (
             int(self.get(f"auto_increment_{each}")) for each in ("increment", "offset")
         )
+        self.ansi_quotes = "ANSI_QUOTES" in self.get("sql_mode")
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
         self.random_spacing = Spacing(increment, offset)
         # an offset beyond the increment counts as 1, but not of AUTO_RANDOM
