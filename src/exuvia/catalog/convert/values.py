@@ -94,6 +94,8 @@ class Mode(NamedTuple):
 
 STRICT = Mode()
 LENIENT = Mode(zero_dates=True)
+JUDGED = Mode(zero_dates=True, any_day=True)
+"""For texts of values that were taken before, by a mode that nobody knows any more."""
 
 
 def out_of_range() -> NoReturn:
@@ -775,10 +777,10 @@ def _constant(default: Value, bits: str | None, field: FieldType) -> Value:
         raw = bytes.fromhex(bits)
         if field.family == Family.UINT:
             return int.from_bytes(raw, "big")
-        return raw if field.family == Family.BYTES else convert(raw.decode(), _TEXT, field, LENIENT)
+        return raw if field.family == Family.BYTES else convert(raw.decode(), _TEXT, field, JUDGED)
     if default is None:
         return None
-    return convert(_text_of(default), _TEXT, field, LENIENT)
+    return convert(_text_of(default), _TEXT, field, JUDGED)
 
 
 def _text_of(default: Value) -> str:

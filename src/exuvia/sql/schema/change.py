@@ -72,7 +72,8 @@ def _silent(code: int, said: str) -> None: ...
 
 
 class Modes(NamedTuple):
-    """`zero_dates`: a default may be the zero date; `zone`: where written moments are meant;
+    """`zero_dates`: a default may be the zero date, `any_day`: the 31st of any month, which 0.4.0
+    does not read; `zone`: where written moments are meant;
     `strict_double`: DOUBLE(n) without a scale is refused; `reads_auto`: expressions may name the
     AUTO_INCREMENT column."""
 
@@ -84,25 +85,26 @@ class Modes(NamedTuple):
     clustered: str = "ON"
     strict_double: bool = True
     reads_auto: bool = False
+    any_day: bool = False
 
 
 STRICT = Modes()
 
 
 def modes_of(
-    variable: Callable[[str], str],
-    warn: Warn,
-    note: Warn = _silent,
-    zone: tzinfo | None = None,
+    reader: "SchemaReader", warn: Warn, note: Warn = _silent, zone: tzinfo | None = None
 ) -> Modes:
     """Of a session, by the texts of its variables."""
+    variable = reader.variable
     sql_mode = variable("sql_mode")
     strict = "STRICT" in sql_mode
     zero_dates = not (strict and "NO_ZERO_DATE" in sql_mode)
     clustered = variable("tidb_enable_clustered_index")
     strict_double = variable("tidb_enable_strict_double_type_check") == "ON"
     reads_auto = variable("tidb_enable_auto_increment_in_generated") == "ON"
-    return Modes(strict, zero_dates, warn, note, zone, clustered, strict_double, reads_auto)
+    any_day = "ALLOW_INVALID_DATES" in sql_mode and not before_0_5(reader.txn)
+    facts = clustered, strict_double, reads_auto, any_day
+    return Modes(strict, zero_dates, warn, note, zone, *facts)
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -382,7 +384,7 @@ class AlterContext:
     @property
     def modes(self) -> Modes:
         """What of the sql_mode counts for columns."""
-        return modes_of(self.reader.variable, self.warn)
+        return modes_of(self.reader, self.warn)
 
     def column(self, name: str) -> ColumnInfo | None:
         """A column that clients see."""

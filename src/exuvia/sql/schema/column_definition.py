@@ -62,8 +62,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import CODECS, LENIENT
-from exuvia.catalog.convert.values import STRICT as STRICT_VALUES
+from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind
@@ -519,7 +518,8 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
         return evolve(info, default=_default_element(info, tree, text))
     try:
-        value = values.from_text(text, info.type, LENIENT if modes.zero_dates else STRICT_VALUES)
+        mode = values.Mode(zero_dates=modes.zero_dates, any_day=modes.any_day)
+        value = values.from_text(text, info.type, mode)
         shown = values.to_text(value, info.type)
     except Refused:
         raise ErrInvalidDefault(info.name.O) from None

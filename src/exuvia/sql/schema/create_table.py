@@ -102,7 +102,7 @@ def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
     elif node.query is not None:
         rows, job = _select_job(reader, node, database, warn, text)
     else:
-        modes = modes_of(reader.variable, warn, note, reader.zone)
+        modes = modes_of(reader, warn, note, reader.zone)
         info = table_in(table_info(node, database, warn, modes), reader.zone, None)
         job = _job(reader, database, node, info, warn, text)
     codes = {ErrTableExists.code} if node.if_not_exists else set()
@@ -167,7 +167,7 @@ def _temporary(
         rows, defined = _with_selected(reader, node)
     global_temporary.check_definition(defined)
     if source is None:
-        modes = modes_of(reader.variable, warn, warn)
+        modes = modes_of(reader, warn, warn)
         info = table_in(table_info(defined, database, warn, modes), reader.zone, None)
         info = table_with_checks(reader.txn, defined, info, warn)
     else:
@@ -187,7 +187,7 @@ def _select_job(
 ) -> tuple[SelectedRows, Job]:
     """What fills the table and its job, which waits for whom the session names as its loader."""
     rows, defined = _with_selected(reader, node)
-    info = table_info(defined, database, warn, modes_of(reader.variable, warn))
+    info = table_info(defined, database, warn, modes_of(reader, warn))
     generated = any(column.is_generated for column in info.cols)
     checked = node.checks or any(column.checks for column in node.columns)
     for what, there in (

@@ -102,7 +102,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
         columns=columns,
         now=reader.moment(),
         zone=reader.variable("time_zone"),
-        zero_dates=modes_of(reader.variable, lambda code, said: None).zero_dates,
+        zero_dates=modes_of(reader, lambda code, said: None).zero_dates,
         **facts,
     )
     job = requests.import_into(database, table, source, query=text)

@@ -146,7 +146,7 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
     def ignore(code: int, said: str) -> None: ...
 
-    modes = modes_of(reader.variable, ignore, ignore, reader.zone)
+    modes = modes_of(reader, ignore, ignore, reader.zone)
     info = table_in(table_info(node, database, ignore, modes), reader.zone, None)
     if node.global_temporary:
         global_temporary.check_table(info, node)
