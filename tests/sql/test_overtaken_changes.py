@@ -84,6 +84,17 @@ def test_what_cannot_be_built_any_more_says_why(world, overtaken):
     assert refused.value.code == 1054
 
 
+def test_the_bits_of_auto_random_do_not_become_fewer(world, overtaken):
+    session = world.session()
+    session.execute("CREATE TABLE bits (a BIGINT PRIMARY KEY AUTO_RANDOM)")
+    modify = "ALTER TABLE bits MODIFY a BIGINT AUTO_RANDOM(%d)"
+    with pytest.raises(Refused, match="decreasing auto_random shard bits") as refused:
+        overtaken(modify % 6, modify % 8)
+    assert refused.value.code == 8216
+    [[_, shown]] = rows(session, "SHOW CREATE TABLE bits")
+    assert "AUTO_RANDOM(8)" in shown
+
+
 def test_it_is_not_tried_for_ever(world, overtaken, monkeypatch):
     monkeypatch.setattr(schema_change, "ATTEMPTS", 2)
     world.session().execute("CREATE TABLE twice (a INT PRIMARY KEY, b INT)")

@@ -23,6 +23,12 @@ The counter is the table's, as of AUTO_INCREMENT; the shard is a hash of it, so 
 left to chance. The table remembers s and r, the column is its clustered primary key, or the first
 of it.
 
+So MODIFY puts AUTO_RANDOM in the place of AUTO_INCREMENT, and adds bits to the shard, in one step:
+nodes on either side of it take numbers of the same counter, and two ids of two numbers differ in
+the bits that all of them leave the counter, if it fits there. It is asked for in the step that
+changes them. Who is a version behind may give an id beyond those bits after it: the counter is used
+up then (8059), as it is by such an id in a table of AUTO_RANDOM.
+
 Values of sequences, handed out in blocks, as TiDB does.
 
     store   m/seq/{id}      generation, rounds gone through, last value given to anybody
@@ -42,11 +48,16 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from exuvia.base.aside import require_waiting
-from exuvia.base.errors import SchemaChanged
-from exuvia.base.mysql_errors import ErrAutoincReadFailed, ErrSequenceRunOut, ErrUnknownSequence
+from exuvia.base.errors import Refused, SchemaChanged
+from exuvia.base.mysql_errors import (
+    ErrAutoincReadFailed,
+    ErrInvalidAutoRandom,
+    ErrSequenceRunOut,
+    ErrUnknownSequence,
+)
 from exuvia.base.types import Flag
 from exuvia.catalog import meta
-from exuvia.catalog.model import ColumnInfo, SequenceInfo, TableInfo
+from exuvia.catalog.model import ColumnInfo, SequenceInfo, TableInfo, evolve
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import UNBOUNDED, Transaction
@@ -479,6 +490,41 @@ def counter_bits(info: TableInfo, column: ColumnInfo) -> int:
     """How many bits the counter has."""
     sign = 0 if column.type.unsigned else 1
     return (info.auto_random_range_bits or RANGE_BITS) - info.auto_random_bits - sign
+
+
+FEWER_BITS = "decreasing auto_random shard bits is not supported"
+
+
+def invalid(said: str) -> Refused:
+    """What AUTO_RANDOM is refused with: 8216."""
+    return ErrInvalidAutoRandom(said)
+
+
+def too_many_bits(most: int, shard: int, column: ColumnInfo) -> str:
+    """What 8216 says of a shard of more bits than it may have."""
+    said = f"is {most}, but got {shard} on column `{column.name.O}`"
+    return f"max allowed auto_random shard bits {said}"
+
+
+def with_random_bits(info: TableInfo, bits: tuple[int, int] | None) -> TableInfo:
+    """The table whose clustered key has so many bits of shard, and in all; None: as it is."""
+    if bits is None:
+        return info
+    return evolve(info, auto_random_bits=bits[0], auto_random_range_bits=bits[1])
+
+
+def why_no_bits(
+    info: TableInfo, column: ColumnInfo, bits: tuple[int, int], last: int
+) -> Refused | None:
+    """8216 where AUTO_RANDOM of so many bits of shard, and in all, has too few for the next number
+    behind `last`, or fewer of the shard than it had."""
+    shard = bits[0]
+    if shard < info.auto_random_bits:
+        return invalid(FEWER_BITS)
+    beyond = (last + 1).bit_length() - counter_bits(with_random_bits(info, bits), column)
+    if beyond <= 0 or shard == info.auto_random_bits:
+        return None
+    return invalid(too_many_bits(max(shard - beyond, 0), shard, column))
 
 
 def scattered(number: int, shard_bits: int, bits: int) -> int:

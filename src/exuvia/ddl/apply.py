@@ -69,6 +69,7 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
         is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
         name_is_taken=_name_is_taken(txn, job, read_set),
+        last_id=_last_id(txn, job) if read_set.last_id else 0,
         policies=found,
         is_used=read_set.policy_uses and bool(found) and placement.is_used(txn, found[0]),
         group=placement.find_group(txn, read_set.group) if read_set.group else None,
@@ -77,6 +78,10 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         now=now,
         verified_for=_verified_for(txn) if job.exuvia_verified else 0,
     )
+
+
+def _last_id(txn: Transaction, job: Job) -> int:
+    return keys.read_number(txn.get(keys.meta("auto", job.table_id)))
 
 
 def _taken_by(txn: Transaction, job: Job, read_set: ReadSet) -> int:

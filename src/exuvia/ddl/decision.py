@@ -39,6 +39,7 @@ class ReadSet(NamedTuple):
     )
     database_tables: bool = False  # -> CatalogSnapshot.tables
     referrers: bool = False  # children of tables that go -> CatalogSnapshot.referrers
+    last_id: bool = False  # the table's counter of ids -> CatalogSnapshot.last_id
     policies: tuple[str, ...] = ()  # names of placement policies -> CatalogSnapshot.policies
     policy_uses: bool = False  # -> CatalogSnapshot.is_used, of the first of them
     group: str = ""  # a resource group's name -> CatalogSnapshot.group, CatalogSnapshot.group_users
@@ -73,6 +74,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     taken_by: int = 0  # and another job, which has not ended, is about to end it
     loader_lives: bool = False  # the member whose session loads rows has not been fenced
     is_loaded: bool = False  # and it has said that they are all there
+    last_id: int = 0  # the last of the table's AUTO_INCREMENT or AUTO_RANDOM given to anybody
     policies: tuple[PolicyInfo, ...] = ()  # placement policies it looks at or changes
     is_used: bool = False  # something has the first of them
     group: ResourceGroupInfo | None = None  # the resource group it is about

@@ -271,6 +271,7 @@ def read_set(job: Job) -> ReadSet:
         own_name=max((each.own_name for each in asked), default=""),
         database_tables=any(each.database_tables for each in asked),
         referrers=any(each.referrers for each in asked),
+        last_id=any(each.last_id for each in asked),
         policies=(
             *dict.fromkeys(name for one in asked for name in one.policies),
             *(ref.name.L for ref in job.exuvia_policies),

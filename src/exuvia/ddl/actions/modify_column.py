@@ -57,6 +57,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedColumnInTTLConfig,
 )
 from exuvia.base.types import Family, FieldType, Flag
+from exuvia.catalog.autoid import why_no_bits, with_random_bits
 from exuvia.catalog.convert.type_change import (
     KEPT,
     KEPT_OF,
@@ -126,7 +127,8 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     """MODIFY or CHANGE COLUMN, or a rename. Names of fields as TiDB's where it has them.
 
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
-    name, "" for FIRST, None to stay. `changing_idxs`: (index, its hidden copy). `kept`: what the
+    name, "" for FIRST, None to stay. `auto_random`: bits of the shard, and in all, that it says of
+    AUTO_RANDOM. `changing_idxs`: (index, its hidden copy). `kept`: what the
     column was, noted by the first step of a job that is kept. UNDO says which job it takes back,
     and the hidden column that has the former values."""
 
@@ -138,6 +140,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     moments: Moments = PLAIN_MOMENTS
     after: str | None = None
     null_value: int | None = None
+    auto_random: tuple[int, int] | None = None
     changing_column_id: int = 0
     changing_idxs: tuple[tuple[int, int], ...] = ()
     kept: Kept | None = None
@@ -229,7 +232,8 @@ def changed(table: TableInfo, found: Modification) -> TableInfo:
     )
     if not _reads_as_before(new):
         new = evolve(new, origin_default=None, origin_default_bit=None)  # no row has it
-    return _settled(_at_its_place(_with_column(table, old.id, new), new.id, found.after), old, new)
+    table = _at_its_place(_with_column(table, old.id, new), new.id, found.after)
+    return with_random_bits(_settled(table, old, new), found.auto_random)
 
 
 def _reads_as_before(column: ColumnInfo) -> bool:
@@ -532,6 +536,14 @@ def rows_could_not_expire(job: Job, snapshot: CatalogSnapshot) -> Refused | None
     return ErrUnsupportedColumnInTTLConfig(column.name.O)
 
 
+def ids_have_no_room(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8216: numbers that were given do not fit into the bits that AUTO_RANDOM leaves them."""
+    found, table = modification_of(job), the_table(snapshot)
+    if found.auto_random is None:
+        return None
+    return why_no_bits(table, found.column, found.auto_random, snapshot.last_id)
+
+
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     found = modification_of(job)
     held = the_table(snapshot).column(found.column.name.L)
@@ -755,6 +767,7 @@ _REFUSES = (
     column_to_change_is_unknown,
     a_partial_index_looks_at_it,
     rows_could_not_expire,
+    ids_have_no_room,
     new_name_is_taken,
     something_is_computed_from_the_old_name,
     nothing_is_kept_of_it,
@@ -777,7 +790,9 @@ def _action(
             path,
             _REFUSES,
             undo,
-            reads=lambda job: ReadSet(undo_of=undone(job)),
+            reads=lambda job: ReadSet(
+                undo_of=undone(job), last_id=modification_of(job).auto_random is not None
+            ),
             post_commit=post_commit,
         )
     )

@@ -277,6 +277,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         moments=_moments_of(at).of(old.type, new.type),
         after=spec.after,
         null_value=_value_of_null(at, old, new),
+        auto_random=spec.column.auto_random,
     )
     found = _judged(at, old, found)
     job = requests.modify_column(at.database, at.table, found, query=at.text)

@@ -20,11 +20,9 @@ bigint, the clustered primary key or its first column, no DEFAULT, no AUTO_INCRE
 
 from collections.abc import Sequence
 
-from exuvia.base.errors import Refused
 from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql_errors import (
     ErrConflictingDeclarations,
-    ErrInvalidAutoRandom,
     ErrOptOnCacheTable,
     ErrTableOptionInsertMethodUnsupported,
     ErrTableOptionUnionUnsupported,
@@ -38,11 +36,18 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import meta
-from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
+from exuvia.catalog.autoid import (
+    FEWER_BITS,
+    RANGE_BITS,
+    counter_bits,
+    invalid,
+    random_column,
+    too_many_bits,
+)
 from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
-from exuvia.cluster.member import without_change_logs
+from exuvia.cluster.member import before_0_5, without_change_logs
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.elements import index_with_predicate_on
@@ -57,10 +62,6 @@ from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
-
-
-def invalid(said: str) -> Refused:
-    return ErrInvalidAutoRandom(said)
 
 
 def with_auto_random(
@@ -83,14 +84,7 @@ def with_auto_random(
         raise invalid("auto_random is incompatible with auto_increment")
     if wanted.default is not None:
         raise invalid("auto_random is incompatible with default")
-    if shard == 0:
-        raise invalid("the value of auto_random should be positive")
-    if shard > _MOST_SHARD_BITS:
-        said = f"is {_MOST_SHARD_BITS}, but got {shard} on column `{column.name.O}`"
-        raise invalid(f"max allowed auto_random shard bits {said}")
-    if not _LEAST_RANGE <= bits <= RANGE_BITS:
-        said = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
-        raise invalid(f"auto_random range bits must be {said}")
+    _check_bits(column, shard, bits)
     found = evolve(
         info,
         auto_random_bits=shard,
@@ -98,9 +92,6 @@ def with_auto_random(
         auto_inc_id=base,
         auto_rand_id=base,
     )
-    if counter_bits(found, column) < _LEAST_COUNTER:
-        said = "auto_random ID space is too small, "
-        raise invalid(f"{said}please decrease the shard bits or increase the range bits")
     times = (1 << counter_bits(found, column)) - 1
     note(ErrUnknown.code, f"Available implicit allocation times: {times}")
     return found
@@ -116,30 +107,58 @@ def _leads_rows(info: TableInfo, column: ColumnInfo) -> bool:
 def check_modified(
     at: AlterContext, old: ColumnInfo, new: ColumnInfo, asked: ColumnDefinition
 ) -> None:
-    """MODIFY and CHANGE may leave AUTO_RANDOM as it is. Raises 8216."""
+    """MODIFY and CHANGE may leave AUTO_RANDOM as it is, add bits to its shard, and put it in the
+    place of AUTO_INCREMENT on a clustered key. Raises 8216; 8200 while a node serves that would not
+    write the latter two down."""
     mine = random_column(at.table)
     is_mine = mine is not None and mine.id == old.id
     if asked.auto_random is None:
         if is_mine and not asked.auto_increment:
-            raise invalid("adding/dropping/modifying auto_random is not supported")
+            raise invalid(_NOT_CHANGED)
         return
+    shard, bits = asked.auto_random
+    _check_bits(new, shard, bits)
+    held = at.table.auto_random_bits if is_mine else 0
+    if not held and not (_is_row_id(at.table, old) and old.auto_increment):
+        said = "auto_random can only be converted from auto_increment clustered primary key"
+        raise invalid(said)
+    if shard < held:
+        raise invalid(FEWER_BITS)
+    if old.type.Tp != new.type.Tp:
+        raise invalid("modifying the auto_random column type is not supported")
     if new.type.Tp != TypeCode.LONGLONG:
         said = f"on `bigint` column, but not on `{type_name(new.type)}` column"
         raise invalid(f"auto_random option must be defined {said}")
-    if not is_mine and old.auto_increment and at.table.pk_is_handle:
-        if old.type.Tp != new.type.Tp:
-            raise invalid("modifying the auto_random column type is not supported")
-        raise ErrUnsupportedDDLOperation("modify column: from auto_increment to auto_random")
-    if not is_mine:
-        said = "auto_random can only be converted from auto_increment clustered primary key"
-        raise invalid(said)
-    shard, bits = asked.auto_random
-    if bits != (at.table.auto_random_range_bits or RANGE_BITS):
+    if asked.auto_increment:
+        raise invalid("auto_random is incompatible with auto_increment")
+    if asked.default is not None:
+        raise invalid("auto_random is incompatible with default")
+    whole_range = at.table.auto_random_range_bits if is_mine else 0
+    if bits != (whole_range or RANGE_BITS):
         raise invalid("alter the range bits of auto_random column is not supported")
-    if shard != at.table.auto_random_bits:
-        raise invalid("adding/dropping/modifying auto_random is not supported")
-    if old.type.Tp != new.type.Tp:
-        raise invalid("modifying the auto_random column type is not supported")
+    if shard != held and (older := [each.title for each in before_0_5(at.txn)]):
+        said = f"AUTO_RANDOM({shard}) while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(f"modify column: {said}")
+
+
+_NOT_CHANGED = "adding/dropping/modifying auto_random is not supported"
+
+
+def _is_row_id(table: TableInfo, column: ColumnInfo) -> bool:
+    return table.pk_is_handle and bool(column.type.Flag & Flag.PRI_KEY)
+
+
+def _check_bits(column: ColumnInfo, shard: int, bits: int) -> None:
+    if shard == 0:
+        raise invalid("the value of auto_random should be positive")
+    if shard > _MOST_SHARD_BITS:
+        raise invalid(too_many_bits(_MOST_SHARD_BITS, shard, column))
+    if not _LEAST_RANGE <= bits <= RANGE_BITS:
+        said = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
+        raise invalid(f"auto_random range bits must be {said}")
+    if bits - shard - (not column.type.unsigned) < _LEAST_COUNTER:
+        said = "auto_random ID space is too small, "
+        raise invalid(f"{said}please decrease the shard bits or increase the range bits")
 
 
 # -- table options ---------------------------------------------------------------------------------
