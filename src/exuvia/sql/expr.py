@@ -133,6 +133,21 @@ class Subquery(Expr, frozen=True, kw_only=True):
     collate: str = "binary"
 
 
+def collates_alike(one: Expr, other: Expr) -> bool:
+    """Whether what is made of one tree under two connections' collations compares alike: all but
+    the literals has the same collation."""
+    if isinstance(one, Constant) or isinstance(other, Constant):
+        return type(one) is type(other)
+    if one.type.Collate != other.type.Collate:
+        return False
+    if isinstance(one, Call) and isinstance(other, Call) and one.extra != other.extra:
+        return False
+    mine, theirs = children(one), children(other)
+    if len(mine) != len(theirs):
+        return False
+    return all(collates_alike(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     if isinstance(expr, Call):

@@ -26,6 +26,7 @@ from exuvia.sql.expr import Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of, letters_of, position_of, type_of
+from exuvia.sql.parse.restore import without_charset
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 
@@ -135,6 +136,9 @@ def _literal(tree: Tree) -> Value:
         return _text(tree.name) if tree.is_string else _number(tree.name)
     if isinstance(tree, exp.Boolean):
         return int(bool(tree.this))
+    if isinstance(tree, (exp.Introducer, exp.National)):
+        bare = without_charset(tree)
+        return _NO_LITERAL if bare is tree else _literal(bare)
     return None if isinstance(tree, exp.Null) else _NO_LITERAL
 
 

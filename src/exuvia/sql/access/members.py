@@ -43,7 +43,7 @@ from exuvia.sql.access.ranger import (
 from exuvia.sql.functions.json_functions import load
 from exuvia.sql.json_arrays import element_of
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.restore import matched_text
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
 from exuvia.sql.types import family_of
@@ -108,7 +108,7 @@ def _made(
             return None
         return found if isinstance(found, list) else None if found is None else [found]
 
-    return MemberTerm(restored(array), name == "json_contains", items)
+    return MemberTerm(matched_text(array), name == "json_contains", items)
 
 
 _CONSTANT = (
@@ -153,10 +153,7 @@ def merged(
 
 
 def _document_text(text: str) -> str:
-    inner: Tree = parse_expression(text).this
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    return restored(inner)
+    return matched_text(parse_expression(text).this)
 
 
 class _Scan(NamedTuple):

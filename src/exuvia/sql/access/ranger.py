@@ -59,11 +59,13 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
+from exuvia.sql.bind.scope import DEFAULT_COLLATION
+from exuvia.sql.expr import collates_alike
 from exuvia.sql.expressions import ConstantOf, constant_of
 from exuvia.sql.functions.moment import names_zone
-from exuvia.sql.generated import generated_columns
+from exuvia.sql.generated import generated_columns, scope_of
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.restore import matched_text, without_charset
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
 
@@ -299,9 +301,7 @@ class _Places:
             return None if position is None else (position, False)
         if not self._expressions:
             return None
-        while isinstance(tree, exp.Paren):
-            tree = tree.this
-        found = self._expressions.get(restored(tree))
+        found = self._expressions.get(matched_text(tree))
         if found is None or any(self._resolve(each) is None for each in tree.find_all(exp.Column)):
             return None
         return found, True
@@ -616,13 +616,41 @@ _KEPT = "expressions"
 def expressions_of(table: Table, context: Context | None = None) -> Mapping[str, int]:
     """Text of an expression -> position of the indexed column that holds its value.
 
-    Of a session whose WEEK(d) is another than a generated column's, none with a WEEK."""
+    Of a session whose WEEK(d) is another than a generated column's, none with a WEEK; of one whose
+    collation is another than their literals have, none that it would collate otherwise."""
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)
-    if found and context is not None and context.variable("default_week_format") != "0":
+    if not found or context is None:
+        return found
+    if (collation := context.variable("collation_connection")) != DEFAULT_COLLATION:
+        found = _found_alike(table, found, collation, context)
+    if context.variable("default_week_format") != "0":
         return {text: position for text, position in found.items() if "week(" not in text}
     return found
+
+
+def _found_alike(
+    table: Table, found: Mapping[str, int], collation: str, context: Context
+) -> Mapping[str, int]:
+    name = f"{_KEPT} {collation}"
+    kept: Mapping[str, int] | None = table.kept.get(name)
+    if kept is None:
+        plain = {each.position: each.bound for each in generated_columns(table.info)}
+        scope = scope_of(table.info.cols)
+        scope.context = context
+        kept = table.kept[name] = {
+            text: position
+            for text, position in found.items()
+            if collates_alike(scope.bind(_as_asked(table, position)), plain[position])
+        }
+    return kept
+
+
+def _as_asked(table: Table, position: int) -> exp.Expression:
+    """A column's expression, its strings as most clients write them."""
+    tree = parse_expression(table.info.cols[position].generated_expr_string)
+    return tree.transform(without_charset)
 
 
 def _found(table: Table) -> dict[str, int]:
@@ -631,19 +659,12 @@ def _found(table: Table) -> dict[str, int]:
         return {}
     indexed = {part.exuvia_column for index in info.indexes for part in index.idx_cols}
     return {
-        _bare(each.column.generated_expr_string): each.position
+        matched_text(parse_expression(each.column.generated_expr_string)): each.position
         for each in generated_columns(info)
         if each.column.id in indexed
+        and not each.is_array
         and (each.column.hidden or _same(each.column.type, each.bound.type))
     }
-
-
-def _bare(text: str) -> str:
-    """The text without parentheses around it all."""
-    tree = parse_expression(text)
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    return restored(tree)
 
 
 def _same(column: FieldType, value: FieldType) -> bool:

@@ -78,12 +78,11 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
         charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
         if charset == "binary":
             return casts.to_bytes(argument)
-        own = charset in ("utf8mb4", "utf8", *CODECS)
-        name = f"{charset}_bin" if own else f"{charset}_general_ci"
-        if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", *CODECS):
+        charset = "utf8" if charset == "utf8mb3" else charset
+        if charset not in ("utf8mb4", "utf8", "latin1", "ascii", *CODECS):
             raise ErrUnknownCharacterSet(charset)
         width = types.width_of(argument.type)
-        target = types.text(width, charset, name)
+        target = types.text(width, charset, f"{charset}_bin")
         return casts.fold(
             Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT)
         )

@@ -111,7 +111,7 @@ def _boolean(tree: exp.Boolean, scope: Scope) -> Expr:
 
 
 def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
-    charset = tree.name.lstrip("_").lower()
+    charset = tree.name.lstrip("_").lower().replace("utf8mb3", "utf8")
     inner = scope.bind(tree.expression)
     if charset in values.CODECS:
         raise ErrUnknownCharacterSet.with_text(f"Unsupported character introducer: '{charset}'")
@@ -121,8 +121,7 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
         return inner
     if isinstance(inner.value, bytes):
         inner = evolve(inner, value=inner.value.decode("utf-8", "replace"), hexadecimal=False)
-    name = "utf8mb4_bin" if charset == "utf8mb4" else f"{charset}_general_ci"
-    kind = types.text(len(inner.value), charset, name)
+    kind = types.text(len(inner.value), charset, f"{charset}_bin")  # TiDB's default of each
     return evolve(inner, type=kind)
 
 

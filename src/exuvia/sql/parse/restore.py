@@ -65,6 +65,40 @@ def restored(tree: exp.Expression) -> str:
     return maker(tree) if maker is not None else tree.sql(dialect="mysql")
 
 
+_SAME_TEXT = {"_utf8mb4", "_utf8", "_utf8mb3"}
+_SAME_ASCII = {"_latin1", "_ascii"}
+_TELL_CHARSETS = {"charset", "collation", "coercibility"}
+
+
+def matched_text(tree: exp.Expression) -> str:
+    """The text by which one expression is found to be another: `restored`, where it does not matter
+    in which character set a string is written that is the same in all, as _utf8'$.a'."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    introduced = any(isinstance(each, (exp.Introducer, exp.National)) for each in tree.walk())
+    if not introduced or any(_tells_charset(each) for each in tree.walk()):
+        return restored(tree)
+    return restored(tree.copy().transform(without_charset))
+
+
+def _tells_charset(tree: exp.Expr) -> bool:
+    return str(tree.this if isinstance(tree, exp.Anonymous) else tree.key).lower() in _TELL_CHARSETS
+
+
+def without_charset(tree: exp.Expression) -> exp.Expression:
+    """The literal alone, of a string that is the same in the character set that it names."""
+    if isinstance(tree, exp.National):
+        return exp.Literal.string(tree.name)
+    literal = tree.expression if isinstance(tree, exp.Introducer) else None
+    if not isinstance(literal, exp.Literal) or not literal.is_string:
+        return tree
+    if bytes_of(literal.name) is not None:
+        return tree
+    charset = str(tree.this).lower()
+    same = charset in _SAME_TEXT or (charset in _SAME_ASCII and literal.name.isascii())
+    return literal if same else tree
+
+
 def name_text(text: str) -> str:
     """A name in backquotes."""
     return "`" + text.replace("`", "``") + "`"
