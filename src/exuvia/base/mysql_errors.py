@@ -1144,6 +1144,7 @@ ErrMemoryExceedForQuery = MySQLError(
 
 ErrUnsupportedDDLOperation = MySQLError(8200, "HY000", "Unsupported %s")
 ErrCancelledDDLJob = MySQLError(8214, "HY000", "Cancelled DDL job")
+ErrRepairTable = MySQLError(8215, "HY000", "Failed to repair table: %s")
 ErrInvalidAutoRandom = MySQLError(8216, "HY000", "Invalid auto random: %s")
 ErrDataInconsistent = MySQLError(
     8223,

@@ -1158,6 +1158,31 @@ class AdminRepairIndex(Admin, frozen=True):
     index: str
 
 
+class AdminRepairTable(Admin, frozen=True):
+    """ADMIN REPAIR TABLE t CREATE TABLE ..., of which nothing is kept but its name."""
+
+    table: TableName
+
+
+class AdminCleanupLocks(Admin, frozen=True):
+    """ADMIN CLEANUP TABLE LOCK a, b."""
+
+    tables: tuple[TableName, ...]
+
+
+class AdminBindings(Admin, frozen=True):
+    """ADMIN FLUSH | RELOAD | CAPTURE | EVOLVE BINDINGS (`kind` in lower case)."""
+
+    kind: str
+
+
+class CompactTable(Node, frozen=True):
+    """ALTER TABLE t COMPACT [PARTITION p, q] [TIFLASH REPLICA]."""
+
+    table: TableName
+    partitions: tuple[str, ...] = ()
+
+
 class AdminChecksum(Admin, frozen=True):
     """ADMIN CHECKSUM TABLE a, b."""
 

@@ -5,6 +5,8 @@
     ADMIN CANCEL INSPECT JOBS ids
     ADMIN CHECKSUM TABLE                        TiDB 8.5's columns
     ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX    entries that lack are put, others go
+    ADMIN CLEANUP TABLE LOCK, ALTER .. COMPACT  nothing to do: there are no locks, no replicas
+    ADMIN REPAIR TABLE                          8215
     OPTIMIZE, REPAIR, SPLIT TABLE               nothing to do: a table is one run of keys
     DO                                          expressions evaluated, their values forgotten
 
@@ -25,7 +27,9 @@ from exuvia.base.mysql_errors import (
     ErrNoDB,
     ErrNotSupportedYet,
     ErrOptOnTemporaryTable,
+    ErrRepairTable,
     ErrUnknown,
+    ErrUnknownPartition,
     ErrWrongObject,
 )
 from exuvia.base.types import packed_moment
@@ -49,16 +53,19 @@ from exuvia.sql.nodes import (
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminCleanupLocks,
     AdminInspect,
     AdminRepairIndex,
+    AdminRepairTable,
     AdminShowDdl,
     AdminShowNextRowId,
     AdminShowSlow,
+    CompactTable,
     Do,
     TableMaintenance,
     TableName,
 )
-from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
+from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, Row
 from exuvia.sql.select import relational
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
@@ -298,6 +305,40 @@ def cancel_inspect(session: SessionApi, node: AdminCancelInspect, text: str) -> 
 
 
 _CHECKSUM = "Db_name Table_name Checksum_crc64_xor:22 Total_kvs# Total_bytes#"
+
+
+def cleanup_locks(session: SessionApi, node: AdminCleanupLocks, text: str) -> Result:
+    """ADMIN CLEANUP TABLE LOCK: there are none to end. Raises 1046, 1146, 1347."""
+    for name in node.tables:
+        _base_table(session, name)
+    return Result()
+
+
+def _base_table(session: SessionApi, name: TableName) -> Table:
+    table = existing_table(session, name)
+    if not table.info.is_stored:
+        raise ErrWrongObject(table.database.db_name.O, table.info.name.O, "BASE TABLE")
+    return table
+
+
+def repair_table(session: SessionApi, node: AdminRepairTable, text: str) -> Result:
+    """Raises 8215: a table's definition is written by schema changes alone."""
+    raise ErrRepairTable("TiDB is not in REPAIR MODE")
+
+
+def compact(session: SessionApi, node: CompactTable, text: str) -> Result:
+    """ALTER TABLE ... COMPACT, of replicas that there are none of: a warning. Raises 1146, 1347,
+    1735, 1105 for partitions of a table that is not partitioned."""
+    info = _base_table(session, node.table).info
+    if node.partitions and info.partition is None:
+        said = f"table:{info.name.O} is not a partition table, but user specify"
+        raise ErrUnknown(f"{said} partition name list:[{' '.join(node.partitions)}]")
+    known = () if info.partition is None else info.partition.definitions
+    for name in node.partitions:
+        if all(each.name.L != name.lower() for each in known):
+            raise ErrUnknownPartition(name, info.name.O)
+    said = "compact skipped: no tiflash replica in the table"
+    return Result(warnings=[Note("Warning", ErrUnknown.code, said)])
 
 
 def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:

@@ -7,15 +7,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.sql.nodes import (
     AdminAlterJob,
     AdminBdrRole,
+    AdminBindings,
     AdminCancelInspect,
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
+    AdminCleanupLocks,
     AdminEndUndo,
     AdminGroup,
     AdminInspect,
     AdminJobs,
     AdminRepairIndex,
+    AdminRepairTable,
     AdminResignOwner,
     AdminShowDdl,
     AdminShowDdlJobQueries,
@@ -99,6 +102,18 @@ def admin(cursor: TokenCursor) -> Node:
         kind = cursor.take().text.lower()
         cursor.expect("INDEX")
         return AdminRepairIndex(kind, cursor.table(), cursor.name())
+    if cursor.accept("CLEANUP", "TABLE", "LOCK"):
+        return AdminCleanupLocks(cursor.listed(cursor.table))
+    if cursor.accept("REPAIR", "TABLE"):
+        table = cursor.table()
+        cursor.expect("CREATE", "TABLE")
+        cursor.rest()
+        return AdminRepairTable(table)
+    of_bindings = ("FLUSH", "RELOAD", "CAPTURE", "EVOLVE")
+    if cursor.at_any(of_bindings) and cursor.peek(1) == "BINDINGS":
+        kind = cursor.take().text.lower()
+        cursor.expect("BINDINGS")
+        return AdminBindings(kind)
     grouping = ("CREATE", "COMPLETE", "CANCEL")
     if cursor.at_any(grouping) and (cursor.peek(1), cursor.peek(2)) == ("DDL", "GROUP"):
         kind = cursor.take().text.lower()
@@ -127,7 +142,7 @@ def admin(cursor: TokenCursor) -> Node:
         job = cursor.integer()
         pairs = cursor.listed(lambda: _option(cursor))
         return AdminAlterJob(job, dict(pairs))
-    if cursor.at_any(("RELOAD", "FLUSH", "CAPTURE", "EVOLVE", "REPAIR", "PLUGINS", "SET", "UNSET")):
+    if cursor.at_any(("RELOAD", "FLUSH", "PLUGINS", "SET", "UNSET")):
         what = "ADMIN " + cursor.peek()
         cursor.rest()
         return Unsupported(what)

@@ -13,6 +13,7 @@ from exuvia.sql.nodes import (
     AlterCheck,
     AlterTable,
     ColumnDefinition,
+    CompactTable,
     ConvertCharset,
     DropColumn,
     DropConstraint,
@@ -239,6 +240,11 @@ def alter(cursor: TokenCursor) -> Node:
     if cursor.accept("ANALYZE"):
         cursor.expect("PARTITION")
         return analyze_rest(cursor, (table,), cursor.listed(cursor.name))
+    if cursor.accept("COMPACT"):
+        partitions = cursor.listed(cursor.name) if cursor.accept("PARTITION") else ()
+        if cursor.accept("TIFLASH"):
+            cursor.expect("REPLICA")
+        return CompactTable(table, partitions)
     options: dict[str, str] = {}
     specs: list[Spec] = []
     while not cursor.done:

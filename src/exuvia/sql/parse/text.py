@@ -408,12 +408,10 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "CALL": _unsupported,
     "CANCEL": cancel_import,
     "GRANT": grant,
-    "HANDLER": _unsupported,
     "HELP": _unsupported,
     "LOAD": load,
     "REVOKE": revoke,
     "SPLIT": session.split,
-    "XA": _unsupported,
 }
 
 __all__ = ["Node", "is_default", "item_texts", "parse", "parse_expression", "parse_one"]

@@ -1,7 +1,7 @@
 """CREATE, DROP and SET BINDING: the session's own, or rows of mysql.bind_info for all.
 
 An open transaction stays open, as in TiDB: a binding is seen at once, whatever becomes of it.
-There is no history of plans here, so FROM HISTORY finds none.
+There is no history of plans here, so FROM HISTORY finds none. ADMIN ... BINDINGS as in TiDB.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,14 @@ from exuvia.base.errors import Conflict
 from exuvia.base.mysql_errors import ErrLockDeadlock, ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.nodes import CreateBinding, DropBinding, Insert, SetBinding, Statement
+from exuvia.sql.nodes import (
+    AdminBindings,
+    CreateBinding,
+    DropBinding,
+    Insert,
+    SetBinding,
+    Statement,
+)
 from exuvia.sql.parse import normalized
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import Note, Result
@@ -88,6 +95,22 @@ def set_binding(session: SessionApi, node: SetBinding, text: str) -> Result:
     if found[-1]:
         return Result()
     return Result(warnings=[Note("Warning", ErrUnknown.code, _NONE_TO_SET)])
+
+
+_NEVER = {
+    "capture": "Auto Capture is not supported",
+    "evolve": "Cannot enable baseline evolution feature, it is not generally available now",
+}
+
+
+def admin_bindings(session: SessionApi, node: AdminBindings, text: str) -> Result:
+    """RELOAD reads the global ones anew; FLUSH: they are written when they are made. 1105."""
+    if node.kind in _NEVER:
+        raise ErrUnknown(_NEVER[node.kind])
+    if node.kind == "reload":
+        session.services.bindings.load(session.services.store)
+        session.settings.rebind()
+    return Result()
 
 
 def _change(session: SessionApi, work: Callable[[Transaction], object]) -> None:

@@ -345,6 +345,10 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.CreateSequence: StatementKind(
         "CREATE", _sequence("CREATE"), change=sequence.create_sequence
     ),
+    nodes.AdminBindings: StatementKind("ADMIN", _SUPER, own_txn=bindings.admin_bindings),
+    nodes.AdminCleanupLocks: StatementKind("ADMIN", _SUPER, own_txn=maintenance.cleanup_locks),
+    nodes.AdminRepairTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair_table),
+    nodes.CompactTable: StatementKind("ALTER", _table("ALTER"), own_txn=maintenance.compact),
     nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
     nodes.AdminBdrRole: StatementKind("ADMIN", _SUPER, own_txn=jobs.bdr_role),
     nodes.AdminCancelInspect: StatementKind("ADMIN", _SUPER, own_txn=maintenance.cancel_inspect),
@@ -407,7 +411,7 @@ STATEMENTS: dict[type, StatementKind] = {
         "CHECK CHECKSUM OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
     ),
     nodes.UnlockTables: StatementKind("UNLOCK", _nothing, own_txn=control.unlock_tables),
-    nodes.Unsupported: StatementKind("CALL HANDLER HELP XA", _nothing, own_txn=control.unsupported),
+    nodes.Unsupported: StatementKind("CALL HELP", _nothing, own_txn=control.unsupported),
     nodes.Use: StatementKind("USE", _by_its_own, own_txn=control.use),
     nodes.AnalyzeTable: StatementKind(
         "ANALYZE", _tables("SELECT", "INSERT"), own_txn=admin_statistics.analyze
