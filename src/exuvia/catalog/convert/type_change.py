@@ -38,8 +38,9 @@ changes it, or inserts a row, leaves NULL there (catalog/writer.py).
 
 With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
 A conversion follows assignment in strict mode (catalog/convert), except that a BIT becomes the
-text of its number. Dates and times are converted as the statement's session would (Moments, below),
-whoever converts them, and when. TiDB words a refusal after the CAST that failed:
+text of its number, in JSON the string of its bytes. Dates and times are converted as the
+statement's session would (Moments, below), whoever converts them, and when. TiDB words a refusal
+after the CAST that failed:
 
     to integers    1690 constant 300 overflows tinyint         from text: 1292 Truncated ..
     to DECIMAL     1690 DECIMAL value is out of range in ..    to dates   1292 Incorrect datetime ..
@@ -249,7 +250,9 @@ def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
     numbers = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
     times = (Family.DATE, Family.DATETIME, Family.TIME)
     from_json = old.family == Family.JSON and new.family in (*numbers, *times)
-    return from_json or moments.of(old, new) != PLAIN_MOMENTS
+    bits = old.Tp == TypeCode.BIT and new.family == Family.JSON
+    rounded = old.family == Family.FLOAT and new.Tp == TypeCode.BIT
+    return from_json or bits or rounded or moments.of(old, new) != PLAIN_MOMENTS
 
 
 class ColumnChange(NamedTuple):
@@ -360,7 +363,7 @@ def converter(
     """The conversion of values that are not NULL. It raises Refused, see the module; a lenient one
     gives the nearest value instead."""
     source = unfilled(old)
-    if old.Tp == TypeCode.BIT and new.Tp != TypeCode.BIT:
+    if old.Tp == TypeCode.BIT and new.Tp not in (TypeCode.BIT, TypeCode.JSON):
         source = evolve(old, Tp=TypeCode.LONGLONG, Flag=int(Flag.UNSIGNED))
     target = evolve(new, Flag=new.Flag & ~int(Flag.NOT_NULL))
     mode = moments.mode()

@@ -237,7 +237,7 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
         number = int.from_bytes(value, "big")
     else:
         number = number_of(value, source, "bit", mode)
-        number = int(number) if isinstance(number, float) else _whole(Decimal(number))
+        number = _whole(Decimal(number))
         if not -1 << 63 <= number < 1 << 64:
             out_of_range()
         number &= (1 << 64) - 1
@@ -458,10 +458,12 @@ def _same_element(element: str, text: str, target: FieldType) -> bool:
 
 
 def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
-    """JSON, normalised. Numbers become JSON numbers, moments strings with six places of a second,
-    everything else is parsed. Refused 3140."""
+    """JSON, normalised. Numbers become JSON numbers, moments strings with six places of a second, a
+    BIT a string of its bytes; everything else is parsed. Refused 3140."""
     if source.family == Family.JSON:
         return str(value)
+    if source.Tp == TypeCode.BIT:
+        return jsontext.write(to_bytes(value, source).decode("utf-8", "replace"))
     if source.family in (Family.INT, Family.UINT, Family.FLOAT) and not _is_named(source):
         return jsontext.write(value)
     if source.family in _MOMENTS:
