@@ -10,6 +10,7 @@ import time
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.sql import planner
 from exuvia.sql.parse.text import parse
 from exuvia.sql.session.session import Session
 from support.world import error, rows, run
@@ -45,6 +46,15 @@ QUERIES = {
     "join": (f"SELECT x.id FROM t x JOIN t y ON x.id = y.id WHERE {OR.replace('a', 'x.a')}", None),
     "group": (f"SELECT b, SUM({PLUS}) FROM t GROUP BY b ORDER BY b LIMIT 1", [["x", MANY]]),
     "having": (f"SELECT a FROM t GROUP BY a HAVING {OR} ORDER BY a", [[1], [2]]),
+    "having a sum": (f"SELECT a FROM t HAVING {PLUS} > {MANY} ORDER BY a", [[2], [5000]]),
+    "join on a sum": (
+        f"SELECT x.id FROM t x JOIN t y ON {PLUS.replace('a', 'x.a')} = y.a * {MANY}",
+        [[1], [2], [3]],
+    ),
+    "grouped by a sum": (
+        f"SELECT COUNT(*), {PLUS} FROM t GROUP BY {PLUS} HAVING {PLUS} = {MANY}",
+        [[1, MANY]],
+    ),
     "union": (" UNION ALL ".join(["SELECT 1"] * 600), [[1]] * 600),
     "distinct union": (
         " UNION ".join(f"SELECT {n % 7}" for n in range(MANY)),
@@ -91,6 +101,10 @@ def test_views_checks_and_generated_columns_take_them_too(session: Session) -> N
     assert error(session, "INSERT INTO c (a) VALUES (-3)") == (3819, "HY000")
     shown = rows(session, "SHOW CREATE TABLE c")[0][1]
     run(session, shown.replace("`c`", "`d`", 1).replace("c_chk", "d_chk"))
+    run(session, f"CREATE TABLE p (a int) PARTITION BY HASH ({PLUS}) PARTITIONS 2")
+    run(session, "INSERT INTO p VALUES (1), (3)")
+    assert rows(session, "SELECT a FROM p PARTITION (p0) ORDER BY a") == [[1], [3]]
+    assert rows(session, "SELECT a FROM p WHERE a = 3") == [[3]]
 
 
 def test_a_long_sum_beyond_its_type_is_1690(session: Session) -> None:
@@ -175,4 +189,14 @@ def test_words_of_types_are_calls_and_types(session: Session) -> None:
 )
 def test_true_nesting_has_a_bound_and_a_clear_error(session: Session, text: str) -> None:
     assert error(session, text)[0] in (1064, 1105)
+    assert rows(session, "SELECT 1") == [[1]]
+
+
+def test_whatever_else_nests_too_deep_is_1105(session: Session, monkeypatch) -> None:
+    def too_deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(planner, "plan", too_deep)
+    assert error(session, "EXPLAIN SELECT id FROM t WHERE b > a") == (1105, "HY000")
+    monkeypatch.undo()
     assert rows(session, "SELECT 1") == [[1]]

@@ -33,6 +33,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from exuvia.base.errors import (
+    NESTED_TOO_DEEPLY,
     Broken,
     Conflict,
     Deposed,
@@ -348,7 +349,7 @@ def explain(error: BaseException) -> Refused:
             case _:
                 return ErrUnknown(f"{error}")
     if isinstance(error, RecursionError):
-        return ErrUnknown("the statement is nested too deeply")
+        return ErrUnknown(NESTED_TOO_DEEPLY)
     if isinstance(error, UnicodeEncodeError):
         return ErrInvalidCharacterString("utf8mb4", ascii(error.object[error.start : error.end]))
     if isinstance(error, MemoryError):

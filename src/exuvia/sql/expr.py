@@ -88,11 +88,37 @@ class Cast(Expr, frozen=True, kw_only=True):
 class Call(Expr, frozen=True, kw_only=True):
     """A function applied.
 
-    `extra` holds what is not a value: an interval unit, a comparison's collation."""
+    `extra` holds what is not a value: an interval unit, a comparison's collation. A chain of
+    thousands of calls is no nesting: it is compared and hashed from a list of its parts."""
 
     function: str
     arguments: tuple[Expr, ...]
     extra: tuple[Any, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Call) and _parts(self) == _parts(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(_parts(self)))
+
+
+def _parts(expr: Expr) -> list[Any]:
+    found: list[Any] = []
+    left = [expr]
+    while left:
+        each = left.pop()
+        if isinstance(each, Call):
+            size = len(each.arguments)
+            found.append((each.type, each.coercibility, each.function, size, each.extra))
+            left += each.arguments
+        elif isinstance(each, Cast):
+            found.append((each.type, each.coercibility, each.explicit))
+            left.append(each.argument)
+        else:
+            found.append(each)
+    return found
 
 
 class Aggregate(Expr, frozen=True, kw_only=True):

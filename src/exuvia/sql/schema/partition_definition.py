@@ -774,9 +774,12 @@ def quoted_text(text: str) -> str:
 
 def function_text(tree: Tree) -> str:
     """The text of a partitioning function."""
-    sign = _SIGNS.get(type(tree))
-    if sign is not None:
-        return f"{function_text(tree.this)}{sign}{function_text(tree.expression)}"
+    behind: list[str] = []  # a chain of thousands of terms is no nesting
+    while (sign := _SIGNS.get(type(tree))) is not None:
+        behind.append(f"{sign}{function_text(tree.expression)}")
+        tree = tree.this
+    if behind:
+        return function_text(tree) + "".join(reversed(behind))
     if isinstance(tree, exp.Column):
         return quoted_name(tree.name)
     if isinstance(tree, exp.Paren):

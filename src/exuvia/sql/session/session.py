@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import tzinfo
 from functools import partial
 
-from exuvia.base.errors import ExuviaError, Refused
+from exuvia.base.errors import NESTED_TOO_DEEPLY, ExuviaError, Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
     ErrAsOf,
@@ -27,6 +27,7 @@ from exuvia.base.mysql_errors import (
     ErrMustChangePassword,
     ErrQueryInterrupted,
     ErrSnapshotTooOld,
+    ErrUnknown,
 )
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog.placement import DEFAULT_GROUP
@@ -161,6 +162,8 @@ class Session:
                 return self._answer(found) if isinstance(found, Result) else found
             except Refused as error:
                 raise self._note(error) from error.__cause__
+            except RecursionError:
+                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
 
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
@@ -170,6 +173,8 @@ class Session:
                 return describe(self, text)
             except Refused as error:
                 raise self._note(error) from error.__cause__
+            except RecursionError:
+                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
 
     def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
         with self._turn, running(self._interruption):
@@ -181,6 +186,8 @@ class Session:
                     return prepared.run(self, parameters)
             except Refused as error:
                 raise self._note(error) from error.__cause__
+            except RecursionError:
+                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
