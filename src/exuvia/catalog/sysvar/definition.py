@@ -197,7 +197,7 @@ def _bool(variable: SysVar, value: Setting) -> str:
         return "ON"
     if text in ("OFF", "0", "FALSE"):
         return "OFF"
-    raise ErrWrongValueForVar(variable.name, value)
+    raise _wrong(variable, value, "ON, OFF")
 
 
 _ALWAYS_ON = frozenset(
@@ -222,7 +222,16 @@ def _choice(variable: SysVar, value: Setting) -> str:
     for n, choice in enumerate(variable.choices):
         if text.upper() == choice.upper() or text == str(n):
             return choice
-    raise ErrWrongValueForVar(variable.name, value)
+    raise _wrong(variable, value, ", ".join(variable.choices))
+
+
+def _wrong(variable: SysVar, value: Setting, takes: str) -> Refused:
+    """1231, and what a variable takes of which only this program's manual tells."""
+    error = ErrWrongValueForVar(variable.name, value)
+    if not variable.name.startswith("exuvia_"):
+        return error
+    said = f"{variable.name} takes {takes}"
+    return Refused(error.code, error.state, error.message, said)
 
 
 def _known(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
@@ -248,7 +257,7 @@ def _modes(variable: SysVar, value: Setting) -> str:
 def _daytime(variable: SysVar, text: str) -> str:
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
     if found is None:
-        raise ErrWrongValueForVar(variable.name, text)
+        raise _wrong(variable, text, "HH:MM [+ZZZZ]")
     return f"{int(found[1]):02}:{found[2]} {found[3] or '+0000'}"
 
 
@@ -257,8 +266,8 @@ def _window(variable: SysVar, text: str) -> str:
         return ""
     try:
         first, last = (_daytime(variable, each) for each in ends_of(text))
-    except ValueError:
-        raise ErrWrongValueForVar(variable.name, text) from None
+    except (ValueError, Refused):
+        raise _wrong(variable, text, "HH:MM-HH:MM [+ZZZZ]") from None
     times, zone = (first.split()[0], last.split()[0]), first.split()[1]
     return f"{'-'.join(times)} {zone}"
 

@@ -259,7 +259,7 @@ def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | N
     if not parent.is_stored:
         return ErrForeignKeyCannotOpenParent(key.ref_table.O)
     if parent.is_temporary:
-        return ErrCannotAddForeign()
+        return cannot_be_added(f"'{parent.name.O}' is a temporary table")
     if parent.exuvia_ttl is not None:
         return ErrUnsupportedTTLReferencedByFK()
     for own, theirs in zip(key.cols, key.ref_cols, strict=True):
@@ -275,6 +275,11 @@ def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | N
     if not covered(parent, key.ref_cols):
         return ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
     return None
+
+
+def cannot_be_added(why: str) -> Refused:
+    """1215, whose text says nothing of why: SHOW WARNINGS does."""
+    return ErrCannotAddForeign.with_text(ErrCannotAddForeign.text, why)
 
 
 def _lacks_column(key: FkInfo, parent: TableInfo) -> Refused | None:

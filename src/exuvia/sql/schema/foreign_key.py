@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import (
-    ErrCannotAddForeign,
     ErrCantDropFieldOrKey,
     ErrDropIndexNeededInForeignKey,
     ErrFkColumnCannotDrop,
@@ -59,7 +58,7 @@ from exuvia.catalog.model import (
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl import requests
-from exuvia.ddl.actions.foreign_key import covered, why_no_pair
+from exuvia.ddl.actions.foreign_key import cannot_be_added, covered, why_no_pair
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -161,10 +160,11 @@ def _check_generated(
         if on_delete in _EMPTIES:
             raise ErrWrongFKOptionForGeneratedColumn(f"ON DELETE {RULE_TEXT[on_delete]}")
         return
-    stored = (each for each in table.cols if each.generated_stored)
-    is_read = any(column.name.L in (each.dependences or {}) for each in stored)
-    if is_read and (on_update in _CHANGES_A_ROW or on_delete in _CHANGES_A_ROW):
-        raise ErrCannotAddForeign()
+    stored = [each for each in table.cols if each.generated_stored]
+    reads = [each.name.O for each in stored if column.name.L in (each.dependences or {})]
+    if reads and (on_update in _CHANGES_A_ROW or on_delete in _CHANGES_A_ROW):
+        said = f"'{reads[0]}', a stored generated column, is computed from '{column.name.O}'"
+        raise cannot_be_added(f"{said}, which the key would change")
 
 
 def _public(table: TableInfo, wanted: str) -> ColumnInfo | None:
@@ -189,7 +189,7 @@ def with_parent(
 
 
 def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
-    """Raises 1506, 8152, 3734, 3733, 3780, 1822."""
+    """Raises 1506, 1824, 1215, 8152, 3734, 3733, 1072, 3780, 1822."""
     refused = why_no_pair(key, child, parent)
     if refused is not None:
         raise refused

@@ -13,13 +13,13 @@ opens no reorg. What it is: sql/statement/temporary.py.
 from collections.abc import Sequence
 
 from exuvia.base.mysql_errors import (
-    ErrCannotAddForeign,
     ErrNotSupportedYet,
     ErrOptOnTemporaryTable,
     ErrPartitionNoTemporary,
     ErrUnsupportedDDLOperation,
 )
 from exuvia.catalog.model import GLOBAL_TEMPORARY, TableInfo, evolve
+from exuvia.ddl.actions.foreign_key import cannot_be_added
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import (
     AddForeignKey,
@@ -53,7 +53,7 @@ def check_statement(txn: Transaction, node: CreateTable) -> None:
 def check_definition(node: CreateTable) -> None:
     """Of any temporary table. Raises 1215."""
     if node.foreign_keys or any(column.references for column in node.columns):
-        raise ErrCannotAddForeign()
+        raise cannot_be_added("a temporary table has no foreign keys")
 
 
 def check_table(info: TableInfo, node: CreateTable) -> None:
@@ -79,7 +79,7 @@ def check_specs(table: TableInfo, specs: Sequence[Spec]) -> None:
         return
     for spec in specs:
         if isinstance(spec, AddForeignKey):
-            raise ErrCannotAddForeign()
+            raise cannot_be_added("a temporary table has no foreign keys")
         if isinstance(spec, PartitionChange) and spec.kind == "by":
             raise ErrPartitionNoTemporary()
         if isinstance(spec, SetTiFlashReplica):
