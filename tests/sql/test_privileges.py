@@ -357,3 +357,39 @@ def test_a_statement_of_a_class_that_is_not_registered_is_refused(world: World) 
         with pytest.raises(Refused) as refused:
             check_privileges(nobody(world), node)
         assert refused.value.code == 1227
+
+
+class Shown(Limited):
+    """Who may see what views are made of, too."""
+
+    @property
+    def rights(self) -> Rights:
+        own = [OnDatabase("nobody", "%", self.mine, frozenset((*HELD, "SHOW VIEW")))]
+        return Rights(frozenset(), own, account=self.account_name)
+
+
+def test_a_view_is_explained_to_whom_it_is_shown(world: World) -> None:
+    root = world.session("")
+    for text in (
+        "CREATE DATABASE viewed",
+        "CREATE TABLE viewed.t (id int PRIMARY KEY)",
+        "CREATE VIEW viewed.v AS SELECT id FROM viewed.t",
+        "CREATE DATABASE apart",
+        "CREATE VIEW apart.inner_view AS SELECT id FROM viewed.t",
+        "CREATE VIEW viewed.outer_view AS SELECT id FROM apart.inner_view",
+    ):
+        run(root, text)
+    reader, shown = (
+        kind(world.services, 78, user="nobody", database="viewed") for kind in (Limited, Shown)
+    )
+    reader.mine = shown.mine = "viewed"
+    for session in (reader, shown):
+        assert refusal(session, "SELECT * FROM v, outer_view") == (0, "it was done")
+    for text in ("EXPLAIN SELECT * FROM v", "EXPLAIN ANALYZE SELECT * FROM v"):
+        assert refusal(reader, text)[0] == 1345
+        assert refusal(shown, text)[0] == 0
+    assert refusal(reader, "EXPLAIN SELECT * FROM t")[0] == 0
+    assert refusal(shown, "EXPLAIN SELECT * FROM outer_view")[0] == 1345  # of one it may not read
+    assert refusal(root, "EXPLAIN SELECT * FROM viewed.outer_view")[0] == 0
+    for text in ("DROP DATABASE viewed", "DROP DATABASE apart"):
+        run(root, text)

@@ -305,6 +305,9 @@ ErrConflictingDeclarations = MySQLError(1302, "HY000", "Conflicting declarations
 ErrSpDoesNotExist = MySQLError(1305, "42000", "%s %s does not exist")
 ErrQueryInterrupted = MySQLError(1317, "70100", "Query execution was interrupted")
 ErrSpFetchNoData = MySQLError(1329, "02000", "No data - zero rows fetched, selected, or processed")
+ErrViewNoExplain = MySQLError(
+    1345, "HY000", "EXPLAIN/SHOW can not be issued; lacking privileges for underlying table"
+)
 ErrWrongObject = MySQLError(1347, "HY000", "'%s.%s' is not %s")
 ErrViewSelectVariable = MySQLError(1351, "HY000", "View's SELECT contains a variable or parameter")
 ErrViewSelectTmptable = MySQLError(1352, "HY000", "View's SELECT refers to a temporary table '%s'")

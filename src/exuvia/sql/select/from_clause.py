@@ -35,6 +35,7 @@ from exuvia.base.mysql_errors import (
     ErrPartitionClauseOnNonpartitioned,
     ErrSpDoesNotExist,
     ErrViewInvalid,
+    ErrViewNoExplain,
     ErrViewRecursive,
     ErrViewWrongList,
     ErrWrongNumberOfColumnsInSelect,
@@ -59,6 +60,7 @@ from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Build, Frame, Planned
 from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
+from exuvia.sql.statement.context import Context
 
 
 class Mark(NamedTuple):
@@ -122,6 +124,17 @@ def plain_type(kind: FieldType) -> FieldType:
     if kind.Tp == TypeCode.NULL:
         return FieldType(Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
     return evolve(kind, Flag=int(Flag(kind.Flag) & _FLAGS))
+
+
+def _check_shown(table: Table, context: Context) -> None:
+    """Its plan tells what a view is made of: for SHOW VIEW on one that is named, SELECT on one
+    inside it. Raises 1345."""
+    rights = context.session.rights
+    wanted = "SELECT" if context.in_views else "SHOW VIEW"
+    if not rights.everything and wanted not in rights.on_table(
+        table.database.db_name.O, table.info.name.O
+    ):
+        raise ErrViewNoExplain()
 
 
 def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
@@ -366,6 +379,8 @@ class _From:
 
     def _view(self, table: Table, view: ViewInfo, alias: str) -> str:
         frame = self.frame
+        if frame.build.context.explains:
+            _check_shown(table, frame.build.context)
         planned = planned_view(table, view, frame.build)
         name = frame.build.name()
         database = table.database.db_name.O

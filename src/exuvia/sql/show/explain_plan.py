@@ -63,12 +63,13 @@ from exuvia.sql.write.update_delete import DeleteFound, DeleteRows, UpdateFound,
 
 
 def explain(context: Context, node: Explain) -> Result:
-    """EXPLAIN [ANALYZE]. Raises 1235 for a statement that has no plan, 1791."""
+    """EXPLAIN [ANALYZE]. Raises 1235 for a statement that has no plan, 1791, 1345."""
     statement, form = node.statement, node.format.lower()
     if not isinstance(statement, exp.Query | Insert | Update | Delete):
         raise ErrNotSupportedYet(f"EXPLAIN {type(statement).__name__}")
     if form not in FORMATS:
         raise ErrUnknownExplainFormat(node.format)
+    context.explains = True
     plan = planner.plan(statement, context)
     if not node.analyze:
         return shown(Explaining(context).seen(plan, statement), form, is_measured=False)

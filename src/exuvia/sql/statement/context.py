@@ -268,6 +268,8 @@ class Context(Env):
         "_types",
         "about",
         "counted",
+        "explains",
+        "explains",
         "forbidden",
         "held",
         "ignores",
@@ -315,6 +317,7 @@ class Context(Env):
         self.own_ids: Callable[[TableInfo], TableIds] = session.services.ids.of
         self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
         self.trusted = 0  # how many views of a definer are being planned
+        self.explains = False  # a plan is told, not only made
         self.in_views = 0  # how many views are being planned: temporary tables hide none of theirs
         self.warnings: list[Note] = []
 
