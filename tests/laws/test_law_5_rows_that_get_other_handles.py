@@ -7,7 +7,8 @@ dropped; the set that comes has one plain index E of the other column. Two trans
 statement each, planned with the state of their snapshot or with the one before; an owner who walks
 the states forth, and back by undo; the guard's fill, then the move. A dropped key's guard is of the
 set that comes: nothing fills it, each row puts its own; a key that is only clustered no longer has
-it for its own from then on.
+it for its own from then on. Of a key that gives way to a nonclustered one on the other column E is
+unique, and is that key; a second guard N, C's unique index on it, is filled before rows move.
 
     writer    puts, changes and removes rows of the set that his plan reads, and their copies in the
               other one, by the duties of his plan
@@ -19,8 +20,8 @@ it for its own from then on.
               guard unless that names a copy; then its other entry, of the row as it is then
 
 A law is broken where a reader of this state and one of the state before see other rows, or an index
-says something else than the rows; where a key is refused though no row has it; where the move
-meets a copy of another row.
+says something else than the rows; where a key is refused though no row has it, or to a row that
+brings none; where the move meets a copy of another row, or its entry.
 
 Each rule can be left out by name, and the world notices.
 """
@@ -30,13 +31,15 @@ from typing import NamedTuple
 
 import pytest
 
-from exuvia.catalog.model import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, Duty, SchemaState
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import ActionCode
 
-KEYS = (0, 1)
+KEYS = VALUES = (0, 1)
 IDS = (0, 1, 2)
 TOMB = -1
+KEY, VALUE = 0, 1
+"""Where a row has them."""
 
 Node = str
 """A state on the way: as it is called, with `back` before it on the way back."""
@@ -67,6 +70,10 @@ RULES = frozenset(
 )
 DROPS = (RULES - {"key taken", "entomb", "fill first"}) | {"asks"}
 """Of a key that is dropped. "asks": the move looks whether the guard names a copy."""
+BECOMES = DROPS | {"key taken", "entomb", "fill first", "leaves alone", "key required"}
+"""Of a key that gives way to a nonclustered one. "leaves alone": a row whose new key another row's
+copy has is left without one; "key required": who changes a row and leaves its new key requires what
+is found there."""
 LATE = frozenset({"key taken", "same row", "required"})
 """Rules whose absence is seen soonest where a row has its copy before the guard is filled."""
 
@@ -89,8 +96,9 @@ class World(NamedTuple):
     new: tuple[tuple[int, Row], ...]  # C, by key
     guard: tuple[tuple[int, int], ...]  # U: key, whose or TOMB
     entries: tuple[tuple[int, int], ...]  # E: value, key or id
+    coming: tuple[tuple[int, int], ...] = ()  # N: value, whose or TOMB
     txns: tuple[object, ...] = ()  # None, an open one, or "done"
-    read: tuple[tuple[int, int], ...] | None = None  # (id, key) that the fill is to put
+    read: tuple[tuple[int, int], ...] | None = None  # (row, key) that the fill is to put
     failed: bool = False  # two rows with one key
     at: int = 0  # rows below it are copied
     owed: tuple[int, ...] = ()  # ids, or keys, of the rows whose entries the move puts later
@@ -99,12 +107,13 @@ class World(NamedTuple):
 
 class Open(NamedTuple):
     behind: int
+    brings: bool  # content of the new key that its row had not
     images: tuple[tuple[str, int, object], ...]  # (set, place, version) written or required
     ops: tuple[tuple[str, int, object], ...]
 
 
 class Refusal(Exception):
-    """1062."""
+    """1062: which of a row's fields no other row may have, and its content."""
 
 
 class Statement:
@@ -113,6 +122,8 @@ class Statement:
     def __init__(self, model: "Model", world: World, node: Node, n: int) -> None:
         self.model, self.node, self.n = model, node, n
         self.old, self.new, self.guard = dict(world.old), dict(world.new), dict(world.guard)
+        self.entries, self.coming = dict(world.entries), dict(world.coming)
+        self.brings = False
         self.images: dict[tuple[str, int], object] = {}
         self.ops: list[tuple[str, int, object]] = []
         self.side = model.read_by(node)
@@ -126,6 +137,9 @@ class Statement:
         of_guard = SchemaState.WRITE_ONLY if node == "delete reorg" else state
         if node in ("public", "end", "", "back end"):
             of_guard = SchemaState.DELETE_ONLY if leaves else SchemaState.ABSENT
+        self.coming_duty = DUTIES[of_guard]
+        if node in ("public", "end", "", "back end"):
+            pass
         elif model.drops and node != "delete reorg":
             of_guard = SchemaState.PUBLIC  # it goes with the rows of the set that comes
         if model.keeps and node not in ("", "back end"):
@@ -146,9 +160,15 @@ class Statement:
         self.ops.append((f"out {side}", place, None))
         if side == self.model.comes:
             self.ops.append(("unplace", place, row.value))
-        if side == "O" and key != row.key and self.duty.removes:
-            entombs = self.duty.entombs and "entomb" in self.model.rules
-            self.ops.append(("bury" if entombs else "release", row.key, place))
+        if side == "O" and key != row.key:
+            self._remove("U", self.duty, row.key, place)
+        if side == "C" and self.model.becomes:
+            self._remove("N", self.coming_duty, row.value, place)
+
+    def _remove(self, index: str, duty: Duty, key: int, place: int) -> None:
+        if duty.removes:
+            entombs = duty.entombs and "entomb" in self.model.rules
+            self.ops.append((f"bury {index}" if entombs else f"release {index}", key, place))
 
     def put(self, side: str, place: int, row: Row, key: int | None = None) -> None:
         self.saw(side, place)
@@ -156,7 +176,9 @@ class Statement:
         if side == self.model.comes:
             self.ops.append(("place", place, row.value))
         if side == "O" and key != row.key and self.duty.adds:
-            self.ops.append(("claim", row.key, place))
+            self.ops.append(("claim U", row.key, place))
+        if side == "C" and self.model.becomes and self.coming_duty.adds:
+            self.ops.append(("claim N", row.value, place))
 
     # the copy
 
@@ -182,17 +204,35 @@ class Statement:
             self.images["U", key] = place
         return place
 
-    def refuse(self, key: int) -> None:
+    def refuse(self, after: Row, before: Row | None = None) -> None:
         """1062 of the statement itself."""
+        if before is None or after.key != before.key:
+            self._refuse_key(after.key)
+            self.brings = self.brings or not self.model.becomes
+        if self.model.becomes and (before is None or after.value != before.value):
+            self._refuse_value(after.value)
+            self.brings = True
+
+    def _refuse_key(self, key: int) -> None:
         if self.side == "C":
             if key in self.new:
-                raise Refusal
+                raise Refusal(KEY, key)
             return
         held = self.guard.get(key, TOMB)
         if self.duty.adds and held != TOMB:
-            raise Refusal
+            raise Refusal(KEY, key)
         if self.has_other and self.adds and "key taken" in self.model.rules and key in self.new:
-            raise Refusal
+            raise Refusal(KEY, key)
+
+    def _refuse_value(self, value: int) -> None:
+        """Of the nonclustered key that comes."""
+        if self.side == "C":
+            if self.coming_duty.adds and self.coming.get(value, TOMB) != TOMB:
+                raise Refusal(VALUE, value)
+            if not (self.has_other and self.adds and "key taken" in self.model.rules):
+                return
+        if value in self.entries:
+            raise Refusal(VALUE, value)
 
     def put_copy(self, row: Row) -> None:
         if not (self.has_other and self.adds):
@@ -201,6 +241,12 @@ class Statement:
             if row.key not in self.new or "key taken" not in self.model.rules:
                 self.put("C", row.key, row)
             return
+        if self.model.becomes:
+            held = self.entries.get(row.value, TOMB)
+            if "key required" in self.model.rules and not self.brings:
+                self.images["E", row.value] = held
+            if held != TOMB and "leaves alone" in self.model.rules:
+                return
         self.put("O", self.free(), row)
 
     def free(self) -> int:
@@ -212,7 +258,7 @@ class Statement:
     # statements
 
     def insert(self, place: int, row: Row) -> None:
-        self.refuse(row.key)
+        self.refuse(row)
         self.put(self.side, row.key if self.side == "C" else place, row)
         self.put_copy(row)
 
@@ -225,8 +271,7 @@ class Statement:
     def update(self, place: int, row: Row, after: Row, to: int | None = None) -> None:
         """`to`: another place in O, as where its rows have a key that changes too."""
         copy = self.copy_of(row)
-        if after.key != row.key:
-            self.refuse(after.key)
+        self.refuse(after, row)
         goes = self.side == "C" and row.key != after.key
         if to is not None:
             goes = True
@@ -249,11 +294,13 @@ class Statement:
         self.put(side, there, after, row.key)
         again = again and "again" in self.model.rules
         if row.value == after.value and there == place and not again:
-            self.ops[before:] = [op for op in self.ops[before:] if "place" not in op[0]]
+            kept = [op for op in self.ops[before:] if "place" not in op[0] and "N" not in op[0]]
+            self.ops[before:] = kept
 
 
 class Model:
-    """`drops`: C is read first, then O. `keeps`: and the guard is O's key from then on."""
+    """`drops`: C is read first, then O. `keeps`: and the guard is O's key from then on. `becomes`:
+    E is."""
 
     def __init__(
         self,
@@ -262,13 +309,15 @@ class Model:
         *,
         drops: bool = False,
         keeps: bool = False,
+        becomes: bool = False,
     ) -> None:
         self.rules = rules
         self.writers = writers
-        self.drops = drops
+        self.drops = drops or becomes
         self.keeps = keeps
-        self.comes = "O" if drops else "C"
-        self._known: dict[tuple[object, ...], list[tuple[str, Statement | None, int]]] = {}
+        self.becomes = becomes
+        self.comes = "O" if self.drops else "C"
+        self._known: dict[tuple[object, ...], list[tuple[str, Statement | Refusal]]] = {}
 
     def read_by(self, node: Node) -> str:
         """The set that such plans read."""
@@ -276,8 +325,8 @@ class Model:
         return "C" if has_switched != self.drops else "O"
 
     def statements(self, world: World, node: Node, n: int):
-        """(name, the statement or None where it is refused, the key it asked for)."""
-        asked = (world.old, world.new, world.guard, node, n)
+        """(name, the statement or its refusal)."""
+        asked = (world.old, world.new, world.guard, world.entries, world.coming, node, n)
         if asked not in self._known:
             self._known[asked] = list(self._statements(world, node, n))
         return self._known[asked]
@@ -292,12 +341,19 @@ class Model:
             asked: list[tuple[str, Row | None]] = []
             if row is None:
                 keys = (place,) if by_key else KEYS
-                asked = [(f"puts {place} with {key}", Row(key, 0, version)) for key in keys]
+                values = VALUES if self.becomes else (0,)
+                asked = [
+                    (f"puts {place} with {key}, {value}", Row(key, value, version))
+                    for key in keys
+                    for value in values
+                ]
             else:
                 asked.append((f"removes {place}", None))
                 asked.append((f"moves {place}", Row(1 - row.key, row.value, version)))
-                if row.value == 0:
-                    asked.append((f"changes {place}", Row(row.key, 1, version)))
+                if row.value == 0 or self.becomes:
+                    asked.append((f"changes {place}", Row(row.key, 1 - row.value, version)))
+                if self.becomes:
+                    asked.append((f"touches {place}", Row(row.key, row.value, version)))
                 if not by_key and not self.drops and 1 - place not in rows:
                     asked.append((f"renames {place}", Row(row.key, row.value, version)))
             for name, after in asked:
@@ -312,18 +368,19 @@ class Model:
                         made.update(place, row, after, 1 - place)
                     else:
                         made.update(place, row, after)
-                except Refusal:
-                    assert after is not None
-                    yield name, None, after.key
+                except Refusal as refusal:
+                    yield name, refusal
                 else:
-                    yield name, made, 0
+                    yield name, made
 
     def applied(self, world: World, ops) -> World | None:
         """None: 1062 at the commit."""
-        old, new, guard = dict(world.old), dict(world.new), dict(world.guard)
-        entries = set(world.entries)
+        old, new, entries = dict(world.old), dict(world.new), set(world.entries)
+        unique = {"U": dict(world.guard), "N": dict(world.coming)}
         for what, place, more in ops:
-            held = guard.get(place)
+            verb, _, of = what.partition(" ")
+            index = unique.get(of, {})
+            held = index.get(place)
             if what == "in O":
                 old[place] = more
             elif what == "in C":
@@ -332,23 +389,26 @@ class Model:
                 old.pop(place, None)
             elif what == "out C":
                 new.pop(place, None)
-            elif what == "place":
+            elif verb == "place":
                 entries.add((more, place))
-            elif what == "unplace":
+            elif verb == "unplace":
                 entries.discard((more, place))
-            elif what == "claim":
+            elif verb == "claim":
                 if held not in (None, TOMB, more):
                     return None
-                guard[place] = more
-            elif what == "bury" and held in (None, more):
-                guard[place] = TOMB
-            elif what == "release" and held == more:
-                guard.pop(place)
+                index[place] = more
+            elif verb == "bury" and held in (None, more):
+                index[place] = TOMB
+            elif verb == "release" and held == more:
+                index.pop(place)
+        if self.becomes and len({value for value, _ in entries}) < len(entries):
+            return None
         return world._replace(
             old=tuple(sorted(old.items())),
             new=tuple(sorted(new.items())),
-            guard=tuple(sorted(guard.items())),
+            guard=tuple(sorted(unique["U"].items())),
             entries=tuple(sorted(entries)),
+            coming=tuple(sorted(unique["N"].items())),
         )
 
     def broken(self, world: World) -> str:
@@ -376,10 +436,10 @@ class Model:
         if "fence" in self.rules and txn.behind > 1:
             return None
         sides = {"O": dict(world.old), "C": dict(world.new)}
-        guard = dict(world.guard)
+        named = {"U": dict(world.guard), "E": dict(world.entries)}
         for side, place, version in txn.images:
-            if side == "U":
-                if guard.get(place, TOMB) != version:
+            if side in named:
+                if named[side].get(place, TOMB) != version:
                     return None
                 continue
             held = sides[side].get(place)
@@ -387,6 +447,8 @@ class Model:
                 return None
         txns = tuple("done" if at == n else each for at, each in enumerate(world.txns))
         after = self.applied(world, txn.ops)
+        if after is None and not txn.brings:
+            return world._replace(fault="a row that brings no key is refused one")
         return None if after is None else after._replace(txns=txns)
 
     def stepped(self, world: World, node: Node) -> World:
@@ -411,7 +473,7 @@ class Model:
 
     def neighbours(self, world: World):
         at = world.node
-        filled = self.drops or world.read == ()
+        filled = world.read == () or (self.drops and not self.becomes)
         moved = filled and world.at == self.end and not world.owed and not world.failed
         ready = moved or ("filled" not in self.rules and not world.failed)
         if at in FORTH[:-1] and (at != "write reorg" or ready):
@@ -420,7 +482,7 @@ class Model:
             yield "owner turns back", self.stepped(world, BACK[at])
         first = FORTH[3] if "proof" in self.rules else FORTH[2]
         if at in {first, "write reorg"} and not world.failed:
-            yield from self._move_back(world) if self.drops else self._reorg(world)
+            yield from self._reorg(world)
         for n, txn in enumerate(world.txns):
             if isinstance(txn, Open):
                 after = self.commit(world, n, txn)
@@ -434,15 +496,16 @@ class Model:
                 yield from self._begun(world, n, behind, node)
 
     def _begun(self, world: World, n: int, behind: int, node: Node):
-        for name, made, key in self.statements(world, node, n):
-            if made is None:
+        for name, made in self.statements(world, node, n):
+            if isinstance(made, Refusal):
+                field, content = made.args
                 rows = dict(world.new if self.read_by(node) == "C" else world.old)
-                if all(row.key != key for row in rows.values()):
+                if all(row[field] != content for row in rows.values()):
                     fault = f"{name} is refused by plan {node!r}, and no row has the key"
                     yield name, world._replace(fault=fault)
                 continue
             images = tuple((side, place, seen) for (side, place), seen in made.images.items())
-            begun = Open(behind, images, tuple(made.ops))
+            begun = Open(behind, made.brings, images, tuple(made.ops))
             if self.applied(world, begun.ops) is None:
                 fault = f"{name} cannot be written by plan {node!r}"
                 yield name, world._replace(fault=fault)
@@ -451,15 +514,21 @@ class Model:
             yield f"txn {n} {name}, plans {node!r}", world._replace(txns=txns)
 
     def _reorg(self, world: World):
-        old = dict(world.old)
-        if world.read is None:
-            found = tuple((place, row.key) for place, row in world.old)
+        fills = not self.drops or self.becomes
+        if fills and world.read is None:
+            rows = world.new if self.becomes else world.old
+            found = tuple((place, row.value if self.becomes else row.key) for place, row in rows)
             yield "the fill reads", world._replace(read=found)
         for place, key in world.read or ():
             left = tuple(each for each in world.read or () if each != (place, key))
             yield f"the fill puts {place}", self._filled(world, place, key)._replace(read=left)
-        if world.read != () and "fill first" in self.rules:
+        if fills and world.read != () and "fill first" in self.rules:
             return
+        yield from self._move_back(world) if self.drops else self._move(world)
+
+    def _move(self, world: World):
+        """Rows copied from ids to keys."""
+        old = dict(world.old)
         if world.at < len(IDS):
             passed = world._replace(at=world.at + 1)
             row = old.get(world.at)
@@ -513,19 +582,24 @@ class Model:
             row, named = dict(world.new).get(key), dict(world.guard).get(key, TOMB)
             more = () if row is None else ((row.value, named),)
             entries = tuple(sorted({*world.entries, *more}))
-            yield f"the move puts {key}'s entry", world._replace(owed=left, entries=entries)
+            twice = self.becomes and len({value for value, _ in entries}) < len(entries)
+            fault = "the move meets another row's entry" if twice else ""
+            after = world._replace(owed=left, entries=entries, fault=fault)
+            yield f"the move puts {key}'s entry", after
 
     def _filled(self, world: World, place: int, key: int) -> World:
-        old, guard = dict(world.old), dict(world.guard)
-        held = guard.get(key)
+        rows = dict(world.new if self.becomes else world.old)
+        index = dict(world.coming if self.becomes else world.guard)
+        held = index.get(key)
         if held is not None:
-            row = old.get(place)
-            if held == place or row is None or row.key != key:
+            row = rows.get(place)
+            if held == place or row is None or row[VALUE if self.becomes else KEY] != key:
                 return world  # settled by its writer
             if held != TOMB:
                 return world._replace(failed=True)
-        guard[key] = place
-        return world._replace(guard=tuple(sorted(guard.items())))
+        index[key] = place
+        put = tuple(sorted(index.items()))
+        return world._replace(coming=put) if self.becomes else world._replace(guard=put)
 
     def search(self, *, late: bool = False) -> tuple[int, str]:
         """How many worlds there are, and the shortest history that breaks a law. `late`: they begin
@@ -533,21 +607,22 @@ class Model:
         starts: list[World] = []
         none = (None,) * self.writers
         # one has changed the first row, and so put its copy, before the move or the guard knows
-        first = Row(0, 2, 1)
+        first = Row(0, 0 if self.becomes else 2, 1)
         late_ones: list[World] = []
         if self.drops:
             for cells in ((), ((0, 0),), ((0, 0), (1, 0)), ((0, 0), (1, 1))):
                 rows = tuple((key, Row(key, value, 1)) for key, value in cells)
-                starts.append(World("", "", (), rows, (), (), none))
+                starts.append(World("", "", (), rows, (), (), txns=none))
             for more in ((), ((1, Row(1, 0, 1)),)):
                 begun = World(
                     "write only", "delete only", ((12, first),), ((0, first), *more), (), ()
                 )
-                late_ones.append(begun._replace(txns=none, guard=((0, 12),), entries=((2, 12),)))
+                place = ((first.value, 12),)
+                late_ones.append(begun._replace(txns=none, guard=((0, 12),), entries=place))
         else:
             for cells in ((), ((0, 0),), ((0, 0), (0, 0)), ((0, 0), (0, 1)), ((0, 0), (1, 0))):
                 old = tuple((n, Row(*each, 1)) for n, each in enumerate(cells))
-                starts.append(World("", "", old, (), (), (), none))
+                starts.append(World("", "", old, (), (), (), txns=none))
             for more in ((), ((1, Row(0, 0, 1)),)):
                 begun = World(
                     "write only", "delete only", ((0, first), *more), ((0, first),), (), ()
@@ -572,37 +647,36 @@ class Model:
         return len(cause), ""
 
 
-WAYS = [
-    pytest.param(RULES, False, False, id="changed"),
-    pytest.param(DROPS, True, False, id="dropped"),
-    pytest.param(DROPS, True, True, id="no longer clustered"),
+WAYS = {
+    "changed": (RULES, {}),
+    "dropped": (DROPS, {"drops": True}),
+    "no longer clustered": (DROPS, {"drops": True, "keeps": True}),
+    "another, not clustered": (BECOMES, {"becomes": True}),
+}
+NEEDLESS = {
+    "dropped": {"same row"},  # no two rows have one key
+    "no longer clustered": {"same row", "leaves"},  # the guard is given up by nobody
+    "another, not clustered": {"same row"},
+}
+NEEDED = [
+    (way, rule)
+    for way, (rules, _) in WAYS.items()
+    for rule in sorted(rules - NEEDLESS.get(way, set()))
 ]
 
 
-@pytest.mark.parametrize(("rules", "drops", "keeps"), WAYS)
-def test_no_two_states_that_meet_give_a_wrong_answer(
-    rules: frozenset[str], drops: bool, keeps: bool
-) -> None:
-    worlds, found = Model(rules, drops=drops, keeps=keeps).search()
+@pytest.mark.parametrize("way", WAYS)
+def test_no_two_states_that_meet_give_a_wrong_answer(way: str) -> None:
+    rules, kind = WAYS[way]
+    worlds, found = Model(rules, **kind).search()
     assert not found
     assert worlds > 70_000
 
 
-@pytest.mark.parametrize("rule", sorted(RULES))
-def test_each_rule_is_needed(rule: str) -> None:
-    _, found = Model(RULES - {rule}).search(late=rule in LATE)
-    assert found, f"without {rule!r} nothing is noticed"
-
-
-NEEDED = [(rule, False) for rule in sorted(DROPS - {"same row"})]  # no two rows have one key
-NEEDED += [
-    (rule, True) for rule, _ in NEEDED if rule != "leaves"
-]  # the guard is given up by nobody
-
-
-@pytest.mark.parametrize(("rule", "keeps"), NEEDED)
-def test_each_rule_of_a_dropped_key_is_needed(rule: str, keeps: bool) -> None:
-    _, found = Model(DROPS - {rule}, drops=True, keeps=keeps).search()
+@pytest.mark.parametrize(("way", "rule"), NEEDED)
+def test_each_rule_is_needed(way: str, rule: str) -> None:
+    rules, kind = WAYS[way]
+    _, found = Model(rules - {rule}, **kind).search(late=way == "changed" and rule in LATE)
     assert found, f"without {rule!r} nothing is noticed"
 
 
