@@ -135,6 +135,8 @@ VERSIONS = {
     "exuvia change primary key": 6,
     "exuvia change primary key, wider": 6,
     "exuvia change primary key, clustered": 6,
+    "exuvia change primary key, dropped": 6,
+    "exuvia change primary key, not clustered": 6,
     "add index, elements": _ADD,
     "add index, unique elements": _ADD,
     "drop index, elements": _DROP,

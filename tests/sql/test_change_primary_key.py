@@ -198,18 +198,31 @@ def test_a_key_is_dropped(world: World, session: Session, cut: str, key: str) ->
     checked(session)
 
 
-@pytest.mark.parametrize(("cut", "key"), DROPPED)
-def test_a_key_is_clustered_no_longer(world: World, session: Session, cut: str, key: str) -> None:
+NOT_CLUSTERED = [(cut, key, key) for cut, key in DROPPED]
+NOT_CLUSTERED += [("", "(id)", new) for new in NEW[1:]]
+NOT_CLUSTERED += [("", "(c(2), id)", "(id)"), ("", "(u, c, d)", "(d, c)")]
+NOT_CLUSTERED += [(cut, "(u, id)", new) for cut in (CUT, SPREAD) for new in ("(id)", "(c(2), id)")]
+
+
+@pytest.mark.parametrize(("cut", "key", "new"), NOT_CLUSTERED)
+def test_a_key_that_is_not_clustered(
+    world: World, session: Session, cut: str, key: str, new: str
+) -> None:
+    """In the place of one that is, on its columns or on others."""
     made(session, f"PRIMARY KEY {key}", cut=cut)
     before = filled(session)
-    run(session, asked(key, f"{key} NONCLUSTERED"))
+    change = asked(key, f"{new} NONCLUSTERED")
+    work = ["fill and verify index PRIMARY (unique)"] * (new != key)
+    work.append("move rows to hidden row ids")
+    assert ", ".join(work) in [step[3] for step in rows(session, f"EXPLAIN {change}")]
+    run(session, change)
     assert rows(session, "SELECT * FROM t ORDER BY id") == before
     checked(session)
     at_rest(world, session)
     shown = rows(session, "SHOW CREATE TABLE t")[0][1].replace("`", "")
-    assert f"PRIMARY KEY {key.replace(', ', ',')} /*T![clustered_index] NONCLUSTERED */" in shown
+    assert f"PRIMARY KEY {new.replace(', ', ',')} /*T![clustered_index] NONCLUSTERED */" in shown
     assert shown.count("PRIMARY") == 1
-    first = key.strip("()").split(",")[0].partition("(")[0]
+    first = new.strip("()").split(",")[0].partition("(")[0]
     assert rows(session, f"SHOW COLUMNS FROM t LIKE '{first}'")[0][3] == "PRI"
     ids = [n for (n,) in rows(session, "SELECT _tidb_rowid FROM t")]
     assert len(set(ids)) == len(before) and min(ids) > 0
@@ -219,8 +232,9 @@ def test_a_key_is_clustered_no_longer(world: World, session: Session, cut: str, 
     run(session, "DELETE FROM t WHERE c = 'x3'")
     assert rows(session, "SELECT u FROM t WHERE c = 'NEW'") == [[98]]
     checked(session)
-    run(session, asked(key, key))
+    run(session, asked(new, key))
     checked(session)
+    at_rest(world, session)
 
 
 def test_a_foreign_key_stays_on_a_key_that_is_clustered_no_longer(session: Session) -> None:
@@ -326,15 +340,19 @@ def test_events_tell_of_it(world: World, session: Session) -> None:
 # -- what is met -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", KEYS)
+MET = [(key, "(d)") for key in KEYS]
+MET += [(key, "(d) NONCLUSTERED") for key in KEYS if key and "NON" not in key]
+
+
+@pytest.mark.parametrize(("key", "new"), MET)
 def test_rows_that_have_one_key_are_named_and_nothing_changes(
-    world: World, session: Session, key: str
+    world: World, session: Session, key: str, new: str
 ) -> None:
     made(session, key)
     filled(session)
     shown = rows(session, "SHOW CREATE TABLE t")
     with pytest.raises(Refused) as refused:
-        run(session, asked(key, "(d)"))
+        run(session, asked(key, new))
     assert refused.value.code == 1062
     assert "for key 't.PRIMARY'" in refused.value.message
     assert rows(session, "SHOW CREATE TABLE t") == shown
@@ -342,12 +360,21 @@ def test_rows_that_have_one_key_are_named_and_nothing_changes(
     checked(session)
 
 
-def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Session) -> None:
-    made(session)
+@pytest.mark.parametrize(
+    ("key", "new"), [("", "(a, id)"), ("PRIMARY KEY (u)", "(a, id) NONCLUSTERED")]
+)
+def test_a_null_in_the_key_is_refused_and_let_in_again(
+    world: World, session: Session, key: str, new: str
+) -> None:
+    made(session, key)
     filled(session)
-    assert error(session, "ALTER TABLE t ADD PRIMARY KEY (a, id) CLUSTERED") == (1138, "22004")
+    assert error(session, asked(key, new)) == (1138, "22004")
     at_rest(world, session)
     run(session, "INSERT INTO t VALUES (900, 900, NULL, 1, 'q', NOW(), '[]')")
+    checked(session)
+    run(session, "DELETE FROM t WHERE a IS NULL")
+    run(session, asked(key, new))
+    assert error(session, "UPDATE t SET a = NULL WHERE id = 1") == (1048, "23000")
     checked(session)
 
 
@@ -373,12 +400,12 @@ def test_a_null_in_the_key_is_refused_and_let_in_again(world: World, session: Se
         ),
         *(
             (
-                "id INT PRIMARY KEY, a INT NOT NULL",
-                f"DROP PRIMARY KEY, ADD PRIMARY KEY {other} NONCLUSTERED",
+                "id INT PRIMARY KEY, a INT NOT NULL) PARTITION BY HASH (id) PARTITIONS 2 -- (",
+                f"DROP PRIMARY KEY, ADD PRIMARY KEY {other} NONCLUSTERED GLOBAL",
                 8200,
-                "into a nonclustered one on other columns",
+                "changing a clustered primary key into a global one",
             )
-            for other in ("(a)", "(id, a)")
+            for other in ("(id)", "(a)")
         ),
         ("id INT", "ADD PRIMARY KEY (nope) CLUSTERED", 1072, "nope"),
         (
@@ -533,7 +560,10 @@ CHANGES = (
     ("", "PRIMARY KEY (c, u)", ""),
     ("", "PRIMARY KEY (id)", "(id) NONCLUSTERED"),
     ("", "PRIMARY KEY (c, u)", "(c, u) NONCLUSTERED"),
+    ("", "PRIMARY KEY (id)", "(c) NONCLUSTERED"),
+    ("", "PRIMARY KEY (c, u)", "(u, id) NONCLUSTERED"),
     (CUT, "PRIMARY KEY (c, id)", "(c, id) NONCLUSTERED"),
+    (CUT, "PRIMARY KEY (c, id)", "(u, id) NONCLUSTERED"),
     (CUT, "", "(id)"),
     (CUT, "PRIMARY KEY (id)", "(c, id)"),
     (CUT, "PRIMARY KEY (c, id)", ""),
@@ -541,6 +571,7 @@ CHANGES = (
     (SPREAD, "PRIMARY KEY (id)", "(c, id)"),
     (SPREAD, "PRIMARY KEY (c, id)", ""),
     pytest.param(SPREAD, "PRIMARY KEY (id)", "(id) NONCLUSTERED", marks=pytest.mark.long),
+    pytest.param(SPREAD, "PRIMARY KEY (id)", "(c, id) NONCLUSTERED", marks=pytest.mark.long),
 )
 
 
@@ -627,6 +658,44 @@ def test_who_brings_a_key_that_is_there_is_refused_before_the_fill(
         each.close()
 
 
+def test_a_row_whose_new_key_another_copy_has_is_left_alone(world: World, session: Session) -> None:
+    """Until one of the two rows is gone: nobody who brings no key is refused one, nor loses."""
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, v INT, KEY kv (v))")
+    run(session, "INSERT INTO t VALUES (1, 1, 1), (2, 1, 2), (3, 3, 3)")
+    other, blocker = world.session(session.database), world.session(session.database)
+    second = world.session(session.database)
+    changing = SteppedAlter(world, session, asked("(id)", "(k) NONCLUSTERED"))
+    run(blocker, "BEGIN")
+    run(blocker, "UPDATE t SET v = 4 WHERE v = 3")
+    changing.start()
+    changing.reaches(1)  # delete only
+    run(second, "BEGIN")
+    run(second, "UPDATE t SET v = v WHERE id = 9")
+    run(second, "INSERT INTO t VALUES (7, 7, 7)")
+    run(blocker, "COMMIT")
+    changing.reaches(2)  # write only
+    run(blocker, "BEGIN OPTIMISTIC")
+    run(blocker, "UPDATE t SET v = 19 WHERE id = 2")  # its copy would be the first
+    run(other, "UPDATE t SET v = 10 WHERE id = 1")  # its copy is put
+    assert error(blocker, "COMMIT")[0] == 1213  # the transaction may be tried again
+    run(other, "UPDATE t SET v = 20 WHERE id = 2")  # it has none
+    run(other, "UPDATE t SET id = 22 WHERE id = 2")
+    assert error(other, "INSERT INTO t VALUES (5, 1, 5)") == (1062, "23000")
+    assert error(other, "UPDATE t SET k = 1 WHERE id = 3") == (1062, "23000")
+    run(other, "INSERT IGNORE INTO t VALUES (5, 1, 5), (6, 6, 30)")
+    assert rows(other, "SELECT id, k, v FROM t WHERE k = 1") == [[1, 1, 10], [22, 1, 20]]
+    run(other, "DELETE FROM t WHERE id = 1")
+    run(other, "UPDATE t SET v = 11 WHERE id = 22")
+    run(second, "COMMIT")
+    changing.ends()
+    assert rows(other, "SELECT * FROM t ORDER BY k") == [
+        [22, 1, 11], [3, 3, 4], [6, 6, 30], [7, 7, 7],
+    ]  # fmt: skip
+    checked(session)
+    for each in (other, blocker, second):
+        each.close()
+
+
 @pytest.mark.parametrize("state", [1, 2, 3, 4])
 @pytest.mark.parametrize(("cut", "key", "new"), CHANGES)
 def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
@@ -666,7 +735,7 @@ def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
     other.close()
 
 
-@pytest.mark.parametrize("new", ["(r, id)", ""])
+@pytest.mark.parametrize("new", ["(r, id)", "", "(r, id) NONCLUSTERED"])
 @pytest.mark.parametrize("cascades", ["", " ON DELETE CASCADE ON UPDATE CASCADE"])
 def test_foreign_keys_hold_in_every_state(
     world: World, session: Session, cascades: str, new: str
@@ -803,8 +872,8 @@ def test_rows_are_kept_beside_writers(
     for each in threads:
         each.start()
     key = ""
-    keys_ = ("(id)", "", "(c)", "(u, id)", "(u, id) NONCLUSTERED", "(u, id)", "(c)", "", "(u)")
-    of_parts = ("(id)", "", "(c, id)", "(c, id) NONCLUSTERED", "(u, id)", "", "(id, d)")
+    keys_ = ("(id)", "(c) NONCLUSTERED", "(u, id)", "", "(c)", "(c) NONCLUSTERED", "(c)", "", "(u)")
+    of_parts = ("(id)", "(c, id) NONCLUSTERED", "(u, id)", "", "(id, d)", "(id, d) NONCLUSTERED")
     for new in (of_parts if cut else keys_)[:changes]:
         run(session, asked(key, new))
         key = new
@@ -827,7 +896,9 @@ BACK = [
     ("", "PRIMARY KEY (c)", "(u)"), ("", "PRIMARY KEY (u, id)", "(d, c)"),
     ("", "PRIMARY KEY (id)", ""), ("", "PRIMARY KEY (c(2), id)", ""),
     ("", "PRIMARY KEY (id)", "(id) NONCLUSTERED"), ("", "PRIMARY KEY (c)", "(c) NONCLUSTERED"),
-    ("", "PRIMARY KEY (id) NONCLUSTERED", "(id)"),
+    ("", "PRIMARY KEY (id) NONCLUSTERED", "(id)"), ("", "PRIMARY KEY (id) NONCLUSTERED", "(c)"),
+    ("", "PRIMARY KEY (u, id)", "(c(2), id) NONCLUSTERED"),
+    (CUT, "PRIMARY KEY (id)", "(c, id) NONCLUSTERED"),
     (CUT, "", "(id)"), (CUT, "PRIMARY KEY (c, id)", "(u, id)"), (CUT, "PRIMARY KEY (id)", ""),
 ]  # fmt: skip
 
@@ -928,19 +999,6 @@ def test_what_cannot_come_back_says_why(session: Session, change: str, why: str)
     run(session, change)
     with pytest.raises(Refused, match=why):
         run(session, f"ADMIN UNDO DDL JOB {job}")
-
-
-def test_a_change_that_is_not_kept_says_so(session: Session) -> None:
-    made(session, "PRIMARY KEY (id) NONCLUSTERED")
-    filled(session)
-    run(session, "SET exuvia_undo_s = 3600")
-    run(session, asked("PRIMARY KEY (id) NONCLUSTERED", "(u)"))
-    [[_, _, said]] = rows(session, "SHOW WARNINGS")
-    reason = "it was NONCLUSTERED, on other columns"
-    assert said == f"the former primary key is not kept for UNDO: {reason}"
-    assert not kept(session)
-    with pytest.raises(Refused, match="it was not kept"):
-        run(session, f"ADMIN UNDO DDL JOB {last_change(session)}")
 
 
 def test_explain_says_what_a_kept_change_costs(session: Session) -> None:

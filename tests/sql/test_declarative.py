@@ -99,6 +99,20 @@ def test_after_apply_nothing_is_left(session: Session, was: str, wanted: str) ->
     assert pieces[0] == pieces[1]
 
 
+@pytest.mark.parametrize(
+    ("key", "statements_needed"),
+    [("(a) NONCLUSTERED", 1), ("(b, a) NONCLUSTERED", 1), ("(b) NONCLUSTERED GLOBAL", 2)],
+)
+def test_a_clustered_key_that_becomes_nonclustered(
+    session: Session, key: str, statements_needed: int
+) -> None:
+    table = "CREATE TABLE t (a int NOT NULL, b int NOT NULL, PRIMARY KEY {}) {}"
+    cut = "PARTITION BY HASH (a) PARTITIONS 2" if key.endswith("GLOBAL") else ""
+    run(session, table.format("(a) CLUSTERED", cut))
+    assert len(apply(session, table.format(key, cut))) == statements_needed
+    assert statements(session, table.format(key, cut)) == []
+
+
 KINDS = ("int", "bigint", "varchar(20)", "varchar(30) NOT NULL DEFAULT 'q'", "datetime")
 COLUMNS = st.lists(
     st.tuples(st.sampled_from("bcdefg"), st.sampled_from(KINDS)), unique_by=lambda each: each[0]

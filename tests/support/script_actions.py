@@ -621,6 +621,14 @@ OF_KEYS: Asked = {
         _both(_u(NOT_NULL), _on_t(requests.add_primary_key, KEY)),
         _on_t(requests.change_primary_key, _of_id, True),
     ),
+    "exuvia change primary key, dropped": (
+        _t(IA, UB, ITS_ID),
+        _on_t(requests.change_primary_key, None, True),
+    ),
+    "exuvia change primary key, not clustered": (
+        _t(IA, UB, ITS_ID),
+        _on_t(requests.change_primary_key, WIDER, True, clustered=False),
+    ),
 }
 
 

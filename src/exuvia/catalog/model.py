@@ -609,10 +609,12 @@ class Rekey(msgspec.Struct, frozen=True, kw_only=True):
     `physical`: the id it lies under, or `partitions`: those of its partitions, in the order of
     the ones that are read; then its key and indexes as a TableInfo has them, and the ids
     of the key's columns, none for hidden row ids. `guard`: the hidden unique index on the new key,
-    of the old set; on a key that is dropped, of the new one."""
+    of the old set; on a key that is dropped, of the new one. `key_guard`: where the key that is
+    dropped gives way to a nonclustered one, the hidden unique index on that one, of the old set."""
 
     physical: int
     guard: int
+    key_guard: int = 0
     partitions: tuple[int, ...] = ()
     state: SchemaState = SchemaState.ABSENT
     pk_is_handle: bool = False

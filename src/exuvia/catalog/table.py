@@ -419,12 +419,12 @@ class Table:
 
     @cached_property
     def other_keys(self) -> tuple[IndexForm, ...]:
-        """Unique indexes of the other set that this one has not, but the guard: its rows must obey
+        """Unique indexes of the other set that this one has not, but guards: its rows must obey
         them too. (Of a global index each set has its own.)"""
         found, other = self.info.exuvia_rekey, self.other
         if found is None or other is None:
             return ()
-        known = {found.guard, *(index.id for index in self.info.indexes)}
+        known = {found.guard, found.key_guard, *(index.id for index in self.info.indexes)}
         return tuple(
             form
             for form in other.forms

@@ -56,7 +56,10 @@ have one new key: then at most one of them has a copy, and another one's is left
 found at that handle, or not found, is required at the commit: else the move, which requires only
 the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
 all entries of its copy, also those that stay: the move puts them because of the row that it has
-copied, and finds it there no more. Where the other set has hidden ids, rows that come, and those
+copied, and finds it there no more. Where the new key is a unique index of the other set, a row
+whose new key another one's copy has is left without a copy, until that one goes or the change ends;
+who changes it and leaves its new key requires what is found there, for nobody is refused a key that
+he does not bring. Where the other set has hidden ids, rows that come, and those
 that change before the move, get some that nobody else gives, below zero. A row that changes its
 partition takes its copy along: it may keep its key of a global unique index, of which each set has
 one of its own."""
@@ -481,6 +484,17 @@ def _other_handle(txn: Transaction, table: Table, other: Table, row: Row) -> byt
     return None
 
 
+def _is_left_alone(txn: Transaction, table: Table, row: Row) -> bool:
+    """Whether the row, which has no copy, gets none for now: another row's has its new key."""
+    taken = False
+    for form in table.other_keys:
+        for key, unique in form.entries(row, b""):
+            held = txn.get(key) if unique else None
+            txn.require(key)
+            taken = taken or (held is not None and is_live(held))
+    return taken
+
+
 def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
     hidden = None if other.handle_positions else _hidden_id(txn, other, handle)
     try:
@@ -518,7 +532,8 @@ def _change_copy(
         delete(txn, other, copy, old_row)
     elif table.other_adds:
         there = _other_handle(txn, table, other, new_row)
-        if there is None or txn.get(other.row_prefix + there) is None:
+        is_there = there is not None and txn.get(other.row_prefix + there) is not None
+        if not is_there and not _is_left_alone(txn, table, new_row):
             _put_copy(txn, other, new_row, moved)
 
 
@@ -568,8 +583,9 @@ def _refuse_copy(
             met = _primary_taken(other, row, key, there)
             raise ErrDupEntry.with_text(met.message)
     for form in table.other_keys:
+        stays = () if before is None else form.entries(before, b"")
         for key, unique in form.entries(row, b""):
-            held = txn.get(key) if unique else None
+            held = txn.get(key) if unique and (key, unique) not in stays else None
             own = copy is not None and held == form.payload(copy)
             if held is not None and is_live(held) and not own:
                 raise ErrDupEntry.with_text(
@@ -631,7 +647,8 @@ def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
 
 def _shown_name(table: Table, index: IndexInfo) -> str:
     """As clients know it: of a pair only one is public, and the guard stands for a primary key."""
-    if table.info.exuvia_rekey is not None and table.info.exuvia_rekey.guard == index.id:
+    rekey = table.info.exuvia_rekey
+    if rekey is not None and index.id in (rekey.guard, rekey.key_guard):
         return "PRIMARY"
     cut = table.info.partition
     other = table.info.index_by_id(cut.paired_with(index.id)) if cut is not None else None

@@ -209,7 +209,8 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
 
 def _shown(index: IndexInfo, table: TableInfo) -> str:
     """Its name; of a hidden one beside a global one that of the other; the guard's is the key's."""
-    if table.exuvia_rekey is not None and table.exuvia_rekey.guard == index.id:
+    rekey = table.exuvia_rekey
+    if rekey is not None and index.id in (rekey.guard, rekey.key_guard):
         return "PRIMARY"
     cut = table.partition
     other = table.index_by_id(cut.paired_with(index.id)) if cut is not None else None

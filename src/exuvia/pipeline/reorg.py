@@ -311,13 +311,18 @@ def renumber_rows(sources: tuple[int, ...]) -> Reorg:
 
 
 def rekey_rows(
-    guard: int, index_ids: tuple[int, ...], spread: tuple[int, ...] = (), *, fills: bool
+    guard: int,
+    index_ids: tuple[int, ...],
+    spread: tuple[int, ...] = (),
+    *,
+    fills: int = 0,
+    to_ids: bool = False,
 ) -> Reorg:
-    """Rows copied to the handles of another primary key, once a unique index says that no two have
-    the same, which this one `fills`; then both sets compared. Ids: of that index, of the new set's
-    indexes; `spread`: of its global ones."""
-    filled = _fill((guard,), gathers=False) if fills else ()
-    kernel = "rekey" if fills else "move to ids"
+    """Rows copied to the handles of another primary key, or `to_ids`, once a unique index says that
+    no two have the same new key, which this one `fills`; then both sets compared. Ids: of the index
+    that says where a row's copy is, of the new set's indexes; `spread`: of its global ones."""
+    filled = _fill((fills,), gathers=False) if fills else ()
+    kernel = "move to ids" if to_ids else "rekey"
     element = ReorgElement("_key_", (guard,))
     move = Phase(kernel=kernel, element=element)
     both = Phase(kernel="check rekeyed", verifies=True)

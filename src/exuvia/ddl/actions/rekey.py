@@ -4,7 +4,7 @@ hidden ids.
     ADD PRIMARY KEY (..) CLUSTERED                          of hidden row ids
     DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      of either kind of key
     DROP PRIMARY KEY                                        of a clustered one
-    DROP PRIMARY KEY, ADD PRIMARY KEY (..) NONCLUSTERED     on the columns of a clustered one
+    DROP PRIMARY KEY, ADD PRIMARY KEY (..) NONCLUSTERED     of a clustered one
 
     absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
         delete reorganization -> public -> absent
@@ -33,6 +33,11 @@ Of a key that is dropped alone, the guard is on that key, in the new set: it say
 id a row's copy stands. No two rows have one key, so nothing fills it: each row is put with its own
 entry, by who changes it or by the move. Up to the switch it is public in a set that nobody reads.
 If the key stays, and is only clustered no longer, the guard is that key, and public all the way.
+
+A nonclustered key on other columns that comes in the place of a clustered one needs both guards:
+the new set has one on the key that goes, as above, and the new key as an index that is public from
+the first step on; the old set has the *key guard*, on the new key, which is filled before the first
+row moves and walks as the guard of a clustered one.
 
 Of a partitioned table each partition has its other set: the key has all columns that say where a
 row belongs, so a row stays in its partition, and no other partition has its key. A global index has
@@ -104,12 +109,18 @@ _CHANGING = "changing the clustered primary key of a table"
 class RekeyArgs(NamedTuple):
     """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
     ids of the key's columns that were so, known from the first step on. `stays`: the key is
-    clustered no longer, and nothing else."""
+    clustered no longer, and nothing else; `clustered`: what a new one is."""
 
     key: IndexInfo | None
     drops: bool
     nullable: tuple[int, ...] = ()
     stays: bool = False
+    clustered: bool = True
+
+    @property
+    def to_ids(self) -> bool:
+        """Whether rows have hidden ids in the end."""
+        return self.key is None or not self.clustered
 
 
 def change_primary_key(
@@ -119,12 +130,13 @@ def change_primary_key(
     drops: bool,
     *,
     stays: bool = False,
+    clustered: bool = True,
     query: str = "",
 ) -> Job:
-    """ADD PRIMARY KEY (..) CLUSTERED; `drops`: in the place of the one that there is. Without an
-    index DROP PRIMARY KEY; `stays`: it is clustered no longer. The job asks for the ids that rows
-    will lie under."""
-    asked = RekeyArgs(index, drops, stays=stays)
+    """ADD PRIMARY KEY (..); `drops`: in the place of the one that there is, `clustered`: what the
+    new one is. Without an index DROP PRIMARY KEY; `stays`: it is clustered no longer. The job asks
+    for the ids that rows will lie under."""
+    asked = RekeyArgs(index, drops, stays=stays, clustered=clustered)
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * _places(table))
 
@@ -139,7 +151,7 @@ def _places(table: TableInfo) -> int:
 def why_not(
     table: TableInfo, index: IndexInfo | None, drops: bool, *, stays: bool = False
 ) -> Refused | None:
-    """Why the table cannot have that clustered key, or none: 1068, 1069, 1072, 1091, 1553, 8200."""
+    """Why the table cannot have that key, or none: 1068, 1069, 1072, 1091, 1553, 8200."""
     has_key = table.pk_is_handle or any(each.is_primary for each in table.indexes)
     if drops and not has_key:
         return ErrCantDropFieldOrKey("PRIMARY")
@@ -201,21 +213,38 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     if asked.key is None:
         beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays)
         return job, evolve(snapshot, table=beside)
+    key, nullable = _key_of(table, asked.key)
+    if asked.clustered:
+        table = _with_handles_beside(table, key, job.exuvia_ids)
+    else:
+        table = with_ids_beside(table, job.exuvia_ids, key=key)
+    job = evolve(job, raw_args=tuple(msgspec.to_builtins(asked._replace(nullable=nullable))))
+    return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
+
+
+def _key_of(table: TableInfo, asked: IndexInfo) -> tuple[IndexInfo, tuple[int, ...]]:
+    """As an index of the table, and ids of those of its columns that may be NULL."""
     by_name = {column.name.L: column for column in table.cols}
     parts = tuple(
         evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
-        for part in asked.key.idx_cols
+        for part in asked.idx_cols
     )
-    columns = tuple(part.exuvia_column for part in parts)
+    nullable = {c.id for c in table.cols if not c.not_null}
+    found = tuple(part.exuvia_column for part in parts if part.exuvia_column in nullable)
+    return evolve(asked, idx_cols=parts, tbl_name=table.name), found
+
+
+def _with_handles_beside(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
+    """With a set of rows by that key, whose guard is in the old set."""
     kept, last = _indexes_beside(table)
-    key = evolve(asked.key, idx_cols=parts, tbl_name=table.name)
-    guard = evolve(key, id=last + 1, idx_name=name(_GUARD), state=ABSENT, exuvia_clustered=False)
-    first = by_name[parts[0].name.L]
-    is_integer = len(parts) == 1 and first.type.Tp in INTEGER_BITS
+    guard = _guard_on(key, last + 1)
+    columns = tuple(part.exuvia_column for part in key.idx_cols)
+    kinds = [column.type.Tp for column in table.cols if column.id == columns[0]]
+    is_integer = len(columns) == 1 and kinds[0] in INTEGER_BITS
     new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=True)
-    cut = any(part.length >= 0 for part in parts)
+    cut = any(part.length >= 0 for part in key.idx_cols)
     other = Rekey(
-        **_under(table, job.exuvia_ids),
+        **_rows_under(table, physical),
         guard=guard.id,
         pk_is_handle=is_integer,
         is_common_handle=not is_integer,
@@ -223,15 +252,14 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
         key_columns=columns,
         index_info=(kept if is_integer else (new, *kept)) or None,
     )
-    nullable = tuple(c.id for c in table.cols if c.id in columns and not c.not_null)
-    table = evolve(
-        table,
-        index_info=(*table.indexes, guard),
-        max_idx_id=last + 2,
-        exuvia_rekey=other,
-    )
-    job = evolve(job, raw_args=tuple(msgspec.to_builtins(asked._replace(nullable=nullable))))
-    return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
+    indexes = (*table.indexes, guard)
+    return evolve(table, index_info=indexes, max_idx_id=last + 2, exuvia_rekey=other)
+
+
+def _guard_on(key: IndexInfo, index_id: int) -> IndexInfo:
+    """A hidden unique index on a key that comes."""
+    hidden = evolve(key, id=index_id, idx_name=name(_GUARD), state=ABSENT)
+    return evolve(hidden, exuvia_clustered=False)
 
 
 def _indexes_beside(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
@@ -247,15 +275,20 @@ def _indexes_beside(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
     return tuple(found), last
 
 
-def _under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
+def _rows_under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
     """Where rows of the other set lie."""
     return {"physical": 0, "partitions": ids} if table.partition else {"physical": ids[0]}
 
 
 def with_ids_beside(
-    table: TableInfo, physical: tuple[int, ...], *, stays: bool = False
+    table: TableInfo,
+    physical: tuple[int, ...],
+    *,
+    stays: bool = False,
+    key: IndexInfo | None = None,
 ) -> TableInfo:
-    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key."""
+    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key;
+    `key`: what is their primary key in its place, with a guard in the old set."""
     primary = primary_key(table)
     assert primary is not None
     kept, last = _indexes_beside(table)
@@ -267,8 +300,13 @@ def with_ids_beside(
         is_unique=True,
         is_primary=stays,
     )
-    other = Rekey(**_under(table, physical), guard=guard.id, index_info=(guard, *kept))
-    return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
+    other = Rekey(**_rows_under(table, physical), guard=guard.id, index_info=(guard, *kept))
+    if key is None:
+        return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
+    new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=False)
+    other = evolve(other, key_guard=last + 3, index_info=(new, guard, *kept))
+    indexes = (*table.indexes, _guard_on(key, last + 3))
+    return evolve(table, index_info=indexes, max_idx_id=last + 3, exuvia_rekey=other)
 
 
 def primary_key(table: TableInfo) -> IndexInfo | None:
@@ -353,7 +391,11 @@ def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def _of_one_set(table: TableInfo) -> TableInfo:
-    return evolve(indexes_in(table, (_other(table).guard,), ABSENT), exuvia_rekey=None)
+    return evolve(indexes_in(table, _guards(_other(table)), ABSENT), exuvia_rekey=None)
+
+
+def _guards(other: Rekey) -> tuple[int, ...]:
+    return (other.guard, other.key_guard) if other.key_guard else (other.guard,)
 
 
 def _other(table: TableInfo) -> Rekey:
@@ -362,21 +404,21 @@ def _other(table: TableInfo) -> Rekey:
 
 
 def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The other set in that state, and the guard with it, in whichever set it is."""
+    """The other set in that state, and guards with it, in whichever set they are."""
     table = the_table(snapshot)
     if table.exuvia_rekey is None:
         return snapshot
     other = evolve(table.exuvia_rekey, state=DELETE_ONLY if state == PUBLIC else state)
-    asked, guard = arguments(job, RekeyArgs), _GUARD_BEHIND.get(state, state)
-    if asked.stays or (state not in _GUARD_BEHIND and asked.key is None):
-        guard = PUBLIC
+    asked, walks = arguments(job, RekeyArgs), _GUARD_BEHIND.get(state, state)
+    guards = dict.fromkeys(_guards(other), walks)
+    if asked.stays or (state not in _GUARD_BEHIND and asked.to_ids):
+        guards[other.guard] = PUBLIC
 
-    def with_guard(indexes: tuple[IndexInfo, ...]) -> tuple[IndexInfo, ...] | None:
-        moved = (evolve(i, state=guard) if i.id == other.guard else i for i in indexes)
-        return tuple(moved) or None
+    def with_guards(indexes: tuple[IndexInfo, ...]) -> tuple[IndexInfo, ...] | None:
+        return tuple(evolve(i, state=guards.get(i.id, i.state)) for i in indexes) or None
 
-    other = evolve(other, index_info=with_guard(other.index_info or ()))
-    table = evolve(table, index_info=with_guard(table.indexes), exuvia_rekey=other)
+    other = evolve(other, index_info=with_guards(other.index_info or ()))
+    table = evolve(table, index_info=with_guards(table.indexes), exuvia_rekey=other)
     return evolve(snapshot, table=table)
 
 
@@ -390,21 +432,24 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     kept = [each for each in other.index_info or () if not each.exuvia_clustered]
     local = tuple(each.id for each in kept if not each.is_global)
     spread = tuple(each.id for each in kept if each.is_global)
-    fills = arguments(job, RekeyArgs).key is not None
-    return StepWait("", reorg.rekey_rows(other.guard, local, spread, fills=fills))
+    asked = arguments(job, RekeyArgs)
+    fills = 0 if asked.key is None else other.key_guard or other.guard
+    work = reorg.rekey_rows(other.guard, local, spread, fills=fills, to_ids=asked.to_ids)
+    return StepWait("", work)
 
 
 def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the set that is given up, its global indexes, and the
-    guard."""
+    """All that lies under the ids of the set that is given up, its global indexes, and what is a
+    guard in the other one."""
     table = the_table(snapshot)
     other = _other(table)
-    stands = table.index_by_id(other.guard) is not None and not arguments(job, RekeyArgs).stays
-    guard = ranges_of_index(table, other.guard) if stands else ()
+    standing = () if arguments(job, RekeyArgs).stays else _guards(other)
+    left = (i.id for i in table.indexes if i.id in standing)
+    guards = (each for index_id in left for each in ranges_of_index(table, index_id))
     ranges = map(range_of_physical, other.partitions or (other.physical,))
     gone = table.rekeyed
     spread = (each for index in gone.global_indexes for each in ranges_of_index(gone, index.id))
-    return (*ranges, *spread, *guard)
+    return (*ranges, *spread, *guards)
 
 
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:

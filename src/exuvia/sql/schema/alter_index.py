@@ -99,12 +99,15 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
     index_definition.py's errors, what ddl/actions/rekey.py does."""
     if spec.index.clustered is not False:
         return _clustered(at, spec.index, drops=True)
+    check_global((spec.index,), at.table.partition is not None)
+    if spec.index.is_global:
+        said = "changing a clustered primary key into a global one"
+        raise ErrUnsupportedDDLOperation(said)
     table = at.table
     index = index_info(spec.index, table.public_columns, table.name, 0, [], at.zone)
-    if not _is_on(table, index):
-        said = "changing a clustered primary key into a nonclustered one on other columns"
-        raise ErrUnsupportedDDLOperation(said)
-    return _drop_clustered(at, stays=True)
+    if _is_on(table, index):
+        return _drop_clustered(at, stays=True)
+    return _to_key(at, index, drops=True, clustered=False)
 
 
 def _is_on(table: TableInfo, index: IndexInfo) -> bool:
@@ -119,17 +122,14 @@ def key_back(at: AlterContext, former: IndexInfo | None) -> Job:
     change would."""
     if former is None:
         return _drop_clustered(at)
-    if not former.exuvia_clustered:
+    if not former.exuvia_clustered and _is_on(at.table, former):
         return _drop_clustered(at, stays=True)
-    return _to_key(at, former, drops=primary_key(at.table) is not None)
+    drops = primary_key(at.table) is not None
+    return _to_key(at, former, drops=drops, clustered=former.exuvia_clustered)
 
 
-def _kept(at: AlterContext, job: Job, new: IndexInfo | None) -> Job:
-    had = primary_key(at.table)
-    why_not = ""
-    if had is not None and not had.exuvia_clustered and not (new and _is_on(at.table, new)):
-        why_not = "it was NONCLUSTERED, on other columns"
-    return kept_for_undo(at, job, "the former primary key", why_not, hides=False)
+def _kept_for_undo(at: AlterContext, job: Job) -> Job:
+    return kept_for_undo(at, job, "the former primary key", "", hides=False)
 
 
 def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
@@ -141,19 +141,21 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
     return _to_key(at, index, drops=drops)
 
 
-def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool) -> Job:
+def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool = True) -> Job:
     table = at.table
     others = tuple(each for each in table.indexes if not each.is_primary)
     refused = why_not(meta.with_children(at.txn, table), index, drops)
     if refused is not None:
         raise refused
     if table.partition is not None:
-        whole = evolve(index, exuvia_clustered=True)
+        whole = evolve(index, exuvia_clustered=clustered)
         check_unique_key(whole, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*others, index)))
     check_rekey_nodes(at.txn)
-    job = requests.change_primary_key(at.database, table, index, drops, query=at.text)
-    return _kept(at, job, index)
+    job = requests.change_primary_key(
+        at.database, table, index, drops, clustered=clustered, query=at.text
+    )
+    return _kept_for_undo(at, job)
 
 
 def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
@@ -168,7 +170,7 @@ def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
         check_visible(evolve(table, pk_is_handle=False, index_info=others))
     check_rekey_nodes(at.txn)
     job = requests.change_primary_key(at.database, table, None, True, stays=stays, query=at.text)
-    return _kept(at, job, None)
+    return _kept_for_undo(at, job)
 
 
 def check_rekey_nodes(txn: Transaction) -> None:
