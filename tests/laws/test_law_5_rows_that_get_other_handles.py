@@ -8,7 +8,10 @@ statement each, planned with the state of their snapshot or with the one before;
 the states forth, and back by undo; the guard's fill, then the move. A dropped key's guard is of the
 set that comes: nothing fills it, each row puts its own; a key that is only clustered no longer has
 it for its own from then on. Of a key that gives way to a nonclustered one on the other column E is
-unique, and is that key; a second guard N, C's unique index on it, is filled before rows move.
+unique, and is that key; a second guard N, C's unique index on it, is filled before rows move. Where
+a nonclustered key on the other column gives way to a clustered one, N is that one, of O, and stays
+with it. In a partitioned table these may be global: a row that gets another key is in another
+partition then, and so has another id in O.
 
     writer    puts, changes and removes rows of the set that his plan reads, and their copies in the
               other one, by the duties of his plan
@@ -74,6 +77,10 @@ BECOMES = DROPS | {"key taken", "entomb", "fill first", "leaves alone", "key req
 """Of a key that gives way to a nonclustered one. "leaves alone": a row whose new key another row's
 copy has is left without one; "key required": who changes a row and leaves its new key requires what
 is found there."""
+HAD = RULES | {"old key", "leaves alone", "key required"}
+"""Of a nonclustered key that gives way. "old key": what the old set's refuses is refused."""
+OWN = frozenset({"own"})
+"""Of a global key: a row that changes its partition does not meet its own entry."""
 LATE = frozenset({"key taken", "same row", "required"})
 """Rules whose absence is seen soonest where a row has its copy before the guard is filled."""
 
@@ -113,7 +120,7 @@ class Open(NamedTuple):
 
 
 class Refusal(Exception):
-    """1062: which of a row's fields no other row may have, and its content."""
+    """1062: which of a row's fields no other row may have, its content, and the row itself."""
 
 
 class Statement:
@@ -124,6 +131,7 @@ class Statement:
         self.old, self.new, self.guard = dict(world.old), dict(world.new), dict(world.guard)
         self.entries, self.coming = dict(world.entries), dict(world.coming)
         self.brings = False
+        self.row: Row | None = None
         self.images: dict[tuple[str, int], object] = {}
         self.ops: list[tuple[str, int, object]] = []
         self.side = model.read_by(node)
@@ -164,6 +172,8 @@ class Statement:
             self._remove("U", self.duty, row.key, place)
         if side == "C" and self.model.becomes:
             self._remove("N", self.coming_duty, row.value, place)
+        if side == "O" and self.model.had:
+            self._remove("N", DUTIES[SchemaState.PUBLIC], row.value, place)
 
     def _remove(self, index: str, duty: Duty, key: int, place: int) -> None:
         if duty.removes:
@@ -178,6 +188,8 @@ class Statement:
         if side == "O" and key != row.key and self.duty.adds:
             self.ops.append(("claim U", row.key, place))
         if side == "C" and self.model.becomes and self.coming_duty.adds:
+            self.ops.append(("claim N", row.value, place))
+        if side == "O" and self.model.had:
             self.ops.append(("claim N", row.value, place))
 
     # the copy
@@ -206,33 +218,42 @@ class Statement:
 
     def refuse(self, after: Row, before: Row | None = None) -> None:
         """1062 of the statement itself."""
+        self.row = before
         if before is None or after.key != before.key:
             self._refuse_key(after.key)
             self.brings = self.brings or not self.model.becomes
-        if self.model.becomes and (before is None or after.value != before.value):
+        if before is None or after.value != before.value:
             self._refuse_value(after.value)
-            self.brings = True
+            self.brings = self.brings or self.model.becomes or self.model.had
+        elif after.key != before.key and "own" in self.model.global_rules - self.model.rules:
+            self._refuse_value(after.value)
 
     def _refuse_key(self, key: int) -> None:
         if self.side == "C":
             if key in self.new:
-                raise Refusal(KEY, key)
+                raise Refusal(KEY, key, self.row)
             return
         held = self.guard.get(key, TOMB)
         if self.duty.adds and held != TOMB:
-            raise Refusal(KEY, key)
+            raise Refusal(KEY, key, self.row)
         if self.has_other and self.adds and "key taken" in self.model.rules and key in self.new:
-            raise Refusal(KEY, key)
+            raise Refusal(KEY, key, self.row)
 
     def _refuse_value(self, value: int) -> None:
-        """Of the nonclustered key that comes."""
+        """Of a nonclustered key, one that comes or one that was."""
+        if self.model.had:
+            asks = self.has_other and self.adds and "old key" in self.model.rules
+            if value in self.coming and (self.side == "O" or asks):
+                raise Refusal(VALUE, value, self.row)
+        if not self.model.becomes:
+            return
         if self.side == "C":
             if self.coming_duty.adds and self.coming.get(value, TOMB) != TOMB:
-                raise Refusal(VALUE, value)
+                raise Refusal(VALUE, value, self.row)
             if not (self.has_other and self.adds and "key taken" in self.model.rules):
                 return
         if value in self.entries:
-            raise Refusal(VALUE, value)
+            raise Refusal(VALUE, value, self.row)
 
     def put_copy(self, row: Row) -> None:
         if not (self.has_other and self.adds):
@@ -241,10 +262,11 @@ class Statement:
             if row.key not in self.new or "key taken" not in self.model.rules:
                 self.put("C", row.key, row)
             return
-        if self.model.becomes:
-            held = self.entries.get(row.value, TOMB)
+        if self.model.becomes or self.model.had:
+            index, keys = ("E", self.entries) if self.model.becomes else ("N", self.coming)
+            held = keys.get(row.value, TOMB)
             if "key required" in self.model.rules and not self.brings:
-                self.images["E", row.value] = held
+                self.images[index, row.value] = held
             if held != TOMB and "leaves alone" in self.model.rules:
                 return
         self.put("O", self.free(), row)
@@ -273,13 +295,19 @@ class Statement:
         copy = self.copy_of(row)
         self.refuse(after, row)
         goes = self.side == "C" and row.key != after.key
+        is_elsewhere = self.model.is_global and row.key != after.key
+        if is_elsewhere and self.side == "O":
+            to = 30 + self.n if self.model.drops else self.free()
         if to is not None:
             goes = True
             self.out("O", place, row)
             self.put("O", to, after)
         else:
             self._change(self.side, place, row, after)
-        if copy is not None and self.adds:
+        if copy is not None and self.adds and self.other == "O" and is_elsewhere:
+            self.out("O", copy, row)
+            self.put("O", self.free(), after)
+        elif copy is not None and self.adds:
             self._change(self.other, copy, row, after, again=goes)
         elif copy is not None:
             self.out(self.other, copy, row)
@@ -300,7 +328,7 @@ class Statement:
 
 class Model:
     """`drops`: C is read first, then O. `keeps`: and the guard is O's key from then on. `becomes`:
-    E is."""
+    E is. `had`: N was. `is_global`: E or N is of all partitions."""
 
     def __init__(
         self,
@@ -310,12 +338,17 @@ class Model:
         drops: bool = False,
         keeps: bool = False,
         becomes: bool = False,
+        had: bool = False,
+        is_global: bool = False,
     ) -> None:
         self.rules = rules
         self.writers = writers
         self.drops = drops or becomes
         self.keeps = keeps
         self.becomes = becomes
+        self.had = had
+        self.is_global = is_global
+        self.global_rules = OWN if is_global else frozenset[str]()
         self.comes = "O" if self.drops else "C"
         self._known: dict[tuple[object, ...], list[tuple[str, Statement | Refusal]]] = {}
 
@@ -341,7 +374,7 @@ class Model:
             asked: list[tuple[str, Row | None]] = []
             if row is None:
                 keys = (place,) if by_key else KEYS
-                values = VALUES if self.becomes else (0,)
+                values = VALUES if self.becomes or self.had else (0,)
                 asked = [
                     (f"puts {place} with {key}, {value}", Row(key, value, version))
                     for key in keys
@@ -350,9 +383,9 @@ class Model:
             else:
                 asked.append((f"removes {place}", None))
                 asked.append((f"moves {place}", Row(1 - row.key, row.value, version)))
-                if row.value == 0 or self.becomes:
+                if row.value == 0 or self.becomes or self.had:
                     asked.append((f"changes {place}", Row(row.key, 1 - row.value, version)))
-                if self.becomes:
+                if self.becomes or self.had:
                     asked.append((f"touches {place}", Row(row.key, row.value, version)))
                 if not by_key and not self.drops and 1 - place not in rows:
                     asked.append((f"renames {place}", Row(row.key, row.value, version)))
@@ -417,6 +450,9 @@ class Model:
         read = {self.read_by(node) for node in (world.node, world.before)}
         if any(place != row.key for place, row in world.new) and "C" in read:
             return "a row under another key's handle"
+        by_value = {row.value: place for place, row in world.old}
+        if self.had and "O" in read and dict(world.coming) != by_value:
+            return "the key that was says something else than its rows"
         if self.comes not in read:
             return ""
         rows = world.new if self.comes == "C" else world.old
@@ -436,7 +472,11 @@ class Model:
         if "fence" in self.rules and txn.behind > 1:
             return None
         sides = {"O": dict(world.old), "C": dict(world.new)}
-        named = {"U": dict(world.guard), "E": dict(world.entries)}
+        named = {
+            "U": dict(world.guard),
+            "E": dict(world.entries) if self.becomes else {},
+            "N": dict(world.coming),
+        }
         for side, place, version in txn.images:
             if side in named:
                 if named[side].get(place, TOMB) != version:
@@ -498,9 +538,9 @@ class Model:
     def _begun(self, world: World, n: int, behind: int, node: Node):
         for name, made in self.statements(world, node, n):
             if isinstance(made, Refusal):
-                field, content = made.args
+                field, content, own = made.args
                 rows = dict(world.new if self.read_by(node) == "C" else world.old)
-                if all(row[field] != content for row in rows.values()):
+                if all(row[field] != content or row == own for row in rows.values()):
                     fault = f"{name} is refused by plan {node!r}, and no row has the key"
                     yield name, world._replace(fault=fault)
                 continue
@@ -607,7 +647,7 @@ class Model:
         starts: list[World] = []
         none = (None,) * self.writers
         # one has changed the first row, and so put its copy, before the move or the guard knows
-        first = Row(0, 0 if self.becomes else 2, 1)
+        first = Row(0, 0 if self.becomes or self.had else 2, 1)
         late_ones: list[World] = []
         if self.drops:
             for cells in ((), ((0, 0),), ((0, 0), (1, 0)), ((0, 0), (1, 1))):
@@ -623,11 +663,19 @@ class Model:
             for cells in ((), ((0, 0),), ((0, 0), (0, 0)), ((0, 0), (0, 1)), ((0, 0), (1, 0))):
                 old = tuple((n, Row(*each, 1)) for n, each in enumerate(cells))
                 starts.append(World("", "", old, (), (), (), txns=none))
-            for more in ((), ((1, Row(0, 0, 1)),)):
+            for more in ((), ((1, Row(0, int(self.had), 1)),)):
                 begun = World(
                     "write only", "delete only", ((0, first), *more), ((0, first),), (), ()
                 )
-                late_ones.append(begun._replace(txns=none, entries=((2, 0),)))
+                late_ones.append(begun._replace(txns=none, entries=((first.value, 0),)))
+        if self.had:
+            for held in (starts, late_ones):
+                values = [[(row.value, place) for place, row in each.old] for each in held]
+                held[:] = [
+                    each._replace(coming=tuple(found))
+                    for each, found in zip(held, values, strict=True)
+                    if len(dict(found)) == len(found)
+                ]
         starts = late_ones if late else starts + late_ones
         cause: dict[World, tuple[World, str] | None] = dict.fromkeys(starts)
         queue = deque(cause)
@@ -652,11 +700,18 @@ WAYS = {
     "dropped": (DROPS, {"drops": True}),
     "no longer clustered": (DROPS, {"drops": True, "keeps": True}),
     "another, not clustered": (BECOMES, {"becomes": True}),
+    "another, global": (BECOMES | OWN, {"becomes": True, "is_global": True}),
+    "of a nonclustered one": (HAD, {"had": True}),
+    "of a global one": (HAD | OWN, {"had": True, "is_global": True}),
 }
 NEEDLESS = {
     "dropped": {"same row"},  # no two rows have one key
     "no longer clustered": {"same row", "leaves"},  # the guard is given up by nobody
     "another, not clustered": {"same row"},
+    # of these the rules of their own; each needs the others too
+    "another, global": BECOMES,
+    "of a nonclustered one": RULES | {"key required"},
+    "of a global one": RULES | {"key required"},
 }
 NEEDED = [
     (way, rule)
