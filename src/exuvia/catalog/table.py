@@ -420,7 +420,7 @@ class Table:
     @cached_property
     def other_keys(self) -> tuple[IndexForm, ...]:
         """Unique indexes of the other set that this one has not, but guards: its rows must obey
-        them too. (Of a global index each set has its own.)"""
+        them too. (Of a global index each set has its own, unless it is a primary key.)"""
         found, other = self.info.exuvia_rekey, self.other
         if found is None or other is None:
             return ()
@@ -428,7 +428,9 @@ class Table:
         return tuple(
             form
             for form in other.forms
-            if form.unique and form.info.id not in known and not form.info.is_global
+            if form.unique
+            and form.info.id not in known
+            and (form.info.is_primary or not form.info.is_global)
         )
 
     # -- where things are --------------------------------------------------------------------------

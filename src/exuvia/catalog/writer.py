@@ -56,13 +56,13 @@ have one new key: then at most one of them has a copy, and another one's is left
 found at that handle, or not found, is required at the commit: else the move, which requires only
 the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
 all entries of its copy, also those that stay: the move puts them because of the row that it has
-copied, and finds it there no more. Where the new key is a unique index of the other set, a row
-whose new key another one's copy has is left without a copy, until that one goes or the change ends;
-who changes it and leaves its new key requires what is found there, for nobody is refused a key that
-he does not bring. Where the other set has hidden ids, rows that come, and those
-that change before the move, get some that nobody else gives, below zero. A row that changes its
-partition takes its copy along: it may keep its key of a global unique index, of which each set has
-one of its own."""
+copied, and finds it there no more. Where a primary key is an index of the other set alone, one that
+comes or one that was, a row whose key another one's copy has is left without a copy, until that one
+goes or the change ends. Who changes it and leaves that key requires what is found there, for nobody
+is refused a key that he does not bring, whichever partition he brings it to. Where the other set
+has hidden ids, rows that come, and those that change before the move, get some that nobody else
+gives, below zero. A row that changes its partition takes its copy along: it may keep its key of a
+global unique index, of which each set has one of its own."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -205,7 +205,7 @@ def update(
     copy = None
     if table.other is not None:
         copy = _copy_of(txn, table, handle, old_row)
-        _refuse_copy(txn, table, new_row, old_row, copy)
+        _refuse_copy(txn, table, new_row, old_row)
     moved = key_codec.handle_of(table, new_row) if table.handle_positions else handle
     if moved != handle and txn.get(table.row_prefix + moved) is not None:
         raise _primary_taken(table, new_row, table.row_prefix + moved, moved)
@@ -260,7 +260,7 @@ def move(
     copy = None
     if target.other is not None:
         copy = _copy_of(txn, source, handle, old_row)
-        _refuse_copy(txn, target, new_row)
+        _refuse_copy(txn, target, new_row, old_row)
     if moved is None:
         moved = key_codec.handle_of(target, new_row)
     key = target.row_prefix + moved
@@ -557,7 +557,7 @@ def _move_copy(
             raise Conflict("two sets of rows that differ", met.key) from None
     elif copy is not None:
         delete(txn, there, copy, old_row)
-    elif target.other_adds:
+    elif target.other_adds and not _is_left_alone(txn, target, new_row):
         _put_copy(txn, here, new_row, moved)
 
 
@@ -566,11 +566,10 @@ def _refuse_copy(
     table: Table,
     row: Row,
     before: Row | None = None,
-    copy: bytes | None = None,
 ) -> None:
     """1062 where the row could not stand in the other set, and nothing in this one says so: then
-    nobody is named who is in the way, for REPLACE to remove. `before`: what it was, with its
-    copy."""
+    nobody is named who is in the way, for REPLACE to remove. `before`: what it was, in this
+    partition or another one; a key that it had and keeps is not asked for."""
     other = table.other
     if other is None or not table.other_adds:
         return
@@ -586,8 +585,7 @@ def _refuse_copy(
         stays = () if before is None else form.entries(before, b"")
         for key, unique in form.entries(row, b""):
             held = txn.get(key) if unique and (key, unique) not in stays else None
-            own = copy is not None and held == form.payload(copy)
-            if held is not None and is_live(held) and not own:
+            if held is not None and is_live(held):
                 raise ErrDupEntry.with_text(
                     _entry_taken(other, form, row, Duplicate(key, b"")).message
                 )

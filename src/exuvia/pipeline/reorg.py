@@ -316,12 +316,16 @@ def rekey_rows(
     spread: tuple[int, ...] = (),
     *,
     fills: int = 0,
+    is_global: bool = False,
     to_ids: bool = False,
 ) -> Reorg:
     """Rows copied to the handles of another primary key, or `to_ids`, once a unique index says that
     no two have the same new key, which this one `fills`; then both sets compared. Ids: of the index
-    that says where a row's copy is, of the new set's indexes; `spread`: of its global ones."""
-    filled = _fill((fills,), gathers=False) if fills else ()
+    that says where a row's copy is, of the new set's indexes; `spread`: of its global ones. Where
+    the one that is filled `is_global`, it is full before a row of the first partition moves."""
+    wide = (fills,) if is_global else ()
+    filled = _fill((fills,), gathers=False, spread=wide) if fills else ()
+    filled += _compare_whole(wide, wide)
     kernel = "move to ids" if to_ids else "rekey"
     element = ReorgElement("_key_", (guard,))
     move = Phase(kernel=kernel, element=element)
@@ -329,7 +333,8 @@ def rekey_rows(
     compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
     local = (compare,) if index_ids else ()
     whole = (both, *local, *_compare_whole(spread, spread))
-    return Reorg((*filled, move, both), by_partition=element, whole=whole, switched=True)
+    each = None if is_global else element
+    return Reorg((*filled, move, both), by_partition=each, whole=whole, switched=True)
 
 
 def import_rows(

@@ -42,9 +42,10 @@ row moves and walks as the guard of a clustered one.
 Of a partitioned table each partition has its other set: the key has all columns that say where a
 row belongs, so a row stays in its partition, and no other partition has its key. A global index has
 a second one for the other set, under an id of its own: its entries name rows by partition and
-handle, which both are others there.
+handle, which both are others there. A global primary key that comes or goes is of one set alone;
+the guard of one that comes is full before a row of the first partition moves.
 
-Refused (8200): a global primary key, AUTO_RANDOM and SHARD_ROW_ID_BITS.
+Refused (8200): AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
 from typing import Any, NamedTuple
@@ -158,7 +159,6 @@ def why_not(
     if has_key and not drops:
         return ErrMultiplePriKey()
     for said, is_so in (
-        ("that has a global one", any(each.is_primary for each in table.global_indexes)),
         ("that is temporary", table.is_temporary),
         ("with AUTO_RANDOM", bool(table.auto_random_bits)),
         ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
@@ -267,7 +267,7 @@ def _indexes_beside(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
     global ones lie under the table's own id, whichever set they are of."""
     last, found = table.max_idx_id, list[IndexInfo]()
     for each in table.indexes:
-        if each.is_global:
+        if each.is_global and not each.is_primary:
             last += 1
             found.append(evolve(each, id=last))
         elif not each.is_primary:
@@ -434,7 +434,10 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     spread = tuple(each.id for each in kept if each.is_global)
     asked = arguments(job, RekeyArgs)
     fills = 0 if asked.key is None else other.key_guard or other.guard
-    work = reorg.rekey_rows(other.guard, local, spread, fills=fills, to_ids=asked.to_ids)
+    is_global = asked.key is not None and asked.key.is_global
+    work = reorg.rekey_rows(
+        other.guard, local, spread, fills=fills, is_global=is_global, to_ids=asked.to_ids
+    )
     return StepWait("", work)
 
 

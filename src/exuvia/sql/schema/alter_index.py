@@ -100,12 +100,9 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
     if spec.index.clustered is not False:
         return _clustered(at, spec.index, drops=True)
     check_global((spec.index,), at.table.partition is not None)
-    if spec.index.is_global:
-        said = "changing a clustered primary key into a global one"
-        raise ErrUnsupportedDDLOperation(said)
     table = at.table
     index = index_info(spec.index, table.public_columns, table.name, 0, [], at.zone)
-    if _is_on(table, index):
+    if _is_on(table, index) and not index.is_global:
         return _drop_clustered(at, stays=True)
     return _to_key(at, index, drops=True, clustered=False)
 
@@ -122,7 +119,7 @@ def key_back(at: AlterContext, former: IndexInfo | None) -> Job:
     change would."""
     if former is None:
         return _drop_clustered(at)
-    if not former.exuvia_clustered and _is_on(at.table, former):
+    if not (former.exuvia_clustered or former.is_global) and _is_on(at.table, former):
         return _drop_clustered(at, stays=True)
     drops = primary_key(at.table) is not None
     return _to_key(at, former, drops=drops, clustered=former.exuvia_clustered)

@@ -462,11 +462,7 @@ def _replaced(
     old: _Index, index: _Index, text: str, dropped: frozenset[str], taken: set[str]
 ) -> Iterator[Clause]:
     if text == _PRIMARY and (old.is_clustered or index.is_clustered):
-        if index.info is not None and index.info.is_global:
-            yield _index_dropped(old, text)
-            yield _index_added(index, text)._replace(alone=True)
-        else:
-            yield _key_changed(index, f"DROP PRIMARY KEY, ADD {index.text}")
+        yield _key_changed(index, f"DROP PRIMARY KEY, ADD {index.text}")
     elif _goes_along(old, dropped):
         yield _index_added(index, text)._replace(uses=index.columns, needs=old.columns)
     elif text == _PRIMARY or old.columns & dropped or old.info is None:
