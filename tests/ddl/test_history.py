@@ -182,7 +182,7 @@ def test_a_model_that_follows_the_numbers_has_the_same_catalog():
         for number, text, code in told:
             assert code or not ask(replay, text), (number, text)
         assert catalog(replay) == catalog(first)
-        assert len([1 for _, _, code in told if not code]) > CLIENTS
+        assert len([1 for _, _, code in told if not code]) >= CLIENTS // 2
         txn = world.store.begin()
         ended = queue.history(txn, None)
         txn.rollback()

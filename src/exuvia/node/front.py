@@ -24,7 +24,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
@@ -71,19 +70,6 @@ LOOPS_STOP_S = 1.2
 BACK_STOP_S = 3.5
 
 _log = logging.getLogger(__name__)
-
-
-_LATER = (
-    *("duckdb", "pyarrow.compute", "exuvia.sql.duck.engine", "exuvia.sql.schema.preflight"),
-    *("exuvia.pipeline.verify.compare", "exuvia.catalog.codec.key_batch"),
-)
-
-
-def load_ahead() -> None:
-    """What modules load when a statement first needs it, and embedded programs may never: the first
-    ADD INDEX or join would stop the others for up to 80 ms."""
-    for name in _LATER:
-        import_module(name)
 
 
 class Front:
@@ -139,7 +125,6 @@ class Front:
             if self._http is not None:
                 self._http.stop(0.0)
             raise
-        load_ahead()
         keep_for_good()
         acceptor = Acceptor(parts, self._listeners)
         acceptor.start()

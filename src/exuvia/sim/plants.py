@@ -417,8 +417,8 @@ def guard_unfilled() -> Iterator[None]:
     """Rows are copied at once."""
     honest = reorg.rekey_rows
 
-    def rekey_rows(*ids: Any, fills: bool) -> Any:
-        found = honest(*ids, fills=fills)
+    def rekey_rows(*ids: Any, **asked: Any) -> Any:
+        found = honest(*ids, **asked)
         phases = tuple(each for each in found.phases if each.kernel not in ("fill", "compare"))
         return replace(found, phases=phases)
 

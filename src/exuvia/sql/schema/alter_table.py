@@ -110,15 +110,24 @@ def alter(
     altering = _context(reader, database, table, text)
     before = altering.table
     jobs = _jobs(altering, prepared(altering, specs))
-    if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
+    rules = [part for job in jobs for part in sub_jobs(job) if _is_rule(part)]
+    if rules:
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
-        preflight.check_rules(altering, jobs)
+        preflight.check_rules(altering, rules)
     _judge_algorithm(altering, jobs, asked)
     warn_of_several(altering, [*altering.earlier, *jobs])
     jobs = [evolve(job, exuvia_seen=seen_by(job, before)) for job in jobs]
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
     return of_job(one, altering.notes)
+
+
+def _is_rule(job: Job) -> bool:
+    """Whether rows may break it."""
+    judged = kind_of(job).judged
+    if judged == Judged.INDEXES:
+        return any(index.is_unique for index in indexes_of(job))
+    return judged != Judged.NOTHING
 
 
 def _context(

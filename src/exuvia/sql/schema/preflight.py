@@ -29,7 +29,6 @@ from exuvia.ddl.actions.check import check_to_obey
 from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.job import Job
-from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.kv.packet import RawRun
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, runs_of
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
@@ -126,9 +125,8 @@ def _runs(at: AlterContext, table: Table) -> Iterator[RawRun]:
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
+def check_rules(at: AlterContext, parts: Sequence[Job]) -> None:
     """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
-    parts = [part for job in jobs for part in sub_jobs(job) if kind_of(part).judged in _LOOKS]
     table = at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
     if _rows(at, table) > _most_rows(at):
         return
