@@ -388,7 +388,7 @@ def test_plans_of_long_shapes_fill_it_sooner() -> None:
 
 
 def test_what_a_plan_takes_is_known(session: Session) -> None:
-    """A front that met ever new shapes grew to gigabytes: 4096 plans of some hundred kilobytes."""
+    """4096 plans of some hundred kilobytes would be gigabytes."""
     run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, b int, c int)")
     shapes = [
         "INSERT INTO n (id, a, b, c) VALUES "
