@@ -11,7 +11,9 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -125,6 +127,26 @@ def test_point_statements_load_no_heavy_library(node: NodeProcess) -> None:
     assert "cryptography" in Path(f"/proc/{node.pid}/maps").read_text()
     run(node, "SELECT COUNT(*), SUM(a) FROM d.t GROUP BY b")
     assert "duckdb" in Path(f"/proc/{node.pid}/maps").read_text()
+
+
+def test_threads_of_a_front_share_memory(node: NodeProcess) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(node.connect()) for _ in range(20)]
+
+        def ask(client: Any) -> None:
+            with client.cursor() as cursor:
+                cursor.execute("SELECT b, COUNT(*) FROM d.t GROUP BY b")
+
+        with ThreadPoolExecutor(len(clients)) as pool:
+            list(pool.map(ask, clients))
+    maps = Path(f"/proc/{node.pid}/maps").read_text().splitlines()
+    spans = [re.match(r"(\w+)-(\w+) (\S+) \S+ 00:00 0 *$", line) for line in maps]
+    ours = [(int(span[1], 16), int(span[2], 16)) for span in spans if span and span[3] == "rw-p"]
+    heaps = [begin for begin, _ in ours if not begin % (64 << 20)]  # glibc's, of which one is more
+    assert 0 < len(heaps) <= 3
+    assert max(end - begin for begin, end in ours) < 1 << 30  # which mimalloc, Arrow's own, takes
+    environment = Path(f"/proc/{node.back_pid()}/environ").read_bytes()
+    assert b"ARROW_DEFAULT_MEMORY_POOL" not in environment
 
 
 def test_a_killed_back_is_started_again_and_schema_changes_go_on(node: NodeProcess) -> None:

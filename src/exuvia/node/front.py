@@ -14,6 +14,7 @@ serve. Several fronts of one node are several members (server/fronts.py).
 """
 
 import asyncio
+import ctypes
 import logging
 import os
 import resource
@@ -68,6 +69,9 @@ STOP_S = 4.5
 STATEMENTS_STOP_S = 0.5
 LOOPS_STOP_S = 1.2
 BACK_STOP_S = 3.5
+HEAPS = 2  # of malloc
+_M_ARENA_MAX = -8  # malloc.h
+_ARROW_ALLOCATES = "ARROW_DEFAULT_MEMORY_POOL"
 
 _log = logging.getLogger(__name__)
 
@@ -97,9 +101,11 @@ class Front:
         self.metrics = Metrics()
         self._slow = SlowLog(clock)
         self.pool = Pool(options.most_connections)
+        self._environment = dict(os.environ)  # the back's
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises StoreMoved when all has stopped for that."""
+        _share_memory()
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -241,7 +247,9 @@ class Front:
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
-        supervisor = self._supervisor = Supervisor(command, self._clock)
+        supervisor = self._supervisor = Supervisor(
+            command, self._clock, environment=self._environment
+        )
         supervisor.start()
         status = Status(
             base.store,
@@ -322,6 +330,15 @@ class Front:
 def _tls(options: Options) -> ssl.SSLContext | None:
     """What clients may encrypt with. Raises OSError for files that are none."""
     return context_of(options.ssl_cert, options.ssl_key) if options.ssl_cert else None
+
+
+def _share_memory() -> None:
+    """Before this process has threads: what one of them frees, all of them use.
+
+    Hundreds answer statements by turns. By default glibc has eight heaps a core, and Arrow's own
+    allocator one a thread, and each stays as large as the largest statement that it ever served."""
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS)
+    os.environ.setdefault(_ARROW_ALLOCATES, "system")
 
 
 def serve(

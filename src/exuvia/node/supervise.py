@@ -25,7 +25,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from exuvia.base.clock import Clock
@@ -221,10 +221,18 @@ class Keeper:
 
 class Supervisor:
     """Starts a child process again whenever it ends, until told to stop. `apart`: what a terminal
-    sends to all that run in it (an interrupt, a stop) is not for the child."""
+    sends to all that run in it (an interrupt, a stop) is not for the child. `environment`: the
+    child's, if it is not to be this process's."""
 
-    def __init__(self, command: Sequence[str], clock: Clock, apart: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        clock: Clock,
+        apart: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._apart = apart
+        self._environment = environment
         self._command = list(command)
         self._clock = clock
         self._stopping = threading.Event()
@@ -272,6 +280,7 @@ class Supervisor:
                 stdin=subprocess.PIPE,
                 stdout=_STDERR,
                 start_new_session=self._apart,
+                env=self._environment,
             )
             self._child = child
             self.starts += 1
