@@ -71,6 +71,13 @@ def collation_named(name: str) -> str:
     return lower
 
 
+def one_charset(before: str | None, charset: str) -> str:
+    """The charset, where none or the same was said before. Refused 1302."""
+    if before is not None and before != charset:
+        raise ErrConflictingDeclarations(f"CHARACTER SET {before}", f"CHARACTER SET {charset}")
+    return charset
+
+
 def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> None:
     """Of two CHARSETs or COLLATEs of one table the later counts. Refused 1302 where it is another
     charset, 1253 where it is another charset's collation."""
@@ -78,9 +85,7 @@ def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> Non
     if before is None:
         return
     if key == "charset":
-        first, second = charset_named(before), charset_named(value)
-        if first != second:
-            raise ErrConflictingDeclarations(f"CHARACTER SET {first}", f"CHARACTER SET {second}")
+        one_charset(charset_named(before), charset_named(value))
     if key == "collate":
         charset, wanted = COLLATIONS[collation_named(before)][0], collation_named(value)
         if charset != COLLATIONS[wanted][0]:

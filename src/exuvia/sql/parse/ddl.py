@@ -5,6 +5,7 @@ CREATE VIEW, CREATE SEQUENCE, ALTER SEQUENCE (TiDB's manual).
 
 from sqlglot import exp
 
+from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, one_charset
 from exuvia.sql.nodes import (
     AlterDatabase,
     AlterSequence,
@@ -236,7 +237,7 @@ def alter_database(cursor: TokenCursor) -> AlterDatabase:
         name = cursor.name()
     if cursor.accept("SET"):
         return AlterDatabase(name, None, None, tiflash_replicas(cursor))
-    charset, collate, placement = _database_options(cursor)
+    charset, collate, placement = _database_options(cursor, of_one_charset=True)
     if charset is None and collate is None and placement is None:
         raise cursor.error()
     return AlterDatabase(name, charset, collate, placement=placement)
@@ -251,9 +252,13 @@ def tiflash_replicas(cursor: TokenCursor) -> int:
     return count
 
 
-def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None, str | None]:
-    """Charset, collation and placement policy, as far as they are said."""
-    charset = collate = placement = None
+def _database_options(
+    cursor: TokenCursor, *, of_one_charset: bool = False
+) -> tuple[str | None, str | None, str | None]:
+    """Charset, collation and placement policy, as far as they are said; of several the last.
+
+    `of_one_charset`: they may not be of two charsets (1302), which ALTER DATABASE alone asks."""
+    charset = collate = placement = said = None
     while not cursor.done:
         cursor.accept("DEFAULT")
         if cursor.accept("PLACEMENT", "POLICY"):
@@ -261,11 +266,15 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None, str 
         elif cursor.accept("COLLATE"):
             cursor.accept("=")
             collate = word_or_string(cursor)
+            if of_one_charset:
+                said = one_charset(said, COLLATIONS[collation_named(collate)][0])
         elif cursor.accept("ENCRYPTION"):
             cursor.accept("=")
             cursor.string()
         else:
             charset = charset_name(cursor)
+            if of_one_charset:
+                said = one_charset(said, charset_named(charset))
     return charset, collate, placement
 
 

@@ -45,7 +45,9 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
 
 def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Change:
     """ALTER DATABASE [d] charset, collation, placement policy: of tables to come. Raises 1046,
-    1049, 8200, 8239, 1105."""
+    1049, 1102, 8200, 8239, 1105."""
+    if node.name is not None:
+        check_name(node.name, ErrWrongDBName)
     database = reader.database_named(node.name)
     if node.replicas is not None:
         require_no_replicas(node.replicas)
