@@ -69,6 +69,7 @@ from exuvia.sql.nodes import (
 from exuvia.sql.schema import check, foreign_key
 from exuvia.sql.schema.change import AlterContext, refuse_new_charsets
 from exuvia.sql.schema.column_definition import (
+    check_generated_places,
     check_name,
     check_one_value,
     check_place,
@@ -98,6 +99,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     """ADD COLUMN. Raises 1060, 1054 (AFTER an unknown column), 8200 (a key in the definition)."""
     written, table = spec.column, at.table
     check_place(written.place, at.database.db_name.O, table.name.O)
+    check_generated_places(written, at.database.db_name.O, table.name.O)
     held = table.column(written.name)
     if held is not None:
         error = ErrDupFieldName(written.name)
@@ -244,6 +246,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and what the rows meet (preflight.py)."""
     for place in (spec.column.place, spec.old_place):
         check_place(place, at.database.db_name.O, at.table.name.O)
+    check_generated_places(spec.column, at.database.db_name.O, at.table.name.O)
     old = at.column(spec.name)
     if old is None:
         error = ErrBadField(spec.name, at.table.name.O)

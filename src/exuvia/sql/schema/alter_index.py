@@ -34,6 +34,7 @@ from exuvia.sql.schema.index_definition import (
     array_of,
     check_array_nodes,
     check_count,
+    check_expression_places,
     check_visible,
     index_info,
     with_hidden,
@@ -61,6 +62,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
             raise ErrMultiplePriKey()
     check_global((spec.index,), table.partition is not None)
     taken = [index.idx_name.L for index in table.indexes]
+    check_expression_places(spec.index, at.database.db_name.O, table.name.O)
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken, at.modes.reads_auto)
         if "STRICT" in at.reader.variable("sql_mode") or any(map(array_of, hidden)):

@@ -59,6 +59,7 @@ from exuvia.sql.schema.partition_definition import (
     added_definitions,
     added_until,
     check_definitions,
+    check_function_places,
     check_names,
     check_pair_nodes,
     constant,
@@ -293,6 +294,7 @@ def _check_range_kept(
 
 def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
+    check_function_places(spec.partitioning, at.database.db_name.O, at.table.name.O)
     plain = with_updated_indexes(evolve(at.table, partition=None), spec.partitioning)
     kinds = {text.lower(): is_global for text, is_global in spec.partitioning.indexes}
     target = partition_info(plain, spec.partitioning, at.warn, at.zone)

@@ -60,6 +60,7 @@ from exuvia.sql.nodes import (
 )
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.schema.change import AlterContext
+from exuvia.sql.schema.column_definition import name_elsewhere
 from exuvia.sql.schema.table_definition import Warn
 from exuvia.sql.write.checks import row_check
 
@@ -129,6 +130,12 @@ def added_check(
         if each.lower() not in known:
             raise ErrBadField(each, f"check constraint {text} expression")
     return _info(0, WrittenCheck(check), text, columns, keys)
+
+
+def _check_places(check: CheckConstraint, text: str, database: str, table: str) -> None:
+    elsewhere = name_elsewhere(check.condition, database, table)
+    if elsewhere is not None:
+        raise ErrBadField(elsewhere, f"check constraint {text} expression")
 
 
 def _check_columns(wanted: WrittenCheck, text: str, columns: Sequence[ColumnInfo]) -> None:
@@ -279,7 +286,12 @@ def checks_are_on(txn: Transaction) -> bool:
 
 
 def table_with_checks(
-    txn: Transaction, node: CreateTable, info: TableInfo, warn: Warn, database_id: int | None = None
+    txn: Transaction,
+    node: CreateTable,
+    info: TableInfo,
+    warn: Warn,
+    database: str,
+    database_id: int | None = None,
 ) -> TableInfo:
     """The table with its CHECKs, or a warning that they are off. `database_id`: where it will be
     among others. Raises what stands at the head."""
@@ -289,6 +301,8 @@ def table_with_checks(
     if not checks_are_on(txn):
         warn(ErrUnknown.code, _OFF)
         return info
+    for each, text in zip(wanted, named(info.name.O, wanted, ()), strict=True):
+        _check_places(each.check, text, database, info.name.O)
     found = new_table_checks(info.name.O, wanted, info.cols, info.foreign_keys)
     if database_id is not None:
         _refuse_names_of_others(txn, database_id, found)
@@ -338,6 +352,7 @@ def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
         return _off(at)
     check: CheckConstraint = spec.check
     text = check.name or ""
+    _check_places(check, text, at.database.db_name.O, at.table.name.O)
     info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
     _refuse_names_of_others(at.txn, at.database.id, (info,))
     return requests.add_check(at.database, at.table, info, query=at.text)

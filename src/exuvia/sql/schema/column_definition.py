@@ -101,6 +101,28 @@ def check_place(place: Sequence[str], database: str, table: str) -> None:
         raise ErrWrongTableName(place[-1])
 
 
+def place_of(column: exp.Column) -> tuple[str, ...]:
+    """The table, or database and table, that a column's name is written with in an expression."""
+    return tuple(each for each in (column.db, column.table) if each)
+
+
+def check_generated_places(written: ColumnDefinition, database: str, table: str) -> None:
+    """A generated column names columns of its own table. Raises 1102, 1103."""
+    if written.generated is not None:
+        for column in written.generated.find_all(exp.Column):
+            check_place(place_of(column), database, table)
+
+
+def name_elsewhere(tree: exp.Expression, database: str, table: str) -> str | None:
+    """The first column that is written with another database or table, as it is written."""
+    own = (database.lower(), table.lower())
+    for column in tree.find_all(exp.Column):
+        place = place_of(column)
+        if tuple(map(str.lower, place)) != own[2 - len(place) :]:
+            return ".".join((*place, column.name))
+    return None
+
+
 def column_info(
     written: ColumnDefinition,
     offset: int,

@@ -132,7 +132,9 @@ def _job(
     refuse_new_charsets(reader.txn, charsets_of(info))
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
-    info = table_with_checks(reader.txn, node, with_key_indexes(info), warn, database.id)
+    info = table_with_checks(
+        reader.txn, node, with_key_indexes(info), warn, database.db_name.O, database.id
+    )
     if any(index.is_partial for index in info.indexes):
         check_nodes(reader.txn)
     if any(index.is_multi_valued for index in info.indexes):
@@ -169,7 +171,7 @@ def _temporary(
     if source is None:
         modes = modes_of(reader, warn, warn)
         info = table_in(table_info(defined, database, warn, modes), reader.zone, None)
-        info = table_with_checks(reader.txn, defined, info, warn)
+        info = table_with_checks(reader.txn, defined, info, warn, database.db_name.O)
     else:
         info = source
     global_temporary.check_table(info, node)

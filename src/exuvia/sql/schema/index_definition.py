@@ -29,6 +29,7 @@ from sqlglot import exp
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.limits import IDENTIFIER_CHARS, INDEXES_PER_TABLE, KEY_BYTES, KEY_PARTS
 from exuvia.base.mysql_errors import (
+    ErrBadField,
     ErrBlobKeyWithoutLength,
     ErrDupFieldName,
     ErrDupKeyName,
@@ -69,7 +70,7 @@ from exuvia.sql.generated import PREFIX, bound_expression, names_in
 from exuvia.sql.nodes import IndexDefinition, IndexPart, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.column_definition import check_name, name_elsewhere
 from exuvia.sql.schema.generated_column import disallowed
 from exuvia.sql.schema.partial_index import predicate_of
 
@@ -285,6 +286,14 @@ def check_count(indexes: int) -> None:
 
 _ANONYMOUS = "expression_index"
 _KEPT_FLAGS = Flag.UNSIGNED | Flag.BINARY | Flag.ZEROFILL
+
+
+def check_expression_places(written: IndexDefinition, database: str, table: str) -> None:
+    """The expressions of an index name columns of its own table. Raises 1054."""
+    for part in written.parts:
+        elsewhere = part.expression and name_elsewhere(part.expression, database, table)
+        if elsewhere:
+            raise ErrBadField(elsewhere, "expression")
 
 
 def with_hidden(

@@ -86,6 +86,7 @@ from exuvia.sql.env import PlainEnv
 from exuvia.sql.nodes import IndexDefinition, IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.schema.column_definition import name_elsewhere
 from exuvia.sql.schema.partial_index import check_not_partitioned
 
 Warn = Callable[[int, str], None]
@@ -241,6 +242,14 @@ def columns_of(tree: Tree) -> list[str]:
     return [column.name.lower() for column in tree.find_all(exp.Column)]
 
 
+def check_function_places(written: Partitioning, database: str, table: str) -> None:
+    """The function reads columns of its own table. Raises 1054."""
+    tree = written.expression
+    elsewhere = None if tree is None else name_elsewhere(tree, database, table)
+    if elsewhere is not None:
+        raise ErrBadField(elsewhere, "partition function")
+
+
 def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     """The function's text. Raises 1564, 1054, 1486, 1491, 1659."""
     for node in tree.walk():
@@ -258,6 +267,8 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     for node in tree.walk():
         if isinstance(node, exp.Anonymous | exp.Extract):
             _check_arguments(node, by_name)
+        if isinstance(node, _OPERATORS) and any(map(_is_timestamp(by_name), node.args.values())):
+            raise ErrWrongExprInPartitionFunc()
     text = function_text(tree)
     kind = function_of(text, columns).type
     whole = kind.family in (Family.INT, Family.UINT) and kind.Tp in INTEGER_BITS
@@ -268,6 +279,16 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     if isinstance(inner, exp.Column):
         raise ErrFieldTypeNotAllowedAsPartitionField(inner.name)
     raise ErrPartitionFuncNotAllowed("PARTITION")
+
+
+def _is_timestamp(by_name: dict[str, ColumnInfo]) -> Callable[[object], bool]:
+    def judged(operand: object) -> bool:
+        return (
+            isinstance(operand, exp.Column)
+            and by_name[operand.name.lower()].type.Tp == TypeCode.TIMESTAMP
+        )
+
+    return judged
 
 
 def _check_arguments(node: Any, by_name: dict[str, ColumnInfo]) -> None:

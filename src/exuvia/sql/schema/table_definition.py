@@ -32,14 +32,22 @@ from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
 from exuvia.sql.schema.change import STRICT, Modes
-from exuvia.sql.schema.column_definition import check_name, check_place, column_infos, in_database
+from exuvia.sql.schema.column_definition import (
+    check_generated_places,
+    check_name,
+    check_place,
+    column_infos,
+    in_database,
+)
 from exuvia.sql.schema.index_definition import (
     all_with_hidden,
     check_count,
+    check_expression_places,
     check_visible,
     index_info,
 )
 from exuvia.sql.schema.partition_definition import (
+    check_function_places,
     check_global,
     partition_info,
     with_updated_indexes,
@@ -70,11 +78,14 @@ def table_info(
     charset = resolve(options.get("charset"), options.get("collate"), inherited)
     for each in node.columns:
         check_place(each.place, database.db_name.O, text)
+        check_generated_places(each, database.db_name.O, text)
     definitions = _index_definitions(node)
     check_global(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
     columns = tuple(in_database(each, database.db_name.O) for each in columns)
+    for definition in definitions:
+        check_expression_places(definition, database.db_name.O, text)
     definitions, columns = all_with_hidden(definitions, columns, modes.reads_auto)
     indexes = _indexes(definitions, columns, text, modes.zone)
     info = TableInfo(
@@ -100,6 +111,7 @@ def table_info(
     info = evolve(info, pre_split_regions=min(info.pre_split_regions, most))
     check_visible(info)
     if node.partitioning is not None:
+        check_function_places(node.partitioning, database.db_name.O, text)
         info = with_updated_indexes(info, node.partitioning)
         info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))
     flagged = list(info.cols)  # with the key flags that SHOW COLUMNS prints

@@ -160,7 +160,7 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
         for written, text in zip(node.foreign_keys, names, strict=True)
     )
     info = with_key_indexes(evolve(info, fk_info=keys or None, max_fk_id=len(keys)))
-    return table_with_checks(reader.txn, node, info, ignore)
+    return table_with_checks(reader.txn, node, info, ignore, database.db_name.O)
 
 
 def _as_today(context: Context, table: TableInfo) -> TableInfo:
