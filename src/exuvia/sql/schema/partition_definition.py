@@ -21,6 +21,7 @@ Bounds and lists: whole numbers that are computed; of COLUMNS literals of the co
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -745,6 +746,13 @@ def check_increasing(route: Route) -> None:
     for low, high in zip(route.bounds, route.bounds[1:], strict=False):
         if not low < high:
             raise ErrRangeNotIncreasing()
+    for before, after in pairwise(route.cut.definitions):
+        # all that is equal up to a MAXVALUE lies below it, whatever the columns behind it say
+        for bound, following in zip(before.less_than, after.less_than, strict=False):
+            if bound == MAXVALUE:
+                raise ErrRangeNotIncreasing()
+            if bound != following:
+                break
 
 
 def check_listed_once(route: Route) -> None:
