@@ -177,6 +177,8 @@ def with_parent(
 ) -> Made:
     """The key, judged by the table it refers to."""
     if (key.ref_schema.L, key.ref_table.L) == (home.db_name.L, table.name.L):
+        if all(own.L == theirs.L for own, theirs in zip(key.cols, key.ref_cols, strict=True)):
+            raise cannot_be_added("its columns refer to themselves")
         check_pair(key, table, table)
         return Made(key)
     found = find(key.ref_schema.O, key.ref_table.O)
