@@ -691,7 +691,7 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
         return str(stored)
     if kind.family == Family.BYTES:
         return f"0x{bytes(stored).hex()}" if strict else _bytes_text(stored)
-    if strict and isinstance(value, str):
+    if strict and isinstance(value, str) and kind.Tp != TypeCode.TIME:
         return quoted_text(value)
     text = values.to_text(stored, kind)
     text = text if isinstance(text, str) else text.decode()
