@@ -151,7 +151,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     """DROP COLUMN.
 
     Raises 1091, 1090, 1113, 3108 and 3837 (something is computed from it), 3522, 8200 (a column of
-    the primary key or of an index of several)."""
+    the primary key or of an index of several; the AUTO_INCREMENT one, unless it may go)."""
     table, column = at.table, at.column(spec.name)
     if column is None:
         error = ErrCantDropFieldOrKey(spec.name)
@@ -174,6 +174,10 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     foreign_key.check_drop_column(at, column)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
+    if column.auto_increment and at.reader.variable("tidb_allow_remove_auto_inc") != "ON":
+        raise ErrUnsupportedDDLOperation(
+            "can't remove column with auto_increment when @@tidb_allow_remove_auto_inc disabled"
+        )
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
         if index.state != SchemaState.PUBLIC:
