@@ -77,12 +77,12 @@ def one_by_one(cursor: TokenCursor) -> list[Spec]:
 
 
 def force(cursor: TokenCursor) -> Spec:
-    """FORCE by itself, or FORCE AUTO_INCREMENT = n."""
-    if not cursor.at("AUTO_INCREMENT"):
-        return Ignored("FORCE")
-    cursor.expect("AUTO_INCREMENT")
-    cursor.accept("=")
-    return TableOptions({"force auto_increment": str(cursor.integer())})
+    """FORCE by itself, or FORCE AUTO_INCREMENT = n, FORCE AUTO_RANDOM_BASE = n."""
+    for word in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+        if cursor.accept(word):
+            cursor.accept("=")
+            return TableOptions({f"force {word.lower()}": str(cursor.integer())})
+    return Ignored("FORCE")
 
 
 def validation(cursor: TokenCursor) -> Spec:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql_errors import (
+    ErrAutoincReadFailed,
     ErrConflictingDeclarations,
     ErrOptOnCacheTable,
     ErrTableOptionInsertMethodUnsupported,
@@ -309,13 +310,30 @@ def set_tiflash_replica(at: AlterContext, spec: SetTiFlashReplica) -> Job | None
 
 
 def _force_auto_increment(at: AlterContext, value: str) -> Job | None:
-    return _rebase(at, max(whole(value), 1), forced=True)
+    return _rebase(at, _forced(value), forced=True)
+
+
+def _forced(value: str) -> int:
+    """What FORCE lets the counter give next: no column counts from 0. Raises 1467."""
+    following = whole(value)
+    if following == 0:
+        raise ErrAutoincReadFailed()
+    return following
 
 
 def _auto_random_base(at: AlterContext, value: str) -> Job | None:
+    _require_auto_random(at)
+    return _rebase(at, max(whole(value), 1), forced=False)
+
+
+def _force_auto_random_base(at: AlterContext, value: str) -> Job | None:
+    _require_auto_random(at)
+    return _rebase(at, _forced(value), forced=True)
+
+
+def _require_auto_random(at: AlterContext) -> None:
     if not at.table.auto_random_bits:
         raise invalid("alter auto_random_base of a non auto_random table")
-    return _rebase(at, max(whole(value), 1), forced=False)
 
 
 def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:
@@ -392,6 +410,7 @@ _BUILDERS = {
     "force auto_increment": _force_auto_increment,
     "auto_id_cache": _id_cache,
     "auto_random_base": _auto_random_base,
+    "force auto_random_base": _force_auto_random_base,
     "shard_row_id_bits": _shard_bits,
 }
 
