@@ -3,6 +3,7 @@
 Sources: manual, "Data Types", "CREATE INDEX Statement".
 """
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from exuvia.sql.nodes import (
@@ -179,11 +180,14 @@ def column(cursor: TokenCursor, name: str | None = None) -> ColumnDefinition:
     kind = data_type(cursor)
     facts: dict[str, object] = {"name": name, "type": kind, "place": place}
     if serial:
-        facts |= {"not_null": True, "auto_increment": True, "unique": True}
+        facts |= _SERIAL
     checks: list[CheckConstraint] = []
     while _column_attribute(cursor, facts, checks):
         pass
     return ColumnDefinition(**facts, checks=tuple(checks))  # type: ignore[arg-type]
+
+
+_SERIAL = {"not_null": True, "auto_increment": True, "unique": True}
 
 
 def _column_attribute(
@@ -200,6 +204,8 @@ def _column_attribute(
         facts["on_update"] = _simple_value(cursor)[0]
     elif cursor.accept("AUTO_INCREMENT"):
         facts["auto_increment"] = True
+    elif cursor.accept("SERIAL", "DEFAULT", "VALUE"):
+        facts |= _SERIAL
     elif cursor.accept("AUTO_RANDOM"):
         shard, bits = 5, 64
         if cursor.accept("("):
@@ -253,6 +259,8 @@ def default(cursor: TokenCursor) -> tuple[Tree, str, bool]:
     """What follows DEFAULT: (tree, text, whether it is an expression in parentheses)."""
     if cursor.at("("):
         tree, text = cursor.parenthesised()
+        while isinstance(tree, exp.Paren):  # ((f())) is judged, and kept, as (f())
+            tree = tree.this
         return tree, text, True
     tree, text = _simple_value(cursor)
     return tree, text, False

@@ -282,6 +282,8 @@ def _fraction(column: str, written: DataType) -> FieldType:
         code, width = (TypeCode.FLOAT, 12) if length <= 24 else (TypeCode.DOUBLE, 22)
         length = None
     if length is not None and scale is not None:
+        if length == 0:
+            raise ErrTooBigDisplaywidth(column, _DISPLAY_WIDTH)
         _check_digits(column, length, scale, 255)
         return FieldType(Tp=code, Flag=_sign(written), Flen=length, Decimal=scale)
     return FieldType(Tp=code, Flag=_sign(written), Flen=width, Decimal=-1)
