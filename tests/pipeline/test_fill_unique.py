@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.catalog import writer
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.model import SchemaState
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
@@ -25,15 +25,18 @@ assert INDEX
 
 
 def build(
-    rows: list[list[object]], store: Store | None = None, **settings: int
+    rows: list[list[object]],
+    store: Store | None = None,
+    info: TableInfo = INFO,
+    **settings: int,
 ) -> tuple[Store, Table, PhaseRunner]:
     store = store or MemoryStore()
-    before = publish(store, with_states(INFO, ab=SchemaState.ABSENT), 1)
+    before = publish(store, with_states(info, ab=SchemaState.ABSENT), 1)
     txn = store.begin()
     for row in rows:
         writer.insert(txn, before, row)
     txn.commit()
-    table = publish(store, with_states(INFO, ab=SchemaState.WRITE_REORG), 2)
+    table = publish(store, with_states(info, ab=SchemaState.WRITE_REORG), 2)
     begin_reorg(store, 1)
     dial = Fixed(PipelineSettings(**settings))
     return store, table, PhaseRunner(store, JOB, 1, table, fill_indexes((INDEX.id,)), dial=dial)
@@ -64,6 +67,16 @@ def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
         first, _, others = ended.error.message.partition(" (")
         assert (ended.error.code, first) == (1062, ended.texts[0])
         assert others.startswith("3 duplicates: ")
+
+
+def test_a_duplicate_is_told_as_its_row_has_it_and_not_as_the_key_folds_it() -> None:
+    a = INFO.cols[1]
+    folded = evolve(a, type=evolve(a.type, Collate="utf8mb4_unicode_ci"))
+    cols = tuple(folded if each is a else each for each in INFO.cols)
+    _, _, reorg = build([[1, "Émile", 1], [2, "émile", 1]], info=evolve(INFO, cols=cols))
+    ended = finish(reorg)
+    assert isinstance(ended, Duplicates)
+    assert ended.texts == ["Duplicate entry 'émile-1' for key 't.ab'"]
 
 
 def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(

@@ -194,6 +194,21 @@ def test_a_unique_key_taken_meanwhile_is_1062_at_commit(session: Session, anothe
     assert rows(session, "SELECT id FROM account WHERE owner = 'same'") == [[5]]
 
 
+def test_a_key_taken_meanwhile_is_told_as_the_row_has_it(
+    session: Session, another: Session
+) -> None:
+    text = "varchar(9) COLLATE utf8mb4_unicode_ci"
+    cut = "PARTITION BY KEY (id) PARTITIONS 3"
+    run(session, f"CREATE TABLE one (id int PRIMARY KEY, a {text} UNIQUE)")
+    run(session, f"CREATE TABLE cut (id int PRIMARY KEY, a {text}, UNIQUE (a) GLOBAL) {cut}")
+    for table in ("one", "cut"):
+        run(session, "BEGIN OPTIMISTIC")
+        run(session, f"INSERT INTO {table} VALUES (1, 'émile')")
+        run(another, f"INSERT INTO {table} VALUES (2, 'Emile')")
+        with pytest.raises(Refused, match=f"Duplicate entry 'émile' for key '{table}[.]a'"):
+            session.execute("COMMIT")
+
+
 def test_statements_alone_never_lose_an_update(world: World, session: Session) -> None:
     failures: list[Exception] = []
 

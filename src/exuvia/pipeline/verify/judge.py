@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
 from exuvia.base.errors import MOST_LISTED, Duplicate, Refused, counted
 from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType, Value
@@ -20,6 +22,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.catalog.codec.row_codec import Row
+from exuvia.catalog.columns import Columns
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import PART_BYTES, Table
@@ -200,13 +203,14 @@ class DuplicateJudge:
 
         def judged(txn: Transaction) -> DuplicateVerdict | FoundDuplicate:
             held, mine = txn.get(key), LIVE + handle
-            if held == mine or not has_key(txn, self.table, self.index, handle, key):
+            row = None if held == mine else row_with(txn, self.table, self.index, handle, key)
+            if row is None:
                 return DuplicateVerdict.SETTLED
             if held is not None and is_live(held):
                 other = held[1:]
-                if not has_key(txn, self.table, self.index, other, key):
+                if row_with(txn, self.table, self.index, other, key) is None:
                     return DuplicateVerdict.SETTLED
-                text = entry_text(self.table, key, other)
+                text = entry_text(self.table, key, other, row)
                 return FoundDuplicate(self.index.id, key, handle, other, text)
             for fence in self.order.fences:
                 txn.require_equal(*fence)
@@ -219,12 +223,14 @@ class DuplicateJudge:
         return self.store.transact(judged, _TRIES)
 
 
-def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
-    """Whether the row of this handle exists in the snapshot and has this key."""
+def row_with(
+    txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes
+) -> Row | None:
+    """The row of this handle, if it exists in the snapshot and has this key."""
     part, inner = table.holder(table.form(index), handle)
     row = reader.get(txn, part, inner)
     found = () if row is None else index_entries(part, index, row, inner)
-    return any(each == key for each, _ in found)
+    return row if any(each == key for each, _ in found) else None
 
 
 def row_of(txn: Transaction, table: Table, index: IndexInfo, handle: bytes) -> Row | None:
@@ -238,9 +244,17 @@ def row_of(txn: Transaction, table: Table, index: IndexInfo, handle: bytes) -> R
     return reader.get(txn, part, inner)
 
 
-def entry_text(table: Table, key: bytes, handle: bytes) -> str:
-    """The key's value as 1062 prints it."""
-    return writer.explain_duplicate(table, Duplicate(key, handle)).message
+def entry_text(table: Table, key: bytes, handle: bytes, row: Row | None) -> str:
+    """The key's value as 1062 prints it: that of `row`, which has the key."""
+    return writer.explain_duplicate(table, Duplicate(key, handle), row).message
+
+
+def _row_at(table: Table, columns: Columns, at: int) -> Row:
+    """One of the rows, with NULL for the columns that are not among these."""
+    row: Row = [None] * len(table.info.cols)
+    for position in columns.positions:
+        row[position] = columns.column(position).take(np.array([at])).to_list()[0]
+    return row
 
 
 def duplicates_refusal(
@@ -286,7 +300,8 @@ class DuplicateScan:
             empty = [False] * columns.rows if nulls is None else nulls.tolist()
             handles = columns.handle_list()
             at = PART_BYTES if self._index.is_global else 0
-            for key, handle, is_null in zip(as_bytes(made), handles, empty, strict=True):
+            found = enumerate(zip(as_bytes(made), handles, empty, strict=True))
+            for n, (key, handle, is_null) in found:
                 if is_null:
                     self.null_number += 1
                     if len(self.nulls) < MOST_LISTED:
@@ -297,7 +312,7 @@ class DuplicateScan:
                     continue
                 self.number += 1
                 if len(self.duplicates) < MOST_DUPLICATES:
-                    text = entry_text(table, key, other)
+                    text = entry_text(table, key, other, _row_at(table, columns, n))
                     twice = FoundDuplicate(self._index.id, key, handle, other, text)
                     self.duplicates.append(twice)
 

@@ -28,13 +28,14 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import writer
 from exuvia.catalog.autoid import TableIds
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.meta import is_closing
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
 from exuvia.cluster.versions import End
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
-from exuvia.kv.packet import Snapshot, SnapshotUse
+from exuvia.kv.packet import Snapshot, SnapshotUse, is_live
 from exuvia.kv.transaction import KIND_AT, UNBOUNDED, Expected, Transaction
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.temporary import TransactionIds
@@ -386,14 +387,29 @@ class OpenTransaction:
         physical_id = int.from_bytes(error.key[1:9], "big")
         for table in self._tables.values():
             if physical_id == table.info.home and table.info.global_indexes:
-                return writer.explain_duplicate(table, error)
+                return writer.explain_duplicate(table, error, self._written(table, error.key))
             if physical_id in table.info.physical_ids:
-                return writer.explain_duplicate(table.part(physical_id), error)
+                part = table.part(physical_id)
+                return writer.explain_duplicate(part, error, self._written(part, error.key))
             other = table.other
             if other is not None and physical_id in other.info.physical_ids:
                 part = other.part(physical_id) if other.is_partitioned else other
                 return writer.explain_duplicate(part, error)
         return error
+
+    def _written(self, table: Table, key: bytes) -> Row | None:
+        """The row of the transaction that has this key, of a row or of a unique index."""
+        if not self.txn.is_own(key):
+            return None
+        payload = self.txn.get(key)
+        if not key.startswith(table.row_prefix):
+            index = table.info.index_by_id(int.from_bytes(key[keys.HANDLE_AT : keys.VALUES_AT]))
+            if index is None or payload is None or not is_live(payload):
+                return None
+            part, handle = table.holder(table.form(index), payload[1:])
+            at = part.row_prefix + handle
+            payload = self.txn.get(at) if self.txn.is_own(at) else None
+        return None if payload is None else table.decode(payload)
 
     def close(self) -> None:
         """Roll back what is not committed and let the metadata locks go. Twice is harmless."""
