@@ -28,18 +28,25 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadGeneratedColumn,
     ErrNoDefaultForField,
-    ErrTruncatedWrongValue,
-    ErrTruncatedWrongValueForField,
     WarnDataTruncated,
 )
 from exuvia.base.types import FieldType, Flag, TypeCode, Value
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import STRICT, Mode
+from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.literals import is_own_default
-from exuvia.sql.cells import MOMENT, Assign, assign_to, is_dated, meant_for, narrowed, on_day
+from exuvia.sql.cells import (
+    MOMENT,
+    NARROWED,
+    Assign,
+    assign_to,
+    is_dated,
+    meant_for,
+    narrowed,
+    on_day,
+)
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default, parse_expression
@@ -88,21 +95,25 @@ def _expression(column: ColumnInfo) -> ColumnSource:
 
     def source(context: Context) -> Value:
         value, kind = relational.scalar_value(tree, context, "expression")
+        mode = STRICT if context.strict else LENIENT
         try:
-            return assign_to(column, kind, STRICT._replace(zone=context.zone))(value, 1)
+            return assign_to(column, kind, mode._replace(zone=context.zone))(value, 1)
         except Refused as error:
-            raise _as_cast(error, values.to_text(value, kind)) from None
+            said = _as_cast(error, value, kind, column)
+            if context.strict or error.code not in NARROWED:
+                raise said from None
+            context.note(said.code, said.message)
+            return narrowed(value, kind, column)
 
     return source
 
 
-def _as_cast(error: Refused, text: str) -> Refused:
+def _as_cast(error: Refused, value: Value, kind: FieldType, column: ColumnInfo) -> Refused:
     """What a default's expression gives is cast: TiDB words its refusal so, blanks unfilled."""
-    if error.code == WarnDataTruncated.code:
+    said = updated(error, value, kind, column.type)
+    if said is error and error.code == WarnDataTruncated.code:
         return WarnDataTruncated.with_text("Data truncated for column '%s' at row %d")
-    if error.code == ErrTruncatedWrongValueForField.code and error.message.startswith("Incorrect "):
-        return ErrTruncatedWrongValue("DOUBLE", text)
-    return error
+    return said
 
 
 def _missing(column: ColumnInfo) -> ColumnSource:
