@@ -1165,6 +1165,9 @@ ErrCannotCancelDDLJob = MySQLError(
     "HY000",
     "This job:%s is almost finished, can't be cancelled now",
 )
+ErrSequenceUnsupportedTableOption = MySQLError(
+    8227, "HY000", "Unsupported sequence table-option %s"
+)
 ErrColumnTypeUnsupportedNextValue = MySQLError(
     8228,
     "HY000",

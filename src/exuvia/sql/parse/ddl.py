@@ -5,6 +5,7 @@ CREATE VIEW, CREATE SEQUENCE, ALTER SEQUENCE (TiDB's manual).
 
 from sqlglot import exp
 
+from exuvia.base.mysql_errors import ErrSequenceUnsupportedTableOption
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, one_charset
 from exuvia.sql.nodes import (
     AlterDatabase,
@@ -150,6 +151,9 @@ def _options(cursor: TokenCursor) -> tuple[Options, str | None]:
             others = table_options(cursor)
             if not others:
                 raise cursor.error()
+            for option, value in others.items():
+                if option not in ("comment", "engine"):
+                    raise ErrSequenceUnsupportedTableOption(value)
             comment = others.get("comment", comment)
     return tuple(options), comment
 
