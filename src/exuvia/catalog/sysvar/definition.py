@@ -170,10 +170,16 @@ def _number(variable: SysVar, value: str | float | Decimal) -> Checked:
     if variable.kind is VariableKind.INTEGER and abs(wanted) >= 1 << 64:
         raise ErrWrongTypeForVar(variable.name)
     clamped = min(max(wanted, variable.least), variable.most)
-    text = f"{clamped:.15g}" if variable.kind is VariableKind.REAL else str(int(clamped))
+    text = _real_text(float(clamped)) if variable.kind is VariableKind.REAL else str(int(clamped))
     if clamped == wanted:
         return Checked(text)
     return Checked(text, ErrTruncatedWrongValue(variable.name, value))
+
+
+def _real_text(value: float) -> str:
+    """In few digits where they tell it: 0.1, not 1700000000.12346 of 1700000000.123456."""
+    short = f"{value:.15g}"
+    return short if float(short) == value else repr(value)
 
 
 def _read_number(variable: SysVar, value: str | float | Decimal) -> float:

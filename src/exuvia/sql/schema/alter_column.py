@@ -143,7 +143,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
             raise ErrUnsupportedOnGeneratedColumn(
                 "Adding generated stored column through ALTER TABLE"
             )
-    info = with_origin_default(info, at.reader.moment())
+    info = with_origin_default(info, at.reader.context.utc_now, at.reader.context.zone)
     return requests.add_column(at.database, table, info, spec.after, query=at.text)
 
 
@@ -390,7 +390,7 @@ def _value_of_null(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> int | 
     becomes = new.type.Tp == TypeCode.TIMESTAMP and new.not_null
     if not becomes or old.not_null or old.type.Tp == TypeCode.TIMESTAMP:
         return None
-    moment = at.reader.moment()
+    moment = at.reader.context.utc_now
     return moment - moment % (1 << 20)
 
 

@@ -20,6 +20,8 @@ DEFAULT and ON UPDATE are checked when the column is made, and kept as MySQL's t
 """
 
 from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Any
 
 from sqlglot import exp
 
@@ -65,6 +67,7 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
+from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, resolve
@@ -633,8 +636,9 @@ _ZERO_TEXT = {
 }
 
 
-def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
-    """What rows written before the column show, frozen into it. `now`: packed DATETIME in UTC.
+def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> ColumnInfo:
+    """What rows written before the column show, frozen into it. `now`: packed DATETIME in UTC;
+    `zone`: the session's.
 
     Raises 1674 for DEFAULT (expression) where it would differ from row to row."""
     if info.is_generated:
@@ -643,9 +647,11 @@ def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
         tree = parse_expression(str(info.default))
         check_for_old_rows(tree)
         expr = bind(tree, Scope.empty())
-        found = compile_expression(expr)((), PlainEnv(now=now, strict=True))
+        env: Any = PlainEnv(now=shift_zone(now, None, zone), strict=True)
+        env.utc_now, env.zone = now, zone
+        found = compile_expression(expr)((), env)
         try:
-            value = values.convert(found, expr.type, info.type)
+            value = values.convert(found, expr.type, info.type, values.STRICT._replace(zone=zone))
         except Refused as error:
             text = values.named(error, "%s", 0).message.replace("at row 0", "at row %d")
             if error.code in (ErrTruncatedWrongValue.code, ErrTruncatedWrongValueForField.code):
@@ -676,7 +682,8 @@ def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
     is_moment = info.type.Tp in _NOW_TYPES  # a text column may hold the word itself
     if is_moment and isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP"):
         moment = FieldType(Tp=info.type.Tp, Flen=info.type.Flen, Decimal=info.type.Decimal)
-        return evolve(info, origin_default=values.to_text(_cut(now, info.type.Decimal), moment))
+        here = now if info.type.Tp == TypeCode.TIMESTAMP else shift_zone(now, None, zone)
+        return evolve(info, origin_default=values.to_text(_cut(here, info.type.Decimal), moment))
     return evolve(info, origin_default=default)
 
 

@@ -100,7 +100,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
         format=form,
         files=files,
         columns=columns,
-        now=reader.moment(),
+        now=reader.context.utc_now,
         zone=reader.variable("time_zone"),
         zero_dates=modes_of(reader, lambda code, said: None).zero_dates,
         **facts,

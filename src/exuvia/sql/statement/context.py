@@ -16,6 +16,7 @@ rows are locked: for what writes or reads FOR UPDATE, and is not in an optimisti
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -342,9 +343,9 @@ class Context(Env):
     @property
     def utc_now(self) -> int:  # type: ignore[override]
         if self._now is None:
-            fixed = float(self._session.variable("timestamp") or 0)  # SET timestamp = ...
+            fixed = Decimal(self._session.variable("timestamp") or 0)  # SET timestamp = ...
             wall_ns = self._session.services.clock.wall_ns()
-            self._now = packed_moment(int(fixed * 1e9) if fixed else wall_ns)
+            self._now = packed_moment(int(fixed * 1_000_000_000) if fixed else wall_ns)
         return self._now
 
     @property
