@@ -179,6 +179,7 @@ def _at_rest(info: TableInfo, partition: PartitionInfo) -> TableInfo:
         columns=partition.columns,
         enable=partition.enable,
         is_empty_columns=partition.is_empty_columns,
+        exuvia_key_algorithm=partition.exuvia_key_algorithm,
         definitions=kept,
         num=len(kept),
         exuvia_home=partition.exuvia_home,

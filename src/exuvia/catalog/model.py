@@ -223,6 +223,13 @@ JOINING = 1003  # of UNDO of a TRUNCATE
 MOVING = frozenset({64, 71, 72, JOINING})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING, too
 
 
+class KeyAlgorithm(IntEnum):
+    """By which bytes of its values KEY places a row: see sql/access/partitions.py."""
+
+    SORT_KEYS = 0
+    WEIGHTS = 1
+
+
 class PartitionType(IntEnum):
     """The numbers of TiDB's JSON."""
 
@@ -288,6 +295,8 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     ddl_expr: str = ""
     ddl_columns: tuple[Name, ...] = ()
     exuvia_ddl_empty_columns: bool = False
+    exuvia_key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
+    exuvia_ddl_key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
     exuvia_home: int = 0  # the id that entries of global indexes lie under; 0: it never had any
     exuvia_index_pairs: tuple[tuple[int, int], ...] = ()
     """Ids of the old and the new index of each that is, or was, global, while rows move."""
@@ -319,10 +328,12 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
             expr=self.ddl_expr,
             columns=self.ddl_columns,
             is_empty_columns=self.exuvia_ddl_empty_columns,
+            exuvia_key_algorithm=self.exuvia_ddl_key_algorithm,
             ddl_type=self.type,
             ddl_expr=self.expr,
             ddl_columns=self.columns,
             exuvia_ddl_empty_columns=self.is_empty_columns,
+            exuvia_ddl_key_algorithm=self.exuvia_key_algorithm,
         )
 
     @property
@@ -855,6 +866,7 @@ __all__ = [
     "FkInfo",
     "IndexColumn",
     "IndexInfo",
+    "KeyAlgorithm",
     "Layout",
     "LayoutColumn",
     "Name",

@@ -47,6 +47,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import (
     DatabaseInfo,
     IndexInfo,
+    KeyAlgorithm,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -158,6 +159,7 @@ def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
         ddl_expr=target.expr,
         ddl_columns=target.columns,
         exuvia_ddl_empty_columns=target.is_empty_columns,
+        exuvia_ddl_key_algorithm=target.exuvia_key_algorithm,
     )
     return job, _with_pairs(job, with_partition(snapshot, placed))
 
@@ -263,6 +265,7 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
         ddl_expr="",
         ddl_columns=(),
         exuvia_ddl_empty_columns=False,
+        exuvia_ddl_key_algorithm=KeyAlgorithm.SORT_KEYS,
         exuvia_index_pairs=(),
     )
 

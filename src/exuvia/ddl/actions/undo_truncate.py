@@ -111,7 +111,8 @@ def _cut(found: PartitionInfo | None) -> object:
     if found is None:
         return None
     parts = [(each.less_than, each.in_values) for each in found.definitions]
-    return found.type, found.expr, [each.L for each in found.columns], parts
+    columns = [each.L for each in found.columns]
+    return found.type, found.expr, columns, found.exuvia_key_algorithm, parts
 
 
 def nothing_is_kept(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -154,6 +155,7 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
         ddl_expr=partition.expr,
         ddl_columns=partition.columns,
         exuvia_ddl_empty_columns=partition.is_empty_columns,
+        exuvia_ddl_key_algorithm=partition.exuvia_key_algorithm,
     )
     layouts = joint_layouts(table, before) or ()
     table = evolve(table, partition=placed, exuvia_layouts=layouts)

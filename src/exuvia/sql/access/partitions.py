@@ -4,11 +4,24 @@
     RANGE COLUMNS      likewise, values compared one after another, texts by their collation
     LIST (e), COLUMNS  the one that names the value, else the one that has DEFAULT
     HASH (e)           |e mod n|; NULL goes to the first
-    KEY (c, ..)        a checksum of the values' text mod n
+    KEY (c, ..)        CRC-32 of the values' bytes, one behind the other, mod n
 
     Route(columns, cut).place(row) -> place among the definitions, NOWHERE if none fits
 
 A route needs no session: partitioning functions depend on the row alone (1486 refuses others).
+
+KEY's bytes of a value, by the table's `exuvia_key_algorithm`; NULL is one zero byte:
+
+                       WEIGHTS, as TiDB              SORT_KEYS, of tables made before 0.5.0
+    texts              weights of the collation      the key that an index has
+    ENUM, SET          weights of the name           the name
+    BINARY, BIT        the bytes                     as a client sees it
+    whole numbers      digits                        as a client sees it, with ZEROFILL's zeros
+    FLOAT, DOUBLE      digits without an exponent    as a client sees it
+    others             as a client sees it           as a client sees it
+
+The weights of the UCA (*_unicode_ci, *_0900_ai_ci) are not known here: texts of those collations
+lie by the key that an index has, whatever the algorithm, so not where TiDB puts them.
 """
 
 from bisect import bisect_right
@@ -16,15 +29,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
-from exuvia.base.types import Family, FieldType, Value
-from exuvia.catalog.collation import collation
+from exuvia.base.types import Family, FieldType, TypeCode, Value
+from exuvia.catalog.collation import collation, unicode_fold, weights
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import (
     DEFAULT,
     MAXVALUE,
     ColumnInfo,
+    KeyAlgorithm,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -49,12 +65,13 @@ class Cut(NamedTuple):
     expr: str
     columns: tuple[str, ...]
     definitions: tuple[PartitionDefinition, ...]
+    key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
 
 
 def cut_of(found: PartitionInfo) -> Cut:
     """The cut that readers see."""
     columns = tuple(each.L for each in found.columns)
-    return Cut(found.type, found.expr, columns, found.definitions)
+    return Cut(found.type, found.expr, columns, found.definitions, found.exuvia_key_algorithm)
 
 
 class Route:
@@ -69,6 +86,7 @@ class Route:
         self.compiled = None if not cut.expr else function_of(cut.expr, columns)
         self._env: Any = PlainEnv()
         self._keys = tuple(comparer(kind) for kind in self.kinds)
+        self._hashed = _HASHED[cut.key_algorithm]
         self.bounds: list[Key] = []
         self.listed: dict[Key, int] = {}
         self.default = NOWHERE
@@ -139,7 +157,7 @@ class Route:
         """Where KEY puts these values."""
         total = 0
         for value, kind in zip(found, self.kinds, strict=True):
-            total = crc32(_hashed(value, kind), total)
+            total = crc32(b"\0" if value is None else self._hashed(value, kind), total)
         return total % self.number
 
     def refusal(self, row: Row) -> Refused:
@@ -150,14 +168,32 @@ class Route:
         return ErrNoPartitionForGivenValue("NULL" if value is None else value)
 
 
-def _hashed(value: Value, kind: FieldType) -> bytes:
-    if value is None:
-        return b"\0"
+def _by_sort_key(value: Value, kind: FieldType) -> bytes:
     if kind.family == Family.STRING:
         weights = collation(kind.Collate).sort_key(value)
         return weights if isinstance(weights, bytes) else str(weights).encode()
-    text = values.to_text(value, kind)
-    return text if isinstance(text, bytes) else text.encode()
+    return values.to_text(value, kind).encode()
+
+
+def _by_weight(value: Value, kind: FieldType) -> bytes:
+    """Values that are equal have the same."""
+    if kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+        text = values.to_text(value, kind)
+        folds = collation(kind.Collate).fold is unicode_fold
+        return collation(kind.Collate).sort_key(text) if folds else weights(text, kind.Collate)
+    if kind.family == Family.BYTES:
+        return bytes(value)
+    if kind.Tp == TypeCode.BIT:
+        return values.to_bytes(value, kind).rstrip(b" ")  # as if it were a text that pads
+    if kind.family in (Family.INT, Family.UINT):
+        return str(value).encode()
+    if kind.family == Family.FLOAT:
+        number = np.float32(value) if kind.Tp == TypeCode.FLOAT else np.float64(value)
+        return np.format_float_positional(number + 0, trim="-").encode()  # -0 is 0
+    return values.to_text(value, kind).encode()
+
+
+_HASHED = {KeyAlgorithm.SORT_KEYS: _by_sort_key, KeyAlgorithm.WEIGHTS: _by_weight}
 
 
 def number_key(value: int | None) -> Key:
@@ -202,4 +238,6 @@ def route_of(table: Any) -> Route:
 def other_route(table: Any, found: PartitionInfo) -> Route:
     """The route of the set that is not read, while partitions change."""
     columns = tuple(each.L for each in found.ddl_columns)
-    return Route(table.info.cols, Cut(found.ddl_type, found.ddl_expr, columns, found.others))
+    algorithm = found.exuvia_ddl_key_algorithm
+    cut = Cut(found.ddl_type, found.ddl_expr, columns, found.others, algorithm)
+    return Route(table.info.cols, cut)

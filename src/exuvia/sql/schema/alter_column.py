@@ -46,7 +46,16 @@ from exuvia.catalog.convert.type_change import (
     is_string,
     kind_of,
 )
-from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    ColumnInfo,
+    KeyAlgorithm,
+    PartitionInfo,
+    PartitionType,
+    SchemaState,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
@@ -526,8 +535,22 @@ def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
     """Whether every row stays where it is: KEY looks at a value's text, the others at the value."""
     flags = Flag.NOT_NULL | Flag.UNSIGNED
     same = (old.Flag & flags, old.Collate) == (new.Flag & flags, new.Collate)
-    by_text = table.partition is not None and table.partition.type == PartitionType.KEY
-    return same and is_widened(old, new) and (old.Decimal == new.Decimal or not by_text)
+    cut = table.partition
+    if cut is not None and cut.type == PartitionType.KEY and not _hashed_alike(cut, old, new):
+        return False
+    return same and is_widened(old, new)
+
+
+def _hashed_alike(cut: PartitionInfo, old: FieldType, new: FieldType) -> bool:
+    """Whether KEY sees the same bytes of a value, of types that differ in width alone."""
+    if old.Decimal != new.Decimal:
+        return False
+    filled = (
+        cut.exuvia_key_algorithm == KeyAlgorithm.SORT_KEYS and (old.Flag | new.Flag) & Flag.ZEROFILL
+    )
+    if filled and (old.Flag ^ new.Flag) & Flag.ZEROFILL:
+        return False
+    return old.Flen == new.Flen or not (filled or new.Tp == TypeCode.BIT)
 
 
 def is_widened(old: FieldType, new: FieldType) -> bool:

@@ -30,6 +30,7 @@ OFF none, INT_ONLY those of one integer.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,7 +49,14 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import packed_moment
 from exuvia.catalog.convert.values import CODECS
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, SchemaState, TableInfo
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexInfo,
+    KeyAlgorithm,
+    SchemaState,
+    TableInfo,
+)
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.cluster.member import before_0_5
@@ -75,7 +83,7 @@ class Modes(NamedTuple):
     """`zero_dates`: a default may be the zero date, `any_day`: the 31st of any month, which 0.4.0
     does not read; `zone`: where written moments are meant;
     `strict_double`: DOUBLE(n) without a scale is refused; `reads_auto`: expressions may name the
-    AUTO_INCREMENT column."""
+    AUTO_INCREMENT column; `key_algorithm`: that of a new table."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -86,6 +94,7 @@ class Modes(NamedTuple):
     strict_double: bool = True
     reads_auto: bool = False
     any_day: bool = False
+    key_algorithm: Callable[[], KeyAlgorithm] = lambda: KeyAlgorithm.WEIGHTS
 
 
 STRICT = Modes()
@@ -103,8 +112,14 @@ def modes_of(
     strict_double = variable("tidb_enable_strict_double_type_check") == "ON"
     reads_auto = variable("tidb_enable_auto_increment_in_generated") == "ON"
     any_day = "ALLOW_INVALID_DATES" in sql_mode and not before_0_5(reader.txn)
-    facts = clustered, strict_double, reads_auto, any_day
+    algorithm = partial(key_algorithm, reader.txn)
+    facts = clustered, strict_double, reads_auto, any_day, algorithm
     return Modes(strict, zero_dates, warn, note, zone, *facts)
+
+
+def key_algorithm(txn: Transaction) -> KeyAlgorithm:
+    """TiDB's, unless a node of an older release serves, which knows its own alone."""
+    return KeyAlgorithm.SORT_KEYS if before_0_5(txn) else KeyAlgorithm.WEIGHTS
 
 
 # -- what a builder returns ------------------------------------------------------------------------

@@ -337,13 +337,16 @@ def _copied_checks(source: TableInfo, text: str) -> tuple[ConstraintInfo, ...]:
     )
 
 
+_ALGORITHM = "exuvia_key_algorithm"
+
+
 def _as_defined(partition: PartitionInfo) -> PartitionInfo:
     """The same cut without ids, and without what a running change adds to it."""
     definitions = tuple(evolve(each, exuvia_attributes="") for each in partition.definitions)
     plain = PartitionInfo(type=partition.type, definitions=definitions)
     kept = {
         field: getattr(partition, field)
-        for field in ("expr", "columns", "enable", "is_empty_columns", "num")
+        for field in ("expr", "columns", "enable", "is_empty_columns", "num", _ALGORITHM)
     }
     return evolve(plain, **kept).with_ids((0,) * len(partition.definitions))
 

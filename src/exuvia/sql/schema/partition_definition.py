@@ -70,6 +70,7 @@ from exuvia.catalog.model import (
     MAXVALUE,
     ColumnInfo,
     IndexInfo,
+    KeyAlgorithm,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -87,6 +88,7 @@ from exuvia.sql.env import PlainEnv
 from exuvia.sql.nodes import IndexDefinition, IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.schema.change import STRICT, Modes
 from exuvia.sql.schema.column_definition import name_elsewhere
 from exuvia.sql.schema.partial_index import check_not_partitioned
 
@@ -95,9 +97,9 @@ _MOST_COLUMNS = 16
 
 
 def partition_info(
-    table: TableInfo, written: Partitioning, warn: Warn, zone: tzinfo | None = None
+    table: TableInfo, written: Partitioning, warn: Warn, modes: Modes = STRICT
 ) -> PartitionInfo:
-    """How the table is to be cut; `zone` is where its bounds are meant.
+    """How the table is to be cut; `modes` has the zone in which its bounds are meant.
 
     Raises what stands at the head."""
     word = written.kind.upper()
@@ -116,7 +118,7 @@ def partition_info(
         )
     names, expr = _function(table, written)
     shape = shape_of(table.cols, kind, expr, names)
-    definitions = _definitions(written, shape, zone)
+    definitions = _definitions(written, shape, modes.zone)
     info = PartitionInfo(
         type=kind,
         expr=expr,
@@ -124,6 +126,7 @@ def partition_info(
         is_empty_columns=written.columns == (),
         definitions=definitions,
         num=len(definitions),
+        exuvia_key_algorithm=_algorithm(kind, modes),
     )
     check_definitions(Route(table.cols, cut_of(info)))
     if len(definitions) > PARTITIONS:
@@ -131,6 +134,10 @@ def partition_info(
     check_not_partitioned(table)
     check_unique_keys(table, partition_columns(info))
     return info
+
+
+def _algorithm(kind: PartitionType, modes: Modes) -> KeyAlgorithm:
+    return modes.key_algorithm() if kind == PartitionType.KEY else KeyAlgorithm.SORT_KEYS
 
 
 def partition_columns(info: PartitionInfo) -> list[str]:

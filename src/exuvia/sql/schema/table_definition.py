@@ -113,7 +113,7 @@ def table_info(
     if node.partitioning is not None:
         check_function_places(node.partitioning, database.db_name.O, text)
         info = with_updated_indexes(info, node.partitioning)
-        info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))
+        info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes))
     flagged = list(info.cols)  # with the key flags that SHOW COLUMNS prints
     for index in info.indexes:
         if index.is_primary:
