@@ -48,3 +48,45 @@ def test_no_month_has_a_thirty_second(session):
 def test_not_while_a_node_serves_that_would_not_read_it(session, monkeypatch):
     monkeypatch.setattr(change, "before_0_5", lambda txn: ["older"])
     assert error(session, "CREATE TABLE t (d DATE DEFAULT '2020-02-31')")[0] == 1067
+
+
+BY_RANGE = "PARTITION BY RANGE COLUMNS (d) (PARTITION p0 VALUES LESS THAN ('2020-02-31'))"
+BY_LIST = "PARTITION BY LIST COLUMNS (d) (PARTITION p0 VALUES IN ('2020-02-31'))"
+
+
+def test_of_a_bound(session):
+    run(session, f"CREATE TABLE t (a INT, d DATE) {BY_RANGE}")
+    run(session, "ALTER TABLE t ADD PARTITION (PARTITION p1 VALUES LESS THAN ('2020-04-31'))")
+    run(session, "INSERT INTO t VALUES (1, '2020-02-30'), (2, '2020-02-31')")
+    run(session, "SET sql_mode = DEFAULT")
+    run(session, "INSERT INTO t VALUES (3, '2020-03-01')")
+    parts = [
+        rows(session, f"SELECT a FROM t PARTITION ({each}) ORDER BY a") for each in ["p0", "p1"]
+    ]
+    assert parts == [[[1]], [[2], [3]]]
+    assert rows(session, "SELECT a FROM t WHERE d > '2020-02-29' ORDER BY a") == [[1], [2], [3]]
+    assert rows(session, "SELECT a FROM t WHERE d > '2020-03-01'") == []
+    assert "LESS THAN ('2020-02-31')" in rows(session, "SHOW CREATE TABLE t")[0][1]
+    assert error(session, f"CREATE TABLE u (d DATE) {BY_RANGE}")[0] == 1654
+    run(session, "ALTER TABLE t REMOVE PARTITIONING")
+    assert rows(session, AS_TEXT) == [["2020-02-30"], ["2020-02-31"], ["2020-03-01"]]
+
+
+def test_of_a_value_in_a_list(session):
+    run(session, f"CREATE TABLE t (a INT, d DATETIME) {BY_LIST}")
+    run(session, "INSERT INTO t VALUES (1, '2020-02-31')")
+    assert error(session, "INSERT INTO t VALUES (1, '2020-02-30')")[0] == 1526
+
+
+def test_of_a_zero_day(session):
+    run(session, "CREATE TABLE t (a INT, d DATE)")
+    cut = "PARTITION BY RANGE COLUMNS (d) (PARTITION p0 VALUES LESS THAN ('2020-02-00'))"
+    run(session, f"ALTER TABLE t {cut}")
+    run(session, "SET sql_mode = DEFAULT")
+    assert error(session, f"ALTER TABLE t {cut}")[0] == 1654
+
+
+@pytest.mark.parametrize("cut", [BY_RANGE, BY_LIST])
+def test_no_bound_that_a_node_would_not_read(session, monkeypatch, cut):
+    monkeypatch.setattr(change, "before_0_5", lambda txn: ["older"])
+    assert error(session, f"CREATE TABLE t (d DATE) {cut}")[0] == 1654

@@ -215,7 +215,7 @@ def value_of_text(text: str, kind: FieldType) -> Value:
         text = text[1:-1].replace("''", "'").replace("\\\\", "\\")
     elif text.lower().startswith("0x"):
         return values.from_text(bytes.fromhex(text[2:]).decode("latin-1"), kind)
-    return values.from_text(text, kind)
+    return values.from_text(text, kind, values.JUDGED)
 
 
 def function_of(text: str, columns: Sequence[ColumnInfo]) -> Compiled:

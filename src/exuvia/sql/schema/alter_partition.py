@@ -53,7 +53,7 @@ from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER, Route, cut_of
 from exuvia.sql.nodes import PartitionChange
-from exuvia.sql.schema.change import AlterContext, key_algorithm
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.foreign_key import referring
 from exuvia.sql.schema.partition_definition import (
     added_definitions,
@@ -64,6 +64,7 @@ from exuvia.sql.schema.partition_definition import (
     check_pair_nodes,
     constant,
     dropped_before,
+    key_algorithm,
     numbered,
     partition_info,
     shape_like,
@@ -132,7 +133,7 @@ def _placed(
     at: AlterContext, spec: PartitionChange, found: PartitionInfo
 ) -> tuple[PartitionDefinition, ...]:
     """The new partitions with their policies. Raises 8239."""
-    added = added_definitions(at.table, found, spec.definitions, at.zone)
+    added = added_definitions(at.table, found, spec.definitions, at.bound_modes)
     return placed(at.txn, added, spec.definitions)
 
 
@@ -158,8 +159,7 @@ def _rehashed(
 ) -> Job:
     """Another number of partitions moves every row."""
     target = evolve(found, definitions=definitions, num=len(definitions))
-    if found.type == PartitionType.KEY:
-        target = evolve(target, exuvia_key_algorithm=key_algorithm(at.txn))
+    target = evolve(target, exuvia_key_algorithm=key_algorithm(found.type, at.modes))
     checked(at, target)
     return _moved(at, ActionCode.REORGANIZE_PARTITION, (), target)
 
@@ -299,8 +299,7 @@ def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     check_function_places(spec.partitioning, at.database.db_name.O, at.table.name.O)
     plain = with_updated_indexes(evolve(at.table, partition=None), spec.partitioning)
     kinds = {text.lower(): is_global for text, is_global in spec.partitioning.indexes}
-    modes = at.modes._replace(zone=at.zone)
-    target = partition_info(plain, spec.partitioning, at.warn, modes)
+    target = partition_info(plain, spec.partitioning, at.warn, at.bound_modes)
     written = spec.partitioning.definitions
     target = evolve(target, definitions=placed(at.txn, target.definitions, written))
     return _moved(at, ActionCode.PARTITION_BY, (), target, kinds, "new")

@@ -30,7 +30,6 @@ OFF none, INT_ONLY those of one integer.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +52,6 @@ from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
     IndexInfo,
-    KeyAlgorithm,
     SchemaState,
     TableInfo,
 )
@@ -83,7 +81,7 @@ class Modes(NamedTuple):
     """`zero_dates`: a default may be the zero date, `any_day`: the 31st of any month, which 0.4.0
     does not read; `zone`: where written moments are meant;
     `strict_double`: DOUBLE(n) without a scale is refused; `reads_auto`: expressions may name the
-    AUTO_INCREMENT column; `key_algorithm`: that of a new table."""
+    AUTO_INCREMENT column; `has_older`: whether a node of 0.4.0 serves, which must read it all."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -94,7 +92,7 @@ class Modes(NamedTuple):
     strict_double: bool = True
     reads_auto: bool = False
     any_day: bool = False
-    key_algorithm: Callable[[], KeyAlgorithm] = lambda: KeyAlgorithm.WEIGHTS
+    has_older: Callable[[], bool] = lambda: False
 
 
 STRICT = Modes()
@@ -112,14 +110,8 @@ def modes_of(
     strict_double = variable("tidb_enable_strict_double_type_check") == "ON"
     reads_auto = variable("tidb_enable_auto_increment_in_generated") == "ON"
     any_day = "ALLOW_INVALID_DATES" in sql_mode and not before_0_5(reader.txn)
-    algorithm = partial(key_algorithm, reader.txn)
-    facts = clustered, strict_double, reads_auto, any_day, algorithm
+    facts = clustered, strict_double, reads_auto, any_day, lambda: bool(before_0_5(reader.txn))
     return Modes(strict, zero_dates, warn, note, zone, *facts)
-
-
-def key_algorithm(txn: Transaction) -> KeyAlgorithm:
-    """TiDB's, unless a node of an older release serves, which knows its own alone."""
-    return KeyAlgorithm.SORT_KEYS if before_0_5(txn) else KeyAlgorithm.WEIGHTS
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -400,6 +392,11 @@ class AlterContext:
     def modes(self) -> Modes:
         """What of the sql_mode counts for columns."""
         return modes_of(self.reader, self.warn)
+
+    @property
+    def bound_modes(self) -> Modes:
+        """The same for the bounds of partitions, which are moments of the session's zone."""
+        return modes_of(self.reader, self.warn, zone=self.zone)
 
     def column(self, name: str) -> ColumnInfo | None:
         """A column that clients see."""

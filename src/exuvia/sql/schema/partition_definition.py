@@ -118,7 +118,7 @@ def partition_info(
         )
     names, expr = _function(table, written)
     shape = shape_of(table.cols, kind, expr, names)
-    definitions = _definitions(written, shape, modes.zone)
+    definitions = _definitions(written, shape, modes)
     info = PartitionInfo(
         type=kind,
         expr=expr,
@@ -126,7 +126,7 @@ def partition_info(
         is_empty_columns=written.columns == (),
         definitions=definitions,
         num=len(definitions),
-        exuvia_key_algorithm=_algorithm(kind, modes),
+        exuvia_key_algorithm=key_algorithm(kind, modes),
     )
     check_definitions(Route(table.cols, cut_of(info)))
     if len(definitions) > PARTITIONS:
@@ -136,8 +136,11 @@ def partition_info(
     return info
 
 
-def _algorithm(kind: PartitionType, modes: Modes) -> KeyAlgorithm:
-    return modes.key_algorithm() if kind == PartitionType.KEY else KeyAlgorithm.SORT_KEYS
+def key_algorithm(kind: PartitionType, modes: Modes) -> KeyAlgorithm:
+    """TiDB's, unless a node serves that knows only the one before."""
+    if kind != PartitionType.KEY or modes.has_older():
+        return KeyAlgorithm.SORT_KEYS
+    return KeyAlgorithm.WEIGHTS
 
 
 def partition_columns(info: PartitionInfo) -> list[str]:
@@ -178,7 +181,7 @@ def _key_columns(table: TableInfo) -> tuple[str, ...]:
 
 
 def _definitions(
-    written: Partitioning, shape: Route, zone: tzinfo | None
+    written: Partitioning, shape: Route, modes: Modes
 ) -> tuple[PartitionDefinition, ...]:
     kind = shape.cut.type
     if written.interval is not None:
@@ -186,20 +189,20 @@ def _definitions(
             raise ErrUnsupportedDDLOperation(
                 "INTERVAL partitioning, only allowed on RANGE partitioning"
             )
-        made = written_out(written.interval, shape, zone)
+        made = written_out(written.interval, shape, modes.zone)
         return tuple(definition(each, shape) for each in made)
     if kind in (PartitionType.RANGE, PartitionType.LIST):
         if not written.definitions:
             raise ErrPartitionsMustBeDefined(kind.name)
         if written.number is not None and written.number != len(written.definitions):
             raise ErrPartitionWrongNoPart()
-        return tuple(definition(each, shape, zone) for each in written.definitions)
+        return tuple(definition(each, shape, modes) for each in written.definitions)
     if written.number == 0:
         raise ErrNoParts("partitions")
     if written.definitions:
         if written.number is not None and written.number != len(written.definitions):
             raise ErrPartitionWrongNoPart()
-        return tuple(definition(each, shape, zone) for each in written.definitions)
+        return tuple(definition(each, shape, modes) for each in written.definitions)
     number = 1 if written.number is None else written.number
     if number > PARTITIONS:
         raise ErrTooManyPartitions()
@@ -215,11 +218,11 @@ def added_definitions(
     table: TableInfo,
     info: PartitionInfo,
     written: Sequence[PartitionWritten],
-    zone: tzinfo | None = None,
+    modes: Modes = STRICT,
 ) -> tuple[PartitionDefinition, ...]:
     """Definitions as the table's function reads them."""
     shape = shape_like(table, info)
-    return tuple(definition(each, shape, zone) for each in written)
+    return tuple(definition(each, shape, modes) for each in written)
 
 
 def shape_like(table: TableInfo, info: PartitionInfo) -> Route:
@@ -591,9 +594,9 @@ _MOMENTS = (TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIME)
 
 
 def definition(
-    written: PartitionWritten, shape: Route, zone: tzinfo | None = None
+    written: PartitionWritten, shape: Route, modes: Modes = STRICT
 ) -> PartitionDefinition:
-    """One partition's definition; `zone` is where its moments are meant.
+    """One partition's definition; `modes` has the zone in which its moments are meant.
 
     Raises 1479, 1480, 1653, 1654, 1697, 1566."""
     if written.less_than is not None and shape.cut.type != PartitionType.RANGE:
@@ -607,9 +610,9 @@ def definition(
     less_than: tuple[str, ...] = ()
     in_values: tuple[tuple[str, ...], ...] = ()
     if written.less_than is not None:
-        less_than = _bound(written, written.less_than, shape, zone)
+        less_than = _bound(written, written.less_than, shape, modes)
     if written.in_values is not None:
-        in_values = tuple(_listed(written, row, shape, zone) for row in written.in_values)
+        in_values = tuple(_listed(written, row, shape, modes) for row in written.in_values)
     return PartitionDefinition(
         name=name(written.name), less_than=less_than, in_values=in_values, comment=written.comment
     )
@@ -620,22 +623,22 @@ def _is_word(tree: Tree, word: str) -> bool:
 
 
 def _bound(
-    written: PartitionWritten, trees: Sequence[Tree], shape: Route, zone: tzinfo | None
+    written: PartitionWritten, trees: Sequence[Tree], shape: Route, modes: Modes
 ) -> tuple[str, ...]:
     if shape.compiled is not None:
         if len(trees) != 1:
             raise ErrTooManyValues("RANGE")
-        return (_number_text(trees[0], written.name, shape, zone, is_bound=True),)
+        return (_number_text(trees[0], written.name, shape, modes.zone, is_bound=True),)
     if len(trees) != len(shape.kinds):
         raise ErrPartitionColumnList()
     return tuple(
-        MAXVALUE if _is_word(tree, MAXVALUE) else _column_text(tree, kind, strict=True)
+        MAXVALUE if _is_word(tree, MAXVALUE) else _column_text(tree, kind, modes, strict=True)
         for tree, kind in zip(trees, shape.kinds, strict=True)
     )
 
 
 def _listed(
-    written: PartitionWritten, row: Sequence[Tree], shape: Route, zone: tzinfo | None
+    written: PartitionWritten, row: Sequence[Tree], shape: Route, modes: Modes
 ) -> tuple[str, ...]:
     if len(row) == 1 and _is_word(row[0], DEFAULT):
         return (DEFAULT,)
@@ -644,11 +647,12 @@ def _listed(
     if shape.compiled is not None:
         if len(row) != 1:
             raise ErrRowSinglePartitionField()
-        return (_number_text(row[0], written.name, shape, zone, is_bound=False),)
+        return (_number_text(row[0], written.name, shape, modes.zone, is_bound=False),)
     if len(row) != len(shape.kinds):
         raise ErrPartitionColumnList()
     return tuple(
-        _column_text(tree, kind, strict=False) for tree, kind in zip(row, shape.kinds, strict=True)
+        _column_text(tree, kind, modes, strict=False)
+        for tree, kind in zip(row, shape.kinds, strict=True)
     )
 
 
@@ -681,7 +685,7 @@ def _number_text(
     return str(value)
 
 
-def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
+def _column_text(tree: Tree, kind: FieldType, modes: Modes, strict: bool) -> str:
     """A value's text. `strict`: it must be of the column's own type, as RANGE COLUMNS asks."""
     if isinstance(tree, exp.Null):
         if strict:
@@ -690,10 +694,7 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
     value, source = constant(tree)
     if strict and not _is_of(source, kind):
         raise ErrWrongTypeColumnValue()
-    try:
-        stored = values.convert(value, source, kind)
-    except Refused:
-        raise ErrWrongTypeColumnValue() from None
+    stored = _stored(value, source, kind, modes)
     if kind.Tp in INTEGER_BITS:
         return str(stored)
     if kind.family == Family.BYTES:
@@ -704,6 +705,20 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
     text = text if isinstance(text, str) else text.decode()
     seen = all(each.isprintable() or each in _ESCAPED for each in text)
     return quoted_text(text) if seen else f"0x{text.encode().hex()}"
+
+
+def _stored(value: Value, source: FieldType, kind: FieldType, modes: Modes) -> Value:
+    """The value as the column holds it. Raises 1654, also where a node would not read it."""
+    try:
+        return values.convert(value, source, kind)
+    except Refused:
+        if modes.has_older():
+            raise ErrWrongTypeColumnValue() from None
+    try:
+        mode = values.Mode(zero_dates=modes.zero_dates, any_day=modes.any_day)
+        return values.convert(value, source, kind, mode)
+    except Refused:
+        raise ErrWrongTypeColumnValue() from None
 
 
 _ESCAPED = frozenset("\0\b\t\n\r\x1a")  # for which there is a letter behind a backslash
