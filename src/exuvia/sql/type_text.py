@@ -92,6 +92,11 @@ def identifier(text: str) -> str:
     return "`" + text.replace("`", "``") + "`"
 
 
+def ansi_identifier(text: str) -> str:
+    """A name as it is quoted under ANSI_QUOTES."""
+    return '"' + text.replace('"', '""') + '"'
+
+
 def is_text(kind: FieldType) -> bool:
     """Whether it has a character set to show."""
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)

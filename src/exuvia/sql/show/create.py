@@ -1,6 +1,10 @@
-"""SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, in TiDB's words."""
+"""SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, in TiDB's words.
 
-from collections.abc import Sequence
+`quote` writes a name: under ANSI_QUOTES it stands in double quotes. Expressions, a view's query and
+TTL stay as they are kept, with backquotes, as in TiDB; both are read under either mode.
+"""
+
+from collections.abc import Callable, Sequence
 
 from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.base.types import Flag, TypeCode
@@ -30,6 +34,7 @@ from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import (
+    ansi_identifier,
     default_text,
     expression_of,
     identifier,
@@ -42,18 +47,30 @@ from exuvia.sql.type_text import (
 )
 from exuvia.sql.write.foreign_keys import clause
 
+Quote = Callable[[str], str]
 
-def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequence[str] = ()) -> str:
+
+def quote_of(context: Context) -> Quote:
+    """How the session's sql_mode has names quoted."""
+    return ansi_identifier if "ANSI_QUOTES" in context.variable("sql_mode") else identifier
+
+
+def create_table_text(
+    table: TableInfo,
+    next_auto: int = 0,
+    constraints: Sequence[str] = (),
+    quote: Quote = identifier,
+) -> str:
     """The statement that makes the table. `next_auto`: the number AUTO_INCREMENT or AUTO_RANDOM
     gives next; `constraints`: `constraint_lines`."""
-    lines = [f"  {column_text(table, column)}" for column in table.public_columns]
-    handle = handle_text(table)
+    lines = [f"  {column_text(table, column, quote)}" for column in table.public_columns]
+    handle = handle_text(table, quote)
     lines += [f"  {handle}"] if handle else []
     public = [index for index in table.indexes if index.state == SchemaState.PUBLIC]
-    lines += [f"  {index_text(table, index)}" for index in public]
+    lines += [f"  {index_text(table, index, quote)}" for index in public]
     body = ",\n".join([*lines, *constraints])
     kind = _KINDS[table.temp_table_type]
-    text = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n)"
+    text = f"CREATE {kind} {quote(table.name.O)} (\n{body}\n)"
     text += f" ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
     if table.collate != "binary":  # as in TiDB, and MySQL before it
         text += f" COLLATE={table.collate}"
@@ -73,13 +90,13 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     logged = table.exuvia_change_log == SchemaState.PUBLIC
     text += " /* EXUVIA_CHANGE_LOG=ON */" if logged else ""
     text += " /* CACHED ON */" if table.cache_table_status else ""
-    text += placement_text(table.policy_ref_info)
+    text += placement_text(table.policy_ref_info, quote)
     if table.exuvia_ttl is not None:
         text += "".join(f" /*T![ttl] {option} */" for option in ttl_options(table.exuvia_ttl))
     if table.exuvia_affinity:
         text += f" /*T![affinity] AFFINITY='{table.exuvia_affinity}' */"
     text += " ON COMMIT DELETE ROWS" if table.is_global_temporary else ""
-    return text + partition_text(table)
+    return text + partition_text(table, quote)
 
 
 _KINDS = {
@@ -99,33 +116,33 @@ def ttl_options(ttl: TtlInfo) -> tuple[str, str, str]:
     )
 
 
-def placement_text(policy: PolicyRef | None) -> str:
+def placement_text(policy: PolicyRef | None, quote: Quote = identifier) -> str:
     """What follows other options; "" for none."""
     if policy is None:
         return ""
-    return f" /*T![placement] PLACEMENT POLICY={identifier(policy.name.O)} */"
+    return f" /*T![placement] PLACEMENT POLICY={quote(policy.name.O)} */"
 
 
 _CLUSTERED = "/*T![clustered_index] CLUSTERED */"
 _NONCLUSTERED = "/*T![clustered_index] NONCLUSTERED */"
 
 
-def handle_text(table: TableInfo) -> str:
+def handle_text(table: TableInfo, quote: Quote = identifier) -> str:
     """The primary key that is the row's handle and no index; "" for none."""
     if not table.pk_is_handle or table.index("PRIMARY") is not None:
         return ""
     handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
-    return f"PRIMARY KEY ({identifier(handle.name.O)}) {_CLUSTERED}"
+    return f"PRIMARY KEY ({quote(handle.name.O)}) {_CLUSTERED}"
 
 
-def column_text(table: TableInfo, column: ColumnInfo) -> str:
+def column_text(table: TableInfo, column: ColumnInfo, quote: Quote = identifier) -> str:
     """Its definition. A character set is said where it is not the table's."""
     kind, charset = column.type, ""
     plain = is_text(kind) and CHARSETS[kind.Charset][0] == kind.Collate == table.collate
     if is_text(kind) and not plain:
         named = "" if kind.Charset == table.charset else f" CHARACTER SET {kind.Charset}"
         charset = f"{named} COLLATE {kind.Collate}"
-    parts = [f"{identifier(column.name.O)} {type_text(kind)}{charset}"]
+    parts = [f"{quote(column.name.O)} {type_text(kind)}{charset}"]
     if column.is_generated:
         where = "STORED" if column.generated_stored else "VIRTUAL"
         parts.append(f"GENERATED ALWAYS AS ({column.generated_expr_string}) {where}")
@@ -164,9 +181,9 @@ def _default(column: ColumnInfo) -> list[str]:
     return [f"DEFAULT {quoted(text)}"]
 
 
-def index_text(table: TableInfo, index: IndexInfo) -> str:
+def index_text(table: TableInfo, index: IndexInfo, quote: Quote = identifier) -> str:
     """Its definition."""
-    parts = ",".join(_part(table, part) for part in index.idx_cols)
+    parts = ",".join(_part(table, part, quote) for part in index.idx_cols)
     spread = " /*T![global_index] GLOBAL */" if index.is_global else ""
     if index.is_primary:
         clustered = table.pk_is_handle or index.exuvia_clustered
@@ -176,25 +193,27 @@ def index_text(table: TableInfo, index: IndexInfo) -> str:
     only = f" WHERE {held}" if held else ""
     hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
     comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
-    return f"{head} {identifier(index.idx_name.O)} ({parts}){only}{hidden}{comment}{spread}"
+    return f"{head} {quote(index.idx_name.O)} ({parts}){only}{hidden}{comment}{spread}"
 
 
-def _part(table: TableInfo, part: IndexColumn) -> str:
+def _part(table: TableInfo, part: IndexColumn, quote: Quote) -> str:
     text = expression_of(table, part)
     if text is not None:
         return f"({text})"
-    return identifier(part.name.O) + (f"({part.length})" if part.length > 0 else "")
+    return quote(part.name.O) + (f"({part.length})" if part.length > 0 else "")
 
 
-def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) -> str:
+def create_database_text(
+    database: DatabaseInfo, if_not_exists: bool = False, quote: Quote = identifier
+) -> str:
     """The statement that makes the database; mysqldump asks for it with IF NOT EXISTS."""
     collate = ""
     if CHARSETS.get(database.charset, ("", "", 0))[0] != database.collate:
         collate = f" COLLATE {database.collate}"
     options = f"/*!40100 DEFAULT CHARACTER SET {database.charset}{collate} */"
     unless = "/*!32312 IF NOT EXISTS*/ " if if_not_exists else ""
-    placed = placement_text(database.policy_ref_info)
-    return f"CREATE DATABASE {unless}{identifier(database.db_name.O)} {options}{placed}"
+    placed = placement_text(database.policy_ref_info, quote)
+    return f"CREATE DATABASE {unless}{quote(database.db_name.O)} {options}{placed}"
 
 
 # -- partitions ------------------------------------------------------------------------------------
@@ -203,12 +222,12 @@ def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) ->
 _BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)
 
 
-def partition_text(table: TableInfo) -> str:
+def partition_text(table: TableInfo, quote: Quote = identifier) -> str:
     """What follows the options in SHOW CREATE TABLE, its line break first; "" for no partitions."""
     found = table.partition
     if found is None or found.type == PartitionType.NONE:
         return ""
-    names = "" if found.is_empty_columns else ",".join(identifier(c.O) for c in found.columns)
+    names = "" if found.is_empty_columns else ",".join(quote(c.O) for c in found.columns)
     if found.type == PartitionType.KEY:
         head = f"KEY ({names})"
     elif found.columns:
@@ -223,7 +242,7 @@ def partition_text(table: TableInfo) -> str:
         return f"{text} PARTITIONS {len(found.definitions)}"
     lines = []
     for each in found.definitions:
-        line = f"PARTITION {identifier(each.name.O)}"
+        line = f"PARTITION {quote(each.name.O)}"
         if each.less_than:
             line += f" VALUES LESS THAN ({_escaped(each)})"
         elif each.in_values == ((DEFAULT,),):
@@ -231,7 +250,7 @@ def partition_text(table: TableInfo) -> str:
         elif each.in_values:
             line += f" VALUES IN ({_escaped(each)})"
         line += f" COMMENT {quoted(each.comment)}" if each.comment else ""
-        lines.append(line + placement_text(each.policy_ref_info))
+        lines.append(line + placement_text(each.policy_ref_info, quote))
     listed = ",\n ".join(lines)
     return f"{text}\n({listed})"
 
@@ -251,17 +270,17 @@ def constraint_lines(context: Context, table: TableInfo) -> list[str]:
 
     TiDB does not indent CHECK and keeps the parentheses that were written; SQLAlchemy reads it
     only where it is indented as in MySQL. exuvia_compatibility says which."""
-    lines = []
+    lines, quote = [], quote_of(context)
     own = context.table_of_id(table.id)
     home = own.database.db_name.O if own is not None else ""
     for key in shown_keys(context, table):
         mark = "" if key.version else " /* FOREIGN KEY INVALID */"
-        lines.append(f"  {clause(key, home, ',')}{mark}")
+        lines.append(f"  {clause(key, home, ',', quote)}{mark}")
     mysql = table.checks and context.session.variable("exuvia_compatibility") == "mysql"
     for each in table.checks:
         if each.state == SchemaState.PUBLIC:
             relaxed = "" if each.enforced else " /*!80016 NOT ENFORCED */"
-            title = identifier(each.constraint_name.O)
+            title = quote(each.constraint_name.O)
             text = each.expr_string
             if mysql:
                 wrapped = text if is_wrapped(text) else f"({text})"
@@ -297,26 +316,26 @@ _VIEW_COLUMNS = "View ~Create_View:65535 character_set_client collation_connecti
 
 def create_view(context: Context, node: Show) -> Result:
     """SHOW CREATE VIEW. Raises 1347."""
-    info = _named(context, node, "VIEW")
-    return created_view(info)
+    return created_view(context, _named(context, node, "VIEW"))
 
 
-def created_view(info: TableInfo) -> Result:
+def created_view(context: Context, info: TableInfo) -> Result:
     """The answer for a view, however it was asked for."""
     assert info.view is not None
-    row: Row = [info.name.O, view_statement(info, info.view), info.charset, info.collate]
+    text = view_statement(info, info.view, quote_of(context))
+    row: Row = [info.name.O, text, info.charset, info.collate]
     return Result(columns_of(_VIEW_COLUMNS), [row])
 
 
 def create_sequence(context: Context, node: Show) -> Result:
     """SHOW CREATE SEQUENCE. Raises 1347."""
-    return created_sequence(_named(context, node, "SEQUENCE"))
+    return created_sequence(context, _named(context, node, "SEQUENCE"))
 
 
-def created_sequence(info: TableInfo) -> Result:
+def created_sequence(context: Context, info: TableInfo) -> Result:
     """The answer for a sequence, however it was asked for."""
     assert info.sequence is not None
-    text = sequence_statement(info, info.sequence)
+    text = sequence_statement(info, info.sequence, quote_of(context))
     return Result(columns_of("Sequence ~Create_Sequence:65535"), [[info.name.O, text]])
 
 
@@ -337,25 +356,25 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     return info
 
 
-def view_statement(info: TableInfo, view: ViewInfo) -> str:
+def view_statement(info: TableInfo, view: ViewInfo, quote: Quote = identifier) -> str:
     """The statement that makes the view."""
     definer = view.view_definer
-    who = f"{identifier(definer.Username)}@{identifier(definer.Hostname)}"
-    columns = ", ".join(identifier(column.name.O) for column in info.cols)
+    who = f"{quote(definer.Username)}@{quote(definer.Hostname)}"
+    columns = ", ".join(quote(column.name.O) for column in info.cols)
     return (
         f"CREATE ALGORITHM={ALGORITHMS[view.view_algorithm]} DEFINER={who} "
-        f"SQL SECURITY {SECURITIES[view.view_security]} VIEW {identifier(info.name.O)} "
+        f"SQL SECURITY {SECURITIES[view.view_security]} VIEW {quote(info.name.O)} "
         f"({columns}) AS {view.view_select}"
     )
 
 
-def sequence_statement(info: TableInfo, sequence: SequenceInfo) -> str:
+def sequence_statement(info: TableInfo, sequence: SequenceInfo, quote: Quote = identifier) -> str:
     """The statement that makes the sequence."""
     cached = f"cache {sequence.sequence_cache_value}" if sequence.sequence_cache else "nocache"
     cycle = "cycle" if sequence.sequence_cycle else "nocycle"
     comment = f" COMMENT={quoted(info.comment)}" if info.comment else ""
     return (
-        f"CREATE SEQUENCE {identifier(info.name.O)} start with {sequence.sequence_start} "
+        f"CREATE SEQUENCE {quote(info.name.O)} start with {sequence.sequence_start} "
         f"minvalue {sequence.sequence_min_value} maxvalue {sequence.sequence_max_value} "
         f"increment by {sequence.sequence_increment} {cached} {cycle} ENGINE=InnoDB{comment}"
     )

@@ -58,6 +58,7 @@ from exuvia.sql.show.create import (
     create_table_text,
     created_sequence,
     created_view,
+    quote_of,
 )
 from exuvia.sql.show.grants import privilege_rows
 from exuvia.sql.show.listing import columns_of, listing
@@ -401,13 +402,16 @@ def indexes(context: Context, node: Show) -> Result:
 
 def create_table(context: Context, node: Show) -> Result:
     """SHOW CREATE TABLE."""
-    found = _named_table(context, node.table)
+    found, quote = _named_table(context, node.table), quote_of(context)
     if isinstance(found, TableInfo) and not found.is_stored:
-        return created_view(found) if found.view is not None else created_sequence(found)
+        created = created_sequence if found.view is None else created_view
+        return created(context, found)
     if isinstance(found, VirtualTable):
-        body = ",\n".join(f"  `{c.name.O}` {type_text(c.type)} DEFAULT NULL" for c in found.columns)
+        body = ",\n".join(
+            f"  {quote(c.name.O)} {type_text(c.type)} DEFAULT NULL" for c in found.columns
+        )
         options = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-        name, text = found.name, f"CREATE TABLE `{found.name}` (\n{body}\n) {options}"
+        name, text = found.name, f"CREATE TABLE {quote(found.name)} (\n{body}\n) {options}"
     else:
         name = found.name.O
         found = living(context.txn, found)
@@ -415,6 +419,7 @@ def create_table(context: Context, node: Show) -> Result:
             table_in(found, None, context.zone),
             next_auto(context, found) or next_random(context, found),
             constraint_lines(context, found),
+            quote,
         )
     return Result(columns_of("Table ~Create_Table:65535"), [[name, text]])
 
@@ -454,7 +459,8 @@ def _databases(context: Context, node: Show) -> Result:
 def _create_database(context: Context, node: Show) -> Result:
     info = context.session.services.schemas.database(context.txn, node.database or "")
     columns = columns_of("Database ~Create_Database:1024")
-    return Result(columns, [[info.db_name.O, create_database_text(info, node.if_not_exists)]])
+    text = create_database_text(info, node.if_not_exists, quote_of(context))
+    return Result(columns, [[info.db_name.O, text]])
 
 
 def _variables(context: Context, node: Show) -> Result:

@@ -215,14 +215,16 @@ def key_text(key: FkInfo, database: str, table: str) -> str:
     return f"{name_text(database)}.{name_text(table)}, {clause(key, database, ', ')}"
 
 
-def clause(key: FkInfo, database: str, between: str) -> str:
+def clause(
+    key: FkInfo, database: str, between: str, quote: Callable[[str], str] = name_text
+) -> str:
     """CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE."""
-    own = between.join(name_text(each.O) for each in key.cols)
-    theirs = between.join(name_text(each.O) for each in key.ref_cols)
-    home = "" if key.ref_schema.L == database.lower() else f"{name_text(key.ref_schema.O)}."
+    own = between.join(quote(each.O) for each in key.cols)
+    theirs = between.join(quote(each.O) for each in key.ref_cols)
+    home = "" if key.ref_schema.L == database.lower() else f"{quote(key.ref_schema.O)}."
     text = (
-        f"CONSTRAINT {name_text(key.fk_name.O)} FOREIGN KEY ({own}) "
-        f"REFERENCES {home}{name_text(key.ref_table.O)} ({theirs})"
+        f"CONSTRAINT {quote(key.fk_name.O)} FOREIGN KEY ({own}) "
+        f"REFERENCES {home}{quote(key.ref_table.O)} ({theirs})"
     )
     for event, rule in (("DELETE", key.on_delete), ("UPDATE", key.on_update)):
         if rule:
