@@ -1081,3 +1081,51 @@ def test_explain_says_what_a_kept_change_costs(session: Session) -> None:
     plan = rows(session, f"EXPLAIN {asked('PRIMARY KEY (id)', '(u)')}")
     cost = "no write meanwhile; UNDO moves 60 row(s) to the handles of the former key"
     assert any(cost in str(step) for step in plan)
+
+
+def comment_of_key(session: Session) -> str:
+    [line] = [each for each in shown(session) if "PRIMARY KEY" in each]
+    return line.partition(" COMMENT ")[2].partition("/*")[0].strip()
+
+
+def test_the_key_has_the_comment_that_was_written(session: Session) -> None:
+    made(session, "PRIMARY KEY (c) COMMENT 'first'")
+    assert comment_of_key(session) == "'first'"
+    filled(session)
+    run(session, "SET exuvia_undo_s = 3600")
+    for written in (
+        "(c) NONCLUSTERED",
+        "(c) CLUSTERED",
+        "(u, id) CLUSTERED",
+        "(u, id) NONCLUSTERED",
+    ):
+        before = comment_of_key(session)
+        change = f"ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY {written} COMMENT '{written}'"
+        run(session, change)
+        assert comment_of_key(session) == f"'{written}'"
+        checked(session)
+        run(session, f"ADMIN UNDO DDL JOB {last_change(session)}")
+        assert comment_of_key(session) == before
+        run(session, change)
+    run(session, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (c) COMMENT 'last' CLUSTERED")
+    [row] = rows(session, "SHOW INDEX FROM t WHERE Key_name = 'PRIMARY'")
+    assert "last" in row
+
+
+def test_jobs_are_called_what_tidb_calls_them_where_a_key_only_comes_or_goes(
+    session: Session,
+) -> None:
+    made(session, "")
+    filled(session)
+    change = "exuvia change primary key"
+    for text, wanted in (
+        ("ADD PRIMARY KEY (c) CLUSTERED", "add primary key"),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (u, id)", change),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (u, id) NONCLUSTERED", change),
+        ("DROP PRIMARY KEY", "drop primary key"),
+        ("ADD PRIMARY KEY (c) NONCLUSTERED", "add primary key"),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (c) CLUSTERED", change),
+        ("DROP PRIMARY KEY", "drop primary key"),
+    ):
+        run(session, f"ALTER TABLE t {text}")
+        assert rows(session, "ADMIN SHOW DDL JOBS 1")[0][3] == wanted

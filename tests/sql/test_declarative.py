@@ -116,6 +116,15 @@ def test_another_primary_key_is_one_statement(session: Session, was: str, key: s
     assert statements(session, table.format(key, cut)) == []
 
 
+def test_another_comment_of_a_primary_key_is_no_other_key(session: Session) -> None:
+    table = "CREATE TABLE t (a varchar(9), PRIMARY KEY (a) {} COMMENT '{}')"
+    run(session, table.format("CLUSTERED", "one"))
+    assert statements(session, table.format("CLUSTERED", "two")) == []
+    assert len(apply(session, table.format("NONCLUSTERED", "two"))) == 1
+    assert "COMMENT 'two'" in shown(session)
+    assert statements(session, table.format("NONCLUSTERED", "three")) == []
+
+
 KINDS = ("int", "bigint", "varchar(20)", "varchar(30) NOT NULL DEFAULT 'q'", "datetime")
 COLUMNS = st.lists(
     st.tuples(st.sampled_from("bcdefg"), st.sampled_from(KINDS)), unique_by=lambda each: each[0]

@@ -206,6 +206,18 @@ ACTION_TEXT = {
 }
 
 
+def text_of(code: ActionCode, raw_args: tuple[Any, ...]) -> str:
+    """What a job is called. One for a clustered key has TiDB's words where a key only comes or
+    goes: see RekeyArgs in ddl/actions/rekey.py."""
+    if code == ActionCode.EXUVIA_CHANGE_PRIMARY_KEY and len(raw_args) > 3:
+        key, drops, _, stays = raw_args[:4]
+        if key is None and not stays:
+            return ACTION_TEXT[ActionCode.DROP_PRIMARY_KEY]
+        if not drops:
+            return ACTION_TEXT[ActionCode.ADD_PRIMARY_KEY]
+    return ACTION_TEXT[code]
+
+
 # -- the record ------------------------------------------------------------------------------------
 
 _Arguments = TypeVar("_Arguments")
@@ -407,7 +419,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def action_text(self) -> str:
         """JOB_TYPE, as in "add index"."""
-        return ACTION_TEXT[self.type]
+        return text_of(self.type, self.raw_args)
 
     def error(self) -> Refused | None:
         """What the statement that asked for this job raises, or None when it succeeded."""
@@ -484,7 +496,7 @@ def sub_rows(job: Job) -> list[tuple[object, ...]]:
     return [
         (
             *whole[:3],
-            f"{ACTION_TEXT[sub.type]} /* subjob */",
+            f"{text_of(sub.type, sub.raw_args)} /* subjob */",
             STATE_TEXT[sub.schema_state],
             *whole[5:7],
             sub.row_count,

@@ -30,7 +30,7 @@ from exuvia.cluster.owner import OwnerWatch, owner_of
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import admin, queue
 from exuvia.ddl.actions import ACTIONS, action_of
-from exuvia.ddl.job import ACTION_TEXT, JOB_STATE_TEXT, Job, JobState
+from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState
 from exuvia.ddl.multi_schema_change import sub_job
 from exuvia.events import change_log, notifier
 from exuvia.kv import keys
@@ -110,7 +110,7 @@ def _ms(stamp: int) -> int | None:
 def _steps(job: Job) -> Values:
     path, at = path_of(job)
     return {
-        "type": ACTION_TEXT[job.type],
+        "type": job.action_text,
         "state": job.state_text,
         "schema_state": STATE_TEXT[job.schema_state],
         "path": path,

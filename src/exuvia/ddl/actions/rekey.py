@@ -110,13 +110,14 @@ _CHANGING = "changing the clustered primary key of a table"
 class RekeyArgs(NamedTuple):
     """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
     ids of the key's columns that were so, known from the first step on. `stays`: the key is
-    clustered no longer, and nothing else; `clustered`: what a new one is."""
+    clustered no longer, and nothing else, with that `comment`; `clustered`: what a new one is."""
 
     key: IndexInfo | None
     drops: bool
     nullable: tuple[int, ...] = ()
     stays: bool = False
     clustered: bool = True
+    comment: str = ""
 
     @property
     def to_ids(self) -> bool:
@@ -132,12 +133,13 @@ def change_primary_key(
     *,
     stays: bool = False,
     clustered: bool = True,
+    comment: str = "",
     query: str = "",
 ) -> Job:
     """ADD PRIMARY KEY (..); `drops`: in the place of the one that there is, `clustered`: what the
-    new one is. Without an index DROP PRIMARY KEY; `stays`: it is clustered no longer. The job asks
-    for the ids that rows will lie under."""
-    asked = RekeyArgs(index, drops, stays=stays, clustered=clustered)
+    new one is. Without an index DROP PRIMARY KEY; `stays`: it is clustered no longer, and has that
+    comment. The job asks for the ids that rows will lie under."""
+    asked = RekeyArgs(index, drops, stays=stays, clustered=clustered, comment=comment)
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * _places(table))
 
@@ -211,7 +213,7 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     key."""
     table, asked = the_table(snapshot), arguments(job, RekeyArgs)
     if asked.key is None:
-        beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays)
+        beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays, comment=asked.comment)
         return job, evolve(snapshot, table=beside)
     key, nullable = _key_of(table, asked.key)
     if asked.clustered:
@@ -285,10 +287,12 @@ def with_ids_beside(
     physical: tuple[int, ...],
     *,
     stays: bool = False,
+    comment: str = "",
     key: IndexInfo | None = None,
 ) -> TableInfo:
-    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key;
-    `key`: what is their primary key in its place, with a guard in the old set."""
+    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key,
+    with that `comment`; `key`: what is their primary key in its place, with a guard in the old
+    set."""
     primary = primary_key(table)
     assert primary is not None
     kept, last = _indexes_beside(table)
@@ -299,6 +303,7 @@ def with_ids_beside(
         idx_cols=primary.idx_cols,
         is_unique=True,
         is_primary=stays,
+        comment=comment,
     )
     other = Rekey(**_rows_under(table, physical), guard=guard.id, index_info=(guard, *kept))
     if key is None:

@@ -105,7 +105,7 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
     table = at.table
     index = index_info(spec.index, table.public_columns, table.name, 0, [], at.zone)
     if _is_on(table, index) and not index.is_global:
-        return _drop_clustered(at, stays=True)
+        return _drop_clustered(at, stays=index)
     return _to_key(at, index, drops=True, clustered=False)
 
 
@@ -122,7 +122,7 @@ def key_back(at: AlterContext, former: IndexInfo | None) -> Job:
     if former is None:
         return _drop_clustered(at)
     if not (former.exuvia_clustered or former.is_global) and _is_on(at.table, former):
-        return _drop_clustered(at, stays=True)
+        return _drop_clustered(at, stays=former)
     drops = primary_key(at.table) is not None
     return _to_key(at, former, drops=drops, clustered=former.exuvia_clustered)
 
@@ -157,18 +157,21 @@ def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool 
     return _kept_for_undo(at, job)
 
 
-def _drop_clustered(at: AlterContext, *, stays: bool = False) -> Job:
-    """All rows move to hidden ids; `stays`: the key is clustered no longer. Raises what
-    ddl/actions/rekey.py does."""
-    table = at.table
-    refused = why_not(meta.with_children(at.txn, table), None, drops=True, stays=stays)
+def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None) -> Job:
+    """All rows move to hidden ids; `stays`: the key as it is when it is clustered no longer. Raises
+    what ddl/actions/rekey.py does."""
+    table, kept = at.table, stays is not None
+    refused = why_not(meta.with_children(at.txn, table), None, drops=True, stays=kept)
     if refused is not None:
         raise refused
     others = tuple(each for each in table.indexes if not each.is_primary)
-    if not stays:
+    if not kept:
         check_visible(evolve(table, pk_is_handle=False, index_info=others))
     check_rekey_nodes(at.txn)
-    job = requests.change_primary_key(at.database, table, None, True, stays=stays, query=at.text)
+    comment = "" if stays is None else stays.comment
+    job = requests.change_primary_key(
+        at.database, table, None, True, stays=kept, comment=comment, query=at.text
+    )
     return _kept_for_undo(at, job)
 
 

@@ -185,14 +185,14 @@ def index_text(table: TableInfo, index: IndexInfo, quote: Quote = identifier) ->
     """Its definition."""
     parts = ",".join(_part(table, part, quote) for part in index.idx_cols)
     spread = " /*T![global_index] GLOBAL */" if index.is_global else ""
+    comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
     if index.is_primary:
-        clustered = table.pk_is_handle or index.exuvia_clustered
-        return f"PRIMARY KEY ({parts}) {_CLUSTERED if clustered else _NONCLUSTERED}{spread}"
+        how = _CLUSTERED if table.pk_is_handle or index.exuvia_clustered else _NONCLUSTERED
+        return f"PRIMARY KEY ({parts}){comment} {how}{spread}"
     head = "UNIQUE KEY" if index.is_unique else "KEY"
     held = predicate_text(index)
     only = f" WHERE {held}" if held else ""
     hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
-    comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
     return f"{head} {quote(index.idx_name.O)} ({parts}){only}{hidden}{comment}{spread}"
 
 

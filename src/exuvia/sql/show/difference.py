@@ -418,6 +418,8 @@ def _index_list(table: TableInfo) -> dict[str, _Index]:
         found[_PRIMARY] = _Index(None, handle, handle, _of("c", [held.name.L]))
     for index in table.indexes:
         bare = evolve(index, is_invisible=False, idx_name=name("x"))
+        if index.is_primary:  # another comment is not worth a key, nor moving all rows
+            bare = evolve(bare, comment="")
         names: list[str] = []
         for part in index.idx_cols:
             column = table.column_by_id(part.exuvia_column)
