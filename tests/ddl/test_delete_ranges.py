@@ -7,7 +7,7 @@ import pytest
 
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import SchemaState, evolve
+from exuvia.catalog.model import ConstraintInfo, SchemaState, evolve, name
 from exuvia.ddl import gc_worker, queue, requests
 from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
@@ -104,8 +104,14 @@ def test_an_exchange_moves_no_row():
 
 def test_a_dropped_database_leaves_a_range_for_each_table():
     cluster, t = filled(5)
-    cluster.run(requests.create_table(cluster.database(), abc("t2")))
+    check = ConstraintInfo(
+        id=1, constraint_name=name("c"), tbl_name=name("t2"), expr_string="`a` < 6"
+    )
+    checked = evolve(abc("t2"), constraint_info=(check,), max_cst_id=1)
+    cluster.run(requests.create_table(cluster.database(), checked))
     other = cluster.table("t2")
+    named = keys.span_of(keys.meta("checkname", cluster.database().id))
+    assert cluster.store.count(named) == 1
     job = cluster.run(requests.drop_database(cluster.database()))
     while cluster.read(gc_worker.pending_ranges):
         cluster.step()
@@ -116,6 +122,7 @@ def test_a_dropped_database_leaves_a_range_for_each_table():
     for kind in ("name", "table", "rev", "auto", "rowid"):
         assert cluster.store.count(keys.span_of(keys.meta(kind, t.info.id))) == 0
     assert cluster.store.count(keys.span_of(keys.meta("name", job.schema_id))) == 0
+    assert cluster.store.count(named) == 0
     cluster.step(20)
     assert cluster.store.count(keys.table_span(t.info.id)) == 0
 

@@ -62,6 +62,7 @@ def _fill_or_complete(txn: Transaction) -> bool:
     txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
     txn.put(keys.RELEASE, __version__.encode())
     txn.put(keys.BRIEF, b"")
+    txn.put(keys.CHECK_NAMES, b"")
     txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
     for database in DATABASES:
         meta.put_database(txn, database)

@@ -18,6 +18,10 @@ former life can hold.
 Names are unique within a database and compare in lower case; the name key moves when a `put_*`
 carries another name. Nothing here commits or caches (catalog/infoschema.py does).
 
+A CHECK's name is given once in a database: `m/checkname` says by which table, so that nobody reads
+all of them. Stores of 0.4.0 have no such keys, and its owners write none: `fill_check_names` does
+once none is left, and then marks the store (keys.CHECK_NAMES). Up to then all tables are read.
+
 Which tables a foreign key joins now: kept beside the infos, in the transaction that puts them.
 
     m/fkchild/{link}    -> child's id      the child is truncated: a new id, the same key
@@ -349,7 +353,8 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     before = get_table(txn, info.id)
     if before is not None and find_table(txn, before.exuvia_db, before.name.L) == before.id:
         let_name_go(txn, before, info)
-    _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
+    is_named = _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
+    _note_checks(txn, before, info, is_named)
     # Where ids begin, in a new table, and where they go on under a new epoch of them
     key = keys.meta(counter_of(info), info.id)
     held = txn.get(key)
@@ -449,6 +454,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
     _leave(txn, info)
+    _forget_checks(txn, _check_keys(info))
     note_uses(txn, info, None)
     _mark_ttl(txn, info.id, was=info.exuvia_ttl is not None, info=None)
     txn.delete(keys.meta("table", info.id))
@@ -499,12 +505,77 @@ def _place(info: TableInfo) -> tuple[int, str]:
     return info.exuvia_db, info.name.L
 
 
-def _claim(txn: Transaction, key: bytes, element_id: int) -> None:
+def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
+    """Whether the name stood for it already."""
     held = txn.get(key)
     if held is None:
         txn.insert(key, keys.number(element_id))
     elif keys.read_number(held) != element_id:
         raise Broken(f"name at {key!r} stands for {keys.read_number(held)}, not for {element_id}")
+    return held is not None
+
+
+# -- names of CHECKs -------------------------------------------------------------------------------
+
+
+def _check_keys(info: TableInfo) -> set[bytes]:
+    """Each with the table's id: a table that is renamed may bring a name that is taken."""
+    return {
+        keys.meta("checkname", info.exuvia_db, each.constraint_name.L, info.id)
+        for each in info.checks
+    }
+
+
+def _note_checks(
+    txn: Transaction, before: TableInfo | None, info: TableInfo, is_named: bool
+) -> None:
+    """`is_named`: it was there under this name; what was put unnamed has no keys yet."""
+    was, now = set() if before is None else _check_keys(before), _check_keys(info)
+    _forget_checks(txn, was - now)
+    for key in now - was if is_named else now:
+        if txn.get(key) is None:
+            txn.put(key, b"")
+
+
+def _forget_checks(txn: Transaction, gone: Iterable[bytes]) -> None:
+    for key in gone:
+        if txn.get(key) is not None:  # none of a store of 0.4.0
+            txn.delete(key)
+
+
+def taken_check_name(txn: Transaction, database_id: int, names: Iterable[str]) -> str | None:
+    """The first of the lower-case names that a CHECK of the database's tables has."""
+    if txn.get(keys.CHECK_NAMES) is None:
+        taken = {
+            each.constraint_name.L
+            for table in list_tables(txn, database_id)
+            for each in table.checks
+        }
+        return next((each for each in names if each in taken), None)
+    for each in names:
+        span = keys.span_of(keys.meta("checkname", database_id, each) + b"\0")
+        if next(iter(txn.scan(span, limit=1)), None) is not None:
+            return each
+    return None
+
+
+def fill_check_names(txn: Transaction, after: int, most: int) -> int | None:
+    """Keys of some tables, of the ids behind that one; the last of them, None after the last of
+    all, when the store is marked. For a store that no older program writes."""
+    prefix = keys.meta("table")
+    behind = Span(keys.after(keys.meta("table", after)), keys.span_of(prefix).end)
+    last = None
+    for count, (key, payload) in enumerate(txn.scan(behind, limit=most), 1):
+        if b'"constraint_info":null' not in payload:
+            info = _table.decode(payload)
+            if find_table(txn, info.exuvia_db, info.name.L) == info.id:
+                txn.require(key)
+                _note_checks(txn, None, info, is_named=True)
+        if count == most:
+            last = keys.read_number(key[len(prefix) :])
+    if last is None:
+        txn.put(keys.CHECK_NAMES, b"")
+    return last
 
 
 # -- publishing -----------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
     column of this program      program too, for it needs no knowledge of what the column is for
     nothing is missing          become owner -> the format is this program's
     older members live          none of them joins any more, and those go on until they are
-                                exchanged; then layouts of tables may be brief (keys.BRIEF)
+                                exchanged; then layouts of tables may be brief (keys.BRIEF), and
+                                names of CHECKs get their keys (keys.CHECK_NAMES)
 
 Each is one step of a loop, and any number of new nodes may try: a second migration finds nothing, a
 second column is refused (1060). No job of a user is paused: jobs step on under both formats, only
@@ -36,6 +37,7 @@ LISTS_FORMAT = 1
 TABLES_FORMAT = 2
 DONE_S = 1.0
 AGAIN_S = 0.05
+MOST_TABLES = 500  # whose CHECKs get keys in one transaction
 
 
 class Upgrade:
@@ -48,6 +50,7 @@ class Upgrade:
         self._campaign = campaign
         self._submitter = submitter
         self._asked = 0
+        self._named = 0  # tables up to this id have their keys
         self.done = False
 
     def step(self, now: float) -> float:
@@ -77,7 +80,19 @@ class Upgrade:
             if members.before_0_4(txn):
                 return lambda: DONE_S
             txn.put(keys.BRIEF, b"")
-        return self._end
+        return self._with_check_names(txn)
+
+    def _with_check_names(self, txn: Transaction) -> Then:
+        if txn.get(keys.CHECK_NAMES) is not None:
+            return self._end
+        if members.before_0_5(txn):
+            return lambda: DONE_S
+        last = meta.fill_check_names(txn, self._named, MOST_TABLES)
+        return partial(self._go_on, last)
+
+    def _go_on(self, last: int | None) -> float:
+        self._named = last or self._named
+        return 0.0
 
     def _end(self) -> float:
         self.done = True

@@ -50,6 +50,9 @@
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
     m/fkgone/{table}        foreign keys of a table that was dropped and may come back
+    m/checkname/{db}{name}{table}   the table has a CHECK of that name; catalog/meta.py
+    m/checknames            every table's are there
+    m/ttl/{table}           rows of the table expire
     m/changelog/{table}     the change log of that table is complete from the commit that put this
     m/changelogfloor/{table}      stamp of the last commit whose records were removed
     m/changelogshape/{table}      since this was put the table has its name and columns
@@ -86,6 +89,8 @@ VERSION = b"m/version"
 BINDINGS = b"m/bindings"
 BRIEF = b"m/brief"
 """There once nobody lives, nor can join, who reads whole layouts of tables only."""
+CHECK_NAMES = b"m/checknames"
+"""There once names of CHECKs have keys, of every table: see catalog/meta.py."""
 LAST_EPOCH = b"m/epoch"
 
 

@@ -314,11 +314,9 @@ def _refuse_names_of_others(
     txn: Transaction, database_id: int, wanted: Sequence[ConstraintInfo]
 ) -> None:
     """3822: a name is given once in a database, also one that was made up."""
-    names = {each.constraint_name.L for each in wanted}
-    for table in meta.list_tables(txn, database_id):
-        for each in table.checks:
-            if each.constraint_name.L in names:
-                raise ErrCheckConstraintDupName(each.constraint_name.L)
+    taken = meta.taken_check_name(txn, database_id, [each.constraint_name.L for each in wanted])
+    if taken is not None:
+        raise ErrCheckConstraintDupName(taken)
 
 
 # -- of an ALTER TABLE -----------------------------------------------------------------------------
