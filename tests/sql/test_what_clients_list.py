@@ -105,3 +105,25 @@ def test_what_there_can_be_none_of_does_not_exist(listed: Session) -> None:
     assert error(listed, "SHOW CREATE FUNCTION f") == (1305, "42000")
     assert error(listed, "SHOW CREATE TRIGGER g") == (1360, "HY000")
     assert error(listed, "SHOW CREATE EVENT e") == (1539, "HY000")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CHECKSUM TABLE t",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1",
+        "DROP TRIGGER g",
+        "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+        "ALTER EVENT e DISABLE",
+        "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x')",
+        "CREATE TABLESPACE x",
+        "ALTER VIEW v AS SELECT 1",
+    ],
+)
+def test_what_tidbs_parser_does_not_read_is_no_syntax(listed, text):
+    assert error(listed, text) == (1064, "42000")
+
+
+@pytest.mark.parametrize("text", ["CREATE PROCEDURE p() SELECT 1", "DROP FUNCTION f", "CALL p()"])
+def test_what_it_reads_is_not_supported(listed, text):
+    assert error(listed, text) == (1235, "42000")

@@ -989,7 +989,7 @@ class Do(Node, frozen=True):
 
 
 class TableMaintenance(Node, frozen=True):
-    """CHECK | CHECKSUM | OPTIMIZE | REPAIR | SPLIT TABLE (`kind` in lower case)."""
+    """CHECK | OPTIMIZE | REPAIR | SPLIT TABLE (`kind` in lower case)."""
 
     kind: str
     tables: tuple[TableName, ...]

@@ -424,8 +424,6 @@ def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
     if node.kind == "split":
         existing_table(session, node.tables[0], "split table")
         return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
-    if node.kind == "checksum":
-        raise ErrNotSupportedYet("CHECKSUM TABLE")
     rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]
     return Result(columns_of(_COLUMNS), rows)
 

@@ -231,7 +231,7 @@ def alter(cursor: TokenCursor) -> Node:
         return alter_group(cursor)
     cursor.accept("IGNORE")
     if not cursor.accept("TABLE"):
-        if cursor.at_any(("VIEW", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")):
+        if cursor.at_any(("FUNCTION", "PROCEDURE", "INSTANCE")):
             what = "ALTER " + cursor.peek()
             cursor.rest()
             return Unsupported(what)

@@ -168,9 +168,8 @@ def _signed(cursor: TokenCursor) -> int:
 # -- ddl -------------------------------------------------------------------------------------------
 
 _DATABASE = ("DATABASE", "SCHEMA")
-_KNOWN_ELSEWHERE = frozenset(
-    ("USER", "ROLE", "FUNCTION", "PROCEDURE", "TRIGGER", "EVENT", "SERVER", "TABLESPACE")
-) | {"AGGREGATE", "LOGFILE", "STATISTICS"}
+_KNOWN_ELSEWHERE = frozenset(("FUNCTION", "PROCEDURE", "AGGREGATE", "STATISTICS"))
+"""What TiDB's parser reads; triggers, events, servers and tablespaces are 1064 there."""
 
 
 def create(cursor: TokenCursor) -> Node:

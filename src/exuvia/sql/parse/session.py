@@ -153,7 +153,7 @@ def do(cursor: TokenCursor) -> Node:
 
 
 def maintenance(cursor: TokenCursor) -> Node:
-    """CHECK | CHECKSUM | OPTIMIZE | REPAIR TABLE t, ..."""
+    """CHECK | OPTIMIZE | REPAIR TABLE t, ..."""
     kind = cursor.take().text.lower()
     cursor.accept_any("LOCAL", "NO_WRITE_TO_BINLOG")
     if not cursor.accept_any("TABLE", "TABLES"):

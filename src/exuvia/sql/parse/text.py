@@ -372,7 +372,6 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "BATCH": batch,
     "BEGIN": session.begin,
     "CHECK": session.maintenance,
-    "CHECKSUM": session.maintenance,
     "COMMIT": session.commit,
     "CREATE": _with_binding(create),
     "DEALLOCATE": session.deallocate,

@@ -126,7 +126,7 @@ def _alter_table(session: SessionApi, node: nodes.AlterTable) -> None:
 
 
 def _maintain(session: SessionApi, node: nodes.TableMaintenance) -> None:
-    wanted = ("SELECT",) if node.kind in ("check", "checksum") else ("SELECT", "INSERT")
+    wanted = ("SELECT",) if node.kind == "check" else ("SELECT", "INSERT")
     _tables(*wanted)(session, node)
 
 
@@ -408,7 +408,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
     nodes.ShowTableHistory: StatementKind("SHOW", _table("SELECT"), in_txn=history.table_history),
     nodes.TableMaintenance: StatementKind(
-        "CHECK CHECKSUM OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
+        "CHECK OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
     ),
     nodes.UnlockTables: StatementKind("UNLOCK", _nothing, own_txn=control.unlock_tables),
     nodes.Unsupported: StatementKind("CALL HELP", _nothing, own_txn=control.unsupported),
