@@ -258,6 +258,54 @@ def test_rows_of_the_plan_and_what_is_refused(session: Session) -> None:
     assert rows(session, "SELECT count(*) FROM t") == [[0]]
 
 
+def test_a_step_is_judged_in_what_those_before_it_leave(session: Session) -> None:
+    parent, child = "CREATE TABLE p (id int PRIMARY KEY)", "CREATE TABLE c (a int, {})"
+    key = "FOREIGN KEY (a) REFERENCES p ({})"
+    made, good = steps(session, f"{parent}; {child.format(key.format('id'))}")
+    assert (good["follows"], good["refused"]) == (1, "") and made["plan"] and good["plan"]
+    _, bad = steps(session, f"{parent}; {child.format(key.format('nothing'))}")
+    assert (bad["follows"], bad["plan"]) == (1, []) and str(bad["refused"]).startswith("3734")
+    run(session, "CREATE TABLE t (a int, b int, KEY k (a))")
+    run(session, "INSERT INTO t VALUES (1, 1), (2, 1)")
+    _, unique = steps(session, "CREATE TABLE t (a int, b int, UNIQUE KEY k (b))")
+    assert unique["follows"] == 1 and str(unique["refused"]).startswith("1062")
+
+
+def test_a_parent_that_goes_behind_its_child_is_not_refused(session: Session) -> None:
+    run(session, "CREATE TABLE p (id int PRIMARY KEY)")
+    run(session, "CREATE TABLE c (a int, FOREIGN KEY (a) REFERENCES p (id))")
+    found = steps(session, "CREATE TABLE n (a int)")
+    assert [(each["statement"], each["refused"]) for each in found[1:]] == [
+        ("DROP TABLE `c`", ""),
+        ("DROP TABLE `p`", ""),
+    ]
+    events = [[row["info"] for row in each["plan"]] for each in found[1:]]
+    assert all(any("event drop table" in info for info in each) for each in events)
+
+
+def test_rows_that_are_written_anew_judge_nothing(session: Session) -> None:
+    run(session, "CREATE TABLE t (a varchar(9), b int)")
+    run(session, "INSERT INTO t VALUES ('1', 1)")
+    wanted = "CREATE TABLE t (a int NOT NULL, b int) PARTITION BY HASH (a) PARTITIONS 2"
+    first, second = steps(session, wanted)
+    assert first["plan"]
+    assert (second["follows"], second["plan"], second["refused"]) == (1, [], "")
+    found = rows(session, f"EXPLAIN APPLY {literal(wanted)}")
+    assert [row[-1] for row in found if row[0] == "  Follows"] == ["Apply_1"]
+    assert len(apply(session, wanted)) == 2
+
+
+def test_nobody_else_finds_what_was_supposed(session: Session) -> None:
+    run(session, "CREATE TABLE t (a int, KEY k (a))")
+    assert len(steps(session, "CREATE TABLE t (a int, x int, KEY k (x))")) == 2
+    run(session, "ALTER TABLE t ADD COLUMN y int")
+    run(session, "ALTER TABLE t COMMENT 'one'")
+    run(session, "ALTER TABLE t COMMENT 'two'")
+    run(session, "INSERT INTO t VALUES (1, 2)")
+    assert rows(session, "SELECT * FROM t") == [[1, 2]]
+    assert rows(session, "SHOW TABLES") == [["t"]]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -74,14 +74,16 @@ def test_a_difference_for_people_and_for_programs(shop: str, file: Path) -> None
     done = diff(file, shop)
     assert done.returncode == 2
     assert "-- 1. shop.customer\n" in done.stdout
-    assert "-- planned once 1 is done\n" in done.stdout
+    assert "-- alter table multi-schema change_1  " in done.stdout
     listed = json.loads(diff(file, shop, "--format", "json").stdout)
     assert [each["statement"] for each in listed] == [
         "ALTER TABLE `customer` RENAME INDEX `city` TO `old_city`",
         "ALTER TABLE `customer` ADD KEY `city` (`city`,`id`), DROP INDEX `old_city`",
     ]
     assert listed[0]["plan"][0]["id"] == "rename index_1"
-    assert listed[1]["follows"] == 1
+    assert listed[1]["follows"] == 1 and listed[1]["plan"]
+    changed(file, "`city` varchar(20) DEFAULT NULL", "`city` int DEFAULT NULL")
+    assert "-- planned once 1 is done\n" in diff(file, shop).stdout
 
 
 def test_nothing_is_lost_unless_it_is_allowed(shop: str, file: Path) -> None:
@@ -121,10 +123,18 @@ def test_nothing_is_done_where_the_server_would_refuse(shop: str, file: Path) ->
 
 
 def test_the_first_error_ends_it_and_says_what_is_done(shop: str, file: Path) -> None:
-    """Rows that a later statement refuses: known only when it runs."""
+    """Rows that a later statement refuses: of many, known only when it runs."""
     changed(file, "KEY `city` (`city`)", "UNIQUE KEY `city` (`city`)")
     exuvia("sql", shop, "INSERT INTO shop.customer (city) VALUES ('Basel')")
     done = apply(file, shop)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "refused: the server would not do all of it; nothing was done\n",
+    )
+    assert "-- the server refuses it: 1062: Duplicate entry 'Basel'" in done.stdout
+    exuvia("sql", shop, "SET GLOBAL exuvia_preflight_rows = 0")
+    done = apply(file, shop)
+    exuvia("sql", shop, "SET GLOBAL exuvia_preflight_rows = DEFAULT")
     assert done.returncode == 1
     assert "1. shop.customer: done\nERROR 1062: Duplicate entry 'Basel'" in done.stderr
     assert done.stderr.endswith("2. shop.customer has failed. done: 1; not done: 2\n")

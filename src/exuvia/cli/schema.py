@@ -108,7 +108,7 @@ def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
             lines.append(f"-- {word}: {step['loses']}")
         if step["refused"]:
             lines.append(f"-- the server refuses it: {step['refused']}")
-        if step["follows"]:
+        if step["follows"] and not (step["plan"] or step["refused"]):
             lines.append(f"-- planned once {step['follows']} is done")
         for row in step["plan"]:
             cells = [row[each] for each in ("id", "estRows", "task", "object", "info")]

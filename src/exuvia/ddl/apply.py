@@ -201,20 +201,10 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
     job = decision.job
     bumps = _bumps(decision)
     announced = _revisions_after(txn, decision, bumps)
-    before, after = decision.before, decision.after
-    _edit_tables(txn, _infos(before), _infos(after))
-    if after.database is not None and after.database != before.database:
-        meta.put_database(txn, after.database)
-    elif after.database is None and before.database is not None:
-        for info in meta.referred_tables(txn, before.tables):
-            meta.orphan(txn, info, before.database.db_name.L)
-        meta.drop_database(txn, before.database)
-    _edit_policies(txn, before, after)
-    meta.carry_counters(txn, decision.after.carries)
-    for source, target in decision.after.renumbered:
-        kept.follow(txn, source, target)
+    _edit_catalog(txn, decision)
     # The revision of a database, part of the fence of all its tables, moves with its state only:
     # another charset of it is no concern of those who write its tables.
+    before, after = decision.before, decision.after
     states = [None if info is None else info.state for info in (before.database, after.database)]
     if decision.barrier:
         version = meta.publish_silently(txn, bumps)
@@ -235,6 +225,29 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
     queue.announce(txn, job, announced, owner)
     versions.announce(txn, job.id, version, announced, assent_to(job, announced))
     return job
+
+
+def suppose(txn: Transaction, decision: Decision) -> None:
+    """The catalog as the step would leave it, for what is judged in this transaction from now on.
+    It must never commit: nothing is announced to anybody."""
+    if decision.moves:
+        _edit_catalog(txn, decision)
+        meta.publish_silently(txn, _bumps(decision))
+
+
+def _edit_catalog(txn: Transaction, decision: Decision) -> None:
+    before, after = decision.before, decision.after
+    _edit_tables(txn, _infos(before), _infos(after))
+    if after.database is not None and after.database != before.database:
+        meta.put_database(txn, after.database)
+    elif after.database is None and before.database is not None:
+        for info in meta.referred_tables(txn, before.tables):
+            meta.orphan(txn, info, before.database.db_name.L)
+        meta.drop_database(txn, before.database)
+    _edit_policies(txn, before, after)
+    meta.carry_counters(txn, decision.after.carries)
+    for source, target in decision.after.renumbered:
+        kept.follow(txn, source, target)
 
 
 def _edit_policies(txn: Transaction, before: CatalogSnapshot, after: CatalogSnapshot) -> None:

@@ -21,7 +21,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.model import STATE_TEXT, IndexInfo, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
-from exuvia.ddl import queue, two_queues
+from exuvia.ddl import apply, queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.decision import CatalogSnapshot, Decision, Kept, ReorgOrder
 from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState, table_ids, timestamp_text
@@ -32,7 +32,7 @@ from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.reorg import Phase, Reorg
+from exuvia.pipeline.reorg import COMPARE, Phase, Reorg
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -54,6 +54,28 @@ def decisions(
         if decision.archive or not (decision.moves or decision.keeps):
             return
         job, snapshot = decision.job, evolve(decision.after, filled=False)
+
+
+def suppose(txn: Transaction, jobs: list[Job], now: int) -> bool:
+    """The catalog of the transaction as these jobs leave it; it must never commit. False, and
+    nothing is supposed, where one is refused, or its rows are written anew: those that are there
+    tell nothing of them. `now` is a job's timestamp."""
+    for job in queue.numbered(txn, jobs, now):
+        runs: list[Decision] = []
+        steps = list(decisions(job, apply.read_snapshot(txn, job, now), runs))
+        if steps[-1].job.state != JobState.SYNCED or any(map(_writes_rows, runs)):
+            return False
+        for step in steps:
+            apply.suppose(txn, step)
+    return True
+
+
+def _writes_rows(run: Decision) -> bool:
+    phases = () if run.to_run is None else (*run.to_run.phases, *run.to_run.whole)
+    return any(not phase.kernel.startswith(_LEAVE_ROWS) for phase in phases)
+
+
+_LEAVE_ROWS = ("fill", "clean", "check", "verify", COMPARE)
 
 
 def explain(job: Job, snapshot: CatalogSnapshot) -> list[str]:

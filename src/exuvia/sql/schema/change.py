@@ -239,7 +239,7 @@ class SchemaReader:
         session = context.session
         self.context = context
         self.txn = context.txn
-        self.schemas = session.services.schemas
+        self.schemas = context.schemas
         self.database = session.database
         self.user = session.user
         self.host = session.host

@@ -31,6 +31,7 @@ from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.multi_schema_change import asked_anew, combined
 from exuvia.ddl.queue import numbered
 from exuvia.ddl.state_machine import without_begun
+from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes
 from exuvia.sql.nodes import ExplainChange
 from exuvia.sql.result import Result, Row, text_columns
@@ -54,7 +55,8 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
     change = session.look(lambda context: build(SchemaReader(context), node.statement, text))
     notes = change.told([(each.name, None) for each in change.jobs if isinstance(each, Absent)])
     jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
-    rows = list(change_rows(session, jobs))
+    with session.services.store.read() as txn:
+        rows = list(change_rows(session, txn, jobs))
     if node.format == "json":
         names = ("id", "estRows", "taskType", "accessObject", "operatorInfo")
         shown = [dict(zip(names, row, strict=True)) for row in rows]
@@ -63,52 +65,51 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
     return Result(columns_of(CHANGE_COLUMNS), rows, warnings=notes)
 
 
-def change_rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
-    """The lines of EXPLAIN for jobs that nobody has asked for yet."""
+def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Iterator[Row]:
+    """The lines of EXPLAIN for jobs that nobody has asked for yet, in that snapshot."""
     services = session.services
     store = services.store
-    with store.read() as txn:
-        now = timestamp(services.clock.wall_ns())
-        group = session.variable("exuvia_ddl_group")
-        for job in numbered(txn, jobs, now):
-            # of a change that would join a job of its group: that job, as if nothing had begun
-            taking = groups.member_of_table(txn, group, job.table_id) if group else None
-            if taking is not None:
-                job = combined([*asked_anew(taking), job])
-            world = read_snapshot(txn, job, now)
-            if taking is not None:
-                world = without_begun(taking, world)
-            runs: list[Decision] = []
-            steps = list(decisions(job, world, runs))
-            works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
-            place = ".".join(each for each in (job.schema_name, job.table_name) if each)
-            rows = sum(work.rows for work in works)
-            versions = sum(step.moves and not step.barrier for step in steps)
-            touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
-            info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
-            worker = "reorg worker" if is_reorg(job) else "general worker"
-            lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
-            if taking is not None:
-                lines.append(["Joins", "", "", f"job {taking.id}", taking.query])
-            before = None
-            for step in steps:
-                lines.append(["Step", "", "owner", place, step_text(before, step)])
-                before = step
-            for kept in (each for step in steps for each in step.keeps_for_undo):
-                cost = ddl_explain.cost_of_undo(store, txn, kept, world.table)
-                lines.append(["Keeps", "", "", kept.name, cost])
-            pace = ddl_explain.pace_of(txn, job)
-            for work in works:
-                size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
-                runner, pacing = ddl_explain.runner(txn, work), pace.tell(work.rows)
-                lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
-            asking = Asking(services.store, services.member, services.clock)
-            elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
-            waits = ddl_explain.waits_of(txn, job, services.locks, elsewhere)
-            for wait in waits if taking is None else ():
-                lines.append(["Waits", "", "", wait, "now"])
-            refusals = "; ".join(ddl_explain.refusals_of(job)) or "nothing"
-            lines.append(["Refuses", "", "owner", place, refusals])
-            for n, (title, *others) in enumerate(lines, 1):
-                mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
-                yield [f"{mark}{title}_{n}", *others]
+    now = timestamp(services.clock.wall_ns())
+    group = session.variable("exuvia_ddl_group")
+    for job in numbered(txn, jobs, now):
+        # of a change that would join a job of its group: that job, as if nothing had begun
+        taking = groups.member_of_table(txn, group, job.table_id) if group else None
+        if taking is not None:
+            job = combined([*asked_anew(taking), job])
+        world = read_snapshot(txn, job, now)
+        if taking is not None:
+            world = without_begun(taking, world)
+        runs: list[Decision] = []
+        steps = list(decisions(job, world, runs))
+        works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
+        place = ".".join(each for each in (job.schema_name, job.table_name) if each)
+        rows = sum(work.rows for work in works)
+        versions = sum(step.moves and not step.barrier for step in steps)
+        touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
+        info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
+        worker = "reorg worker" if is_reorg(job) else "general worker"
+        lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
+        if taking is not None:
+            lines.append(["Joins", "", "", f"job {taking.id}", taking.query])
+        before = None
+        for step in steps:
+            lines.append(["Step", "", "owner", place, step_text(before, step)])
+            before = step
+        for kept in (each for step in steps for each in step.keeps_for_undo):
+            cost = ddl_explain.cost_of_undo(store, txn, kept, world.table)
+            lines.append(["Keeps", "", "", kept.name, cost])
+        pace = ddl_explain.pace_of(txn, job)
+        for work in works:
+            size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
+            runner, pacing = ddl_explain.runner(txn, work), pace.tell(work.rows)
+            lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
+        asking = Asking(services.store, services.member, services.clock)
+        elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
+        waits = ddl_explain.waits_of(txn, job, services.locks, elsewhere)
+        for wait in waits if taking is None else ():
+            lines.append(["Waits", "", "", wait, "now"])
+        refusals = "; ".join(ddl_explain.refusals_of(job)) or "nothing"
+        lines.append(["Refuses", "", "owner", place, refusals])
+        for n, (title, *others) in enumerate(lines, 1):
+            mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
+            yield [f"{mark}{title}_{n}", *others]

@@ -17,8 +17,12 @@ FORMAT = 'json' has the same as one value, for programs:
 A table of a database of which the text wants one, and which the text does not have, is to be
 dropped: a step like any other, that says what it loses. Whoever runs the steps decides.
 
-A step that stands on an earlier one (the same table's, or a parent's) has no plan yet: `follows` is
-that one's number. Two new tables that refer to each other are made first and joined by an ALTER.
+Steps are judged one after the other, each in the catalog that those before it would leave: a
+transaction that never commits has it, with schemas of its own (`_judged`). `follows`: the number of
+the earlier step that a step stands on, the same table's or a parent's. Where that one is refused,
+or writes rows anew, what follows cannot be judged by the rows that are there: it has no plan yet.
+
+Two new tables that refer to each other are made first and joined by an ALTER.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,9 +33,12 @@ import msgspec
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableExists
 from exuvia.catalog import meta
+from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import GLOBAL_TEMPORARY, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.placement import living
 from exuvia.catalog.system_tables import is_system
+from exuvia.ddl import explain as ddl_explain
+from exuvia.ddl.job import timestamp
 from exuvia.sql.bind.scope import table_in
 from exuvia.sql.information_schema.tables import shown_keys
 from exuvia.sql.nodes import AlterTable, CreateTable, DropTable, ExplainApply
@@ -262,10 +269,9 @@ def explain_apply(session: SessionApi, node: ExplainApply, found: Sequence[Apply
         raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
     rows: list[Row] = []
     listed: list[dict[str, Any]] = []
-    for number, step in enumerate(found, 1):
-        session.check_interrupt()
+    verdicts = session.look(lambda context: _judged(context, found))
+    for number, (step, (plan, refused)) in enumerate(zip(found, verdicts, strict=True), 1):
         place, follows = f"{step.database}.{step.table}", max(step.after, default=0)
-        plan, refused = ([], "") if follows else _planned(session, step.statement)
         task = "unsafe" if step.loses else ""
         rows.append([f"Apply_{number}", "", task, f"table:{place}", step.statement])
         rows += [[f"  {each[0]}", *each[1:]] for each in plan]
@@ -300,17 +306,39 @@ _BUILDS: dict[type, Build] = {
 }
 
 
-def _planned(session: SessionApi, statement: str) -> tuple[list[Row], str]:
-    """The rows of EXPLAIN, and what refuses the statement."""
-    node = parse_one(statement)
-    build = _BUILDS[type(node)]
-    try:
-        change = session.look(lambda context: build(SchemaReader(context), node, statement))
-        change.told()
-        jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
-        return list(change_rows(session, jobs)), ""
-    except Refused as error:
-        return [], f"{error.code}: {error.message}"
+class Verdict(NamedTuple):
+    """The rows of EXPLAIN, and what refuses the statement; neither: it is not judged yet."""
+
+    plan: list[Row]
+    refused: str = ""
+
+
+def _judged(context: Context, found: Sequence[ApplyStep]) -> list[Verdict]:
+    """Each step, after those before it."""
+    session, txn = context.session, context.txn
+    services = session.services
+    # of their own: what is supposed here is not what others are to find at those revisions
+    schemas = Schemas(services.store, evaluator=services.schemas.evaluator)
+    there = Context(session, schemas, txn)
+    supposed: set[int] = set()
+    verdicts = []
+    for number, step in enumerate(found, 1):
+        session.check_interrupt()
+        if not supposed.issuperset(step.after):
+            verdicts.append(Verdict([]))
+            continue
+        node = parse_one(step.statement)
+        try:
+            change = _BUILDS[type(node)](SchemaReader(there), node, step.statement)
+            change.told()
+            jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
+            verdicts.append(Verdict(list(change_rows(session, txn, jobs))))
+        except Refused as error:
+            verdicts.append(Verdict([], f"{error.code}: {error.message}"))
+            continue
+        if ddl_explain.suppose(txn, jobs, timestamp(services.clock.wall_ns())):
+            supposed.add(number)
+    return verdicts
 
 
 __all__ = ["ApplyStep", "created", "explain_apply", "steps"]

@@ -323,6 +323,11 @@ class Context(Env):
         self.warnings: list[Note] = []
 
     @property
+    def schemas(self) -> Schemas:
+        """Where its tables are found."""
+        return self._schemas
+
+    @property
     def parameter_types(self) -> Sequence[FieldType]:
         """Types of the parameters, in order."""
         if self._types is None:
