@@ -69,6 +69,15 @@ def test_a_dump_is_equal_and_makes_the_same_tables(shop: str, file: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "nothing to do\n")
 
 
+def test_a_dump_has_backquotes_whatever_the_mode_is(shop: str, file: Path) -> None:
+    exuvia("sql", shop, "SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',ANSI_QUOTES')")
+    try:
+        assert exuvia("schema", "dump", shop, "-Dshop").stdout == file.read_text()
+        assert diff(file, shop) == Done(0, "", "")
+    finally:
+        exuvia("sql", shop, "SET GLOBAL sql_mode = DEFAULT")
+
+
 def test_a_difference_for_people_and_for_programs(shop: str, file: Path) -> None:
     changed(file, "KEY `city` (`city`)", "KEY `city` (`city`,`id`)")
     done = diff(file, shop)

@@ -74,6 +74,7 @@ def dump(
 ) -> None:
     """All CREATE TABLEs of a database, without where ids go on; no views, no sequences."""
     client = connected(host, port, user, database)
+    ask(client, "SET sql_mode = REPLACE(@@sql_mode, 'ANSI_QUOTES', '')")  # names in backquotes
     for row in ask(client, "SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'").rows:
         title = str(row[0]).replace("`", "``")
         text = str(ask(client, f"SHOW CREATE TABLE `{title}`").rows[0][1])
