@@ -142,3 +142,86 @@ def test_a_parent_made_anew_is_not_held_by_a_child_that_is_gone(session):
     run(session, "RECOVER TABLE c")
     assert error(session, "INSERT INTO c VALUES (1, 1)")[0] == 1452
     assert error(session, "ALTER TABLE p TTL = c + INTERVAL 1 DAY")[0] == 8152
+
+
+# -- what comes back beside its successor ----------------------------------------------------------
+
+
+ANEW = {
+    "dropped and made anew": ("DROP TABLE p", PARENT),
+    "truncated": ("TRUNCATE TABLE p",),
+}
+
+
+@pytest.mark.parametrize("how", ANEW)
+def test_a_former_parent_does_not_take_the_children_of_its_successor(session, how):
+    run(session, CHILD.format("c"))
+    run(session, "INSERT INTO c VALUES (1, 1)")
+    run(session, "SET foreign_key_checks = OFF")
+    for text in ANEW[how]:
+        run(session, text)
+    run(session, "INSERT INTO p (id) VALUES (1), (3)")
+    run(session, "SET foreign_key_checks = ON")
+    run(session, "FLASHBACK TABLE p TO former")
+    assert (known(session), known(session, "former")) == (1, 0)
+    assert "REFERENCES `p`" in rows(session, "SHOW CREATE TABLE c")[0][1]
+    assert error(session, "INSERT INTO c VALUES (2, 2)")[0] == 1452
+    run(session, "INSERT INTO c VALUES (3, 3)")
+    assert error(session, "DELETE FROM p WHERE id = 3")[0] == 1451
+    run(session, "DELETE FROM former")
+    run(session, "DROP TABLE former")
+
+
+def test_a_parent_under_another_name_is_another_table(session):
+    run(session, CHILD.format("c"))
+    run(session, "SET foreign_key_checks = OFF")
+    run(session, "DROP TABLE p")
+    run(session, "SET foreign_key_checks = ON")
+    run(session, "FLASHBACK TABLE p TO former")
+    assert error(session, "INSERT INTO c VALUES (1, 1)")[0] == 1452
+    run(session, "DROP TABLE former")
+    run(session, "FLASHBACK TABLE former TO p")  # and the one they wait for
+    run(session, "INSERT INTO c VALUES (1, 1)")
+    assert error(session, "DELETE FROM p WHERE id = 1")[0] == 1451
+    assert error(session, "INSERT INTO c VALUES (5, 5)")[0] == 1452
+
+
+def test_a_child_that_was_truncated_leaves_its_keys_to_its_successor(session):
+    run(session, CHILD.format("c"))
+    run(session, "INSERT INTO c VALUES (1, 1)")
+    run(session, "TRUNCATE TABLE c")
+    run(session, "INSERT INTO c VALUES (2, 2)")
+    run(session, "FLASHBACK TABLE c TO former")
+    assert rows(session, "SHOW WARNINGS") == [
+        ["Note", 1105, "foreign key 'k' stays with table 'c'"]
+    ]
+    assert "FOREIGN KEY" not in rows(session, "SHOW CREATE TABLE former")[0][1]
+    assert error(session, "DELETE FROM p WHERE id = 2")[0] == 1451
+    run(session, "INSERT INTO former VALUES (9, 9)")
+    run(session, "DROP TABLE former")
+    assert error(session, "DELETE FROM p WHERE id = 2")[0] == 1451
+    run(session, "DROP TABLE c")
+    run(session, "FLASHBACK TABLE c TO last")  # the only one that has the key
+    assert error(session, "DELETE FROM p WHERE id = 2")[0] == 1451
+    assert error(session, "INSERT INTO last VALUES (9, 9)")[0] == 1452
+
+
+OWN = "CREATE TABLE s (id INT PRIMARY KEY, p INT, CONSTRAINT o FOREIGN KEY (p) REFERENCES s (id))"
+
+
+def test_a_table_that_refers_to_itself_does_so_again(session):
+    run(session, OWN)
+    run(session, "INSERT INTO s VALUES (1, NULL), (2, 1)")
+    run(session, "DROP TABLE s")
+    run(session, OWN)
+    assert known(session, "s") == 1, "its own"
+    run(session, "FLASHBACK TABLE s TO former")
+    for table in ("s", "former"):
+        assert f"REFERENCES `{table}`" in rows(session, f"SHOW CREATE TABLE {table}")[0][1]
+    assert error(session, "DELETE FROM former WHERE id = 1")[0] == 1451
+    assert error(session, "INSERT INTO s VALUES (2, 1)")[0] == 1452
+    run(session, "INSERT INTO former VALUES (3, 2)")
+    run(session, "TRUNCATE TABLE former")
+    run(session, "FLASHBACK TABLE former TO oldest")
+    assert (known(session, "former"), known(session, "oldest")) == (1, 0)
+    run(session, "DELETE FROM oldest WHERE id = 1")

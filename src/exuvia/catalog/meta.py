@@ -35,9 +35,11 @@ is there: who judges by it asks `gone_links`. With the child's last row the key 
 its parent forgets it when it is next written.
 
 A table that appears under a name adopts the keys that wait for it, so a dump may create children
-first and drop parents first (foreign_key_checks=OFF). An id may stand for a table that is gone;
-readers look. No revision moves here: a child's writer marks the parent's key space and a parent's
-writer requires its marks unchanged, so what one of them did not see of the other is a conflict.
+first and drop parents first (foreign_key_checks=OFF). A table that comes back is a parent again of
+those alone that still wait for its name, and has its own keys again unless its successor has them.
+An id may stand for a table that is gone; readers look. No revision moves here: a child's writer
+marks the parent's key space and a parent's writer requires its marks unchanged, so what one of them
+did not see of the other is a conflict.
 
 A table whose keys are about to be taken away: its older writers are waited for, and no new
 transaction writes it first until another table, or partition, has its place.
@@ -111,6 +113,8 @@ def with_children(txn: Transaction, info: TableInfo) -> TableInfo:
 def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInfo:
     """Note whom the table's keys join; the table with the keys it adopts."""
     former = before.foreign_keys if before is not None else ()
+    if before is None and (info.foreign_keys or info.exuvia_referred):
+        info = _without_others_keys(txn, info)
     if former or info.foreign_keys:
         _put_child(txn, former, info)
     named = before is None or (before.name.L, before.exuvia_db) != (info.name.L, info.exuvia_db)
@@ -124,6 +128,35 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
     for each in info.exuvia_referred:
         _point(txn, keys.meta("fkparent", each.link), info.id)
     return info
+
+
+def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
+    """A table that was not there, without keys that are another's by now: its own, if a table that
+    was put in its place has them, and what it knows of those that join another parent, or wait for
+    another name."""
+    taken = keys_of_successor(txn, info)
+    kept = tuple(each for each in info.foreign_keys if each.exuvia_link not in taken)
+    own = {each.exuvia_link for each in kept}
+    waiting = {each.link for each in waiting_for(txn, _home(txn, info), info.name.L)}
+    parent = {each.link: parent_of(txn, each.link) for each in info.exuvia_referred}
+    others = {link for link, at in parent.items() if at and link not in own | waiting}
+    for link in others:
+        if parent[link] == info.id:  # under another name it is another table
+            txn.delete(keys.meta("fkparent", link))
+    return evolve(info.without_keys(frozenset(others)), fk_info=kept or None)
+
+
+def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]:
+    """Of the table's own keys those that the one which was put in its place has: by link."""
+    found: dict[int, TableInfo] = {}
+    for each in info.foreign_keys:
+        link = each.exuvia_link
+        other = get_table(txn, child_of(txn, link))
+        if other is None or other.id == info.id:
+            continue
+        if any(its.exuvia_link == link for its in other.foreign_keys):
+            found[link] = other
+    return found
 
 
 def _leave(txn: Transaction, info: TableInfo) -> None:
@@ -155,8 +188,10 @@ def forget_keys(txn: Transaction, table_id: int) -> list[tuple[int, int]]:
 
 
 def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
-    """The table goes: the keys that refer to it wait for another one of its name. `database`: the
-    name of its database, where that goes too."""
+    """The table goes: the keys that refer to it wait for another one of its name, but for its own.
+    `database`: the name of its database, where that goes too."""
+    own = frozenset(each.exuvia_link for each in info.foreign_keys)
+    info = info.without_keys(own)
     if not info.exuvia_referred:
         return
     known = {column.id: column.name.L for column in info.cols}

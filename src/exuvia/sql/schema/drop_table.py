@@ -10,7 +10,7 @@ RECOVER TABLE, FLASHBACK TABLE, FLASHBACK DATABASE: which drop is meant, found i
 Whether its rows are still there is judged by the job (ddl/actions/recover.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -56,6 +56,7 @@ from exuvia.sql.schema.change import (
     JobRequest,
     SchemaReader,
     TruncateTemporary,
+    note_of,
     of_job,
     refuse_cached,
 )
@@ -176,7 +177,17 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
         raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
     if meta.find_table(txn, database.id, name) is not None:
         raise ErrTableExists(name)
-    return of_job(requests.recover_table(database, table, name, dropped.id, query=text))
+    job = requests.recover_table(database, table, name, dropped.id, query=text)
+    return of_job(job, [note_of(error) for error in _left_out(txn, table)])
+
+
+def _left_out(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
+    """Foreign keys that stay with the table that TRUNCATE put in its place."""
+    links = meta.keys_of_successor(txn, table)
+    for each in table.foreign_keys:
+        if each.exuvia_link in links:
+            successor = links[each.exuvia_link].name.O
+            yield ErrUnknown(f"foreign key '{each.fk_name.O}' stays with table '{successor}'")
 
 
 def _dropped_by(txn: Transaction, job_id: int) -> Found:
