@@ -140,6 +140,7 @@ class Following:
             records.remove(txn, new)  # it may have stood there before
             moved = [each._replace(table_id=new) for each in records.read(txn, was)]
             records.write(txn, moved, version)
+            _hold_still(txn, was, new, Delta(0, 0), version)
             old.append(was)
         _stay(txn, [new])
         self._go(txn, found.table.id, {*old} - {new})
@@ -234,16 +235,29 @@ def _follow(txn: Transaction, was: int, new: int) -> None:
     before, since = meta.get(txn, was), meta.get(txn, new)
     if before is not None:
         version = meta.draw_version(txn)
-        rows, modified = (since.rows, since.modified) if since is not None else (0, 0)
+        written = Delta(since.rows, since.modified) if since is not None else Delta(0, 0)
+        if _hold_still(txn, was, new, written, version):
+            written = Delta(0, 0)
         both = before._replace(
             version=version,
             table_id=new,
-            rows=max(0, before.rows + rows),
-            modified=before.modified + modified,
+            rows=max(0, before.rows + written.rows),
+            modified=before.modified + written.modified,
         )
         meta.put(txn, both)
         moved = [each._replace(table_id=new) for each in records.read(txn, was)]
         records.write(txn, moved, version)
+
+
+def _hold_still(txn: Transaction, was: int, new: int, written: Delta, version: int) -> bool:
+    """Where statistics are locked they are so under the new id too, and what has been written there
+    waits with the rest."""
+    held = meta.unlock(txn, was)
+    if held is None:
+        return False
+    meta.lock(txn, [new])
+    rows, modified = held.rows + written.rows, held.modified + written.modified
+    return meta.add_to_lock(txn, new, rows, modified, version)
 
 
 def _exchange(txn: Transaction, change: SchemaChange) -> None:

@@ -163,10 +163,8 @@ def _facts(table: _Table, databases: Container[int]) -> Facts | None:
             columns += 1
     if not columns:
         return None  # nothing that can be analyzed
-    indexes = table.index_info or ()
-    index_ids = tuple(
-        [each.id for each in indexes if each.state == _PUBLIC and not each.exuvia_clustered]
-    )
+    indexes = table.index_info or ()  # a clustered key may be new, too
+    index_ids = tuple([each.id for each in indexes if each.state == _PUBLIC])
     partitions: tuple[int, ...] = ()
     if table.partition is not None:
         partitions = tuple([each.id for each in table.partition.definitions])
