@@ -13,8 +13,9 @@ from exuvia.catalog import meta
 from exuvia.cluster import member
 from exuvia.kv import keys
 from exuvia.sql.session.session import Session
+from support.few import one_in
 from support.node_processes import until
-from support.world import World, error, rows, run
+from support.world import PAUSE_S, World, error, rows, run
 
 KEYS = (
     "",
@@ -99,7 +100,7 @@ OF_EITHER += [(CUT, OF_ALL_PARTITIONS, new) for new in CUT_NEW]
 OF_EITHER += [(SPREAD, OF_ALL_PARTITIONS, "(id, d)")]
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), OF_EITHER)
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(4, OF_EITHER))
 def test_rows_and_indexes_are_what_they_were(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:
@@ -174,7 +175,7 @@ DROPPED = [("", key) for key in (*NEW, "(u)", "(c(2), id)")] + [(CUT, key) for k
 DROPPED += [(SPREAD, "(id)"), (SPREAD, "(u, id)")]
 
 
-@pytest.mark.parametrize(("cut", "key"), DROPPED)
+@pytest.mark.parametrize(("cut", "key"), one_in(3, DROPPED))
 def test_a_key_is_dropped(world: World, session: Session, cut: str, key: str) -> None:
     made(session, f"PRIMARY KEY {key}", cut=cut)
     before = filled(session)
@@ -207,7 +208,7 @@ NOT_CLUSTERED += [("", "(c(2), id)", "(id)"), ("", "(u, c, d)", "(d, c)")]
 NOT_CLUSTERED += [(cut, "(u, id)", new) for cut in (CUT, SPREAD) for new in ("(id)", "(c(2), id)")]
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), NOT_CLUSTERED)
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(4, NOT_CLUSTERED))
 def test_a_key_that_is_not_clustered(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:
@@ -574,13 +575,18 @@ CHANGES = (
     (SPREAD, OF_ALL_PARTITIONS, "(c, id)"),
     (CUT, "PRIMARY KEY (c, id)", "(u) NONCLUSTERED GLOBAL"),
     (SPREAD, "PRIMARY KEY (id)", "(u) NONCLUSTERED GLOBAL"),
-    pytest.param(SPREAD, "PRIMARY KEY (id)", "(id) NONCLUSTERED", marks=pytest.mark.long),
-    pytest.param(SPREAD, "PRIMARY KEY (id)", "(c, id) NONCLUSTERED", marks=pytest.mark.long),
+    (SPREAD, "PRIMARY KEY (id)", "(id) NONCLUSTERED"),
+    (SPREAD, "PRIMARY KEY (id)", "(c, id) NONCLUSTERED"),
 )
 
 
-@pytest.mark.parametrize("begin", ["BEGIN", "BEGIN OPTIMISTIC"])
-@pytest.mark.parametrize(("cut", "key", "new"), CHANGES)
+BEGINS = ("BEGIN", "BEGIN OPTIMISTIC")
+
+
+@pytest.mark.parametrize(
+    ("cut", "key", "new", "begin"),
+    one_in(3, [(*change, begin) for change in CHANGES for begin in BEGINS]),
+)
 def test_keys_hold_in_every_state(
     world: World, session: Session, cut: str, key: str, new: str, begin: str
 ) -> None:
@@ -766,8 +772,10 @@ def test_a_key_of_all_partitions_is_one_row_s_before_rows_move(
     other.close()
 
 
-@pytest.mark.parametrize("state", [1, 2, 3, 4])
-@pytest.mark.parametrize(("cut", "key", "new"), CHANGES)
+@pytest.mark.parametrize(
+    ("cut", "key", "new", "state"),
+    one_in(7, [(*change, state) for change in CHANGES for state in (1, 2, 3, 4)]),
+)
 def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
     world: World, session: Session, cut: str, key: str, new: str, state: int
 ) -> None:
@@ -900,7 +908,7 @@ def test_rows_are_kept_beside_writers(
         chance, model = random.Random(place), models[place]
         writer = places[place].session(session.database)
         try:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n, a = 1000 * (place + 1) + chance.randrange(30), chance.randrange(9)
                 if chance.random() < 0.4:
                     old = 2 * chance.randrange(150) + place
@@ -994,7 +1002,7 @@ def kept(session: Session) -> list[list[object]]:
     return rows(session, f"{text} WHERE table_schema = DATABASE()")
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), BACK)
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(3, BACK))
 def test_a_change_is_taken_back(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:

@@ -15,7 +15,7 @@ from exuvia.kv.packet import LIVE
 from exuvia.sql.session.session import Session
 from support.node_processes import until
 from support.tables import only_entry
-from support.world import World, error, rows, run
+from support.world import PAUSE_S, World, error, rows, run
 
 CUTS = (
     "PARTITION BY RANGE (b) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN"
@@ -236,7 +236,7 @@ def test_indexes_are_added_over_all_partitions_beside_writers(
         chance = random.Random(seed)
         writer = world.session(session.database)
         try:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n = chance.randrange(300)
                 text = chance.choice(
                     (
@@ -479,7 +479,7 @@ def test_partitions_go_beside_writers_of_their_keys(world: World, session: Sessi
         chance = random.Random(seed)
         writer = world.session(session.database)
         try:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n, b = chance.randrange(40), chance.randrange(30)
                 text = chance.choice(
                     (

@@ -18,8 +18,9 @@ from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.session.session import Session
+from support.few import one_in
 from support.node_processes import until
-from support.world import World, error, rows, run
+from support.world import PAUSE_S, World, error, rows, run
 
 BY_RANGE = (
     "PARTITION BY RANGE (b) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN"
@@ -148,11 +149,10 @@ def answers(session: Session, number: int, seed: int = 9) -> None:
     assert found > number / 5, "nearly no query found a row"
 
 
-@pytest.mark.parametrize(
-    ("key", "cut"),
-    [(KEYS[0], BY_RANGE), (KEYS[1], BY_HASH.replace("HASH (b)", "KEY (b)")), (KEYS[2], BY_RANGE),
-     (KEYS[3], BY_RANGE)],
-)  # fmt: skip
+CUTS = (BY_RANGE, BY_HASH.replace("HASH", "KEY"), BY_RANGE, BY_RANGE)
+
+
+@pytest.mark.parametrize(("key", "cut"), one_in(2, zip(KEYS, CUTS, strict=True)))
 def test_answers_are_those_without_them(session: Session, key: str, cut: str) -> None:
     made(session, key, cut)
     checked(session)
@@ -313,7 +313,7 @@ def writers_beside(world: World, session: Session, key: str) -> Iterator[Callabl
         chance, model = random.Random(place), models[place]
         writer = world.session(session.database)
         try:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n, b = 1000 * (place + 1) + chance.randrange(30), chance.randrange(30)
                 q = chance.sample(range(1000, 1060), chance.randrange(4))
                 j = json.dumps({"q": q, "n": [e % 7 for e in q]})
@@ -367,10 +367,7 @@ def writers_beside(world: World, session: Session, key: str) -> Iterator[Callabl
     checked(session)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [key if n % 2 else pytest.param(key, marks=pytest.mark.long) for n, key in enumerate(KEYS)],
-)
+@pytest.mark.parametrize("key", one_in(2, KEYS, first=1))
 def test_they_are_added_and_written_anew_beside_writers(
     world: World, session: Session, key: str
 ) -> None:
@@ -442,7 +439,7 @@ def test_partitions_go_beside_writers_of_their_elements(world: World, session: S
     def writes(seed: int) -> None:
         chance, writer = random.Random(seed), world.session(session.database)
         try:
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n, b = chance.randrange(40), chance.randrange(30)
                 q = [2 * n + 1000, 2 * n + 1000 + chance.randrange(3)]
                 j = json.dumps({"q": q, "n": [n]})

@@ -18,7 +18,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.session.session import Session
-from support.world import World, error, rows, run
+from support.world import PAUSE_S, World, error, rows, run
 
 INDEXES = {
     "s": "(CAST(j->'$.n' AS SIGNED ARRAY))",
@@ -199,7 +199,7 @@ def writers_beside(world: World, session: Session) -> Iterator[None]:
 
     def change(seed: int) -> None:
         client, chance = world.session(session.database), random.Random(seed)
-        while not stop.is_set():
+        while not stop.wait(PAUSE_S):
             n = chance.randrange(600)
             array = [chance.randrange(9) for _ in range(chance.randrange(4))]
             try:

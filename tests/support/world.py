@@ -164,6 +164,11 @@ def error(session: Session, text: str, values: Sequence[Any] | None = None) -> t
     raise AssertionError(f"not refused: {text}")
 
 
+PAUSE_S = 0.002
+"""Between two statements of a client beside a change. One that never waits takes the processor from
+the change, which takes twice its time and more, for nothing."""
+
+
 # -- a statement that may wait ---------------------------------------------------------------------
 
 WAITS_S, OTHER_S = 5.0, 0.1
