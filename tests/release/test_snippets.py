@@ -505,8 +505,7 @@ def run_page(name: str, folder: Path, spark: bool) -> int:
 
 WITH_SNIPPETS = [page for page in PAGES if any(each.runs for each in snippets(page))]
 SHORT = [
-    *("README.md", "docs/tour.md", "docs/operations.md", "docs/tuning.md", "docs/change-log.md"),
-    *("docs/declarative.md", "docs/concepts.md"),
+    *("README.md", "docs/tour.md", "docs/tuning.md", "docs/change-log.md", "docs/concepts.md"),
 ]
 WITH_SPARK = [
     page for page in PAGES if any(each.runs and each.has_spark for each in snippets(page))

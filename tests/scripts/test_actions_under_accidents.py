@@ -10,6 +10,7 @@ import pytest
 
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import JobState
+from support.few import one_in
 from support.scripts import (
     ASKED,
     ROWS,
@@ -26,16 +27,8 @@ from support.scripts import (
 CASES = scripts()
 
 
-def halved(found, other):
-    """The short run takes every second one; which ones changes with the place."""
-    return [
-        pytest.param(each, marks=pytest.mark.long if n % 2 == other else (), id=str(each))
-        for n, each in enumerate(found)
-    ]
-
-
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("script", halved(CASES, 1))
+@pytest.mark.parametrize("script", one_in(3, CASES), ids=str)
 def test_an_action_under_an_accident(script, seed):
     play = Play(script, seed)
     job = play.run()
@@ -70,7 +63,7 @@ UNIQUE = (
 PAUSED = [Script(label, "pause", at) for label in ASKED for at in range(steps_of(label))]
 
 
-@pytest.mark.parametrize("script", halved(PAUSED, 0))
+@pytest.mark.parametrize("script", one_in(3, PAUSED, first=1), ids=str)
 def test_an_action_is_paused_and_resumed(script):
     play = Play(script, 0)
     job = play.run()
@@ -90,7 +83,7 @@ HELD = [Script(label, "hold", at) for label in ASKED for at in range(steps_of(la
 LONG = [Script(label, "hold long", 0) for label in ASKED if is_undoable(label)]
 
 
-@pytest.mark.parametrize("script", halved([*HELD, *LONG], 1))
+@pytest.mark.parametrize("script", one_in(3, [*HELD, *LONG], first=2), ids=str)
 def test_an_action_is_held_and_completed(script):
     """Before what it changes is public, for longer than its verification counts, too."""
     play = Play(script, 0)

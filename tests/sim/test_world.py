@@ -11,7 +11,7 @@ from exuvia.sim.change import PLANS
 from exuvia.sim.plants import AIMED, PLANTS
 from exuvia.sim.world import BATCH_SEEDS, search, simulate
 
-FEW, MANY = 200, 2_000
+FEW, MANY = 100, 2_000
 MOST_SEEDS = 2_000
 
 
