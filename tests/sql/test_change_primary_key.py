@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog import meta
 from exuvia.cluster import member
 from exuvia.kv import keys
 from exuvia.sql.session.session import Session
 from support.few import one_in
 from support.node_processes import until
+from support.stepped_alter import SteppedAlter, ended
 from support.world import PAUSE_S, World, error, rows, run
 
 KEYS = (
@@ -504,53 +504,6 @@ def test_an_older_node_is_waited_for(
 
 
 # -- in each state ---------------------------------------------------------------------------------
-
-
-class SteppedAlter:
-    """An ALTER TABLE of a thread of its own, which waits for whoever writes."""
-
-    def __init__(self, world: World, session: Session, text: str) -> None:
-        self._world, self._session = world, session
-        self._began = self._revision()
-        self.failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, args=(text,), daemon=True)
-
-    def _run(self, text: str) -> None:
-        try:
-            run(self._session, text)
-        except BaseException as error:
-            self.failed.append(error)
-
-    def _revision(self) -> int:
-        with self._world.store.read() as txn:
-            table = self._world.services.schemas.table(txn, self._session.database, "t")
-            return meta.revision(txn, table.info.id)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def reaches(self, state: int) -> None:
-        """It has taken so many steps."""
-        until(lambda: self.failed or self._revision() >= self._began + state)
-        assert not self.failed, self.failed
-
-    def ends(self, code: int = 0) -> None:
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-        if code:
-            (refused,) = self.failed
-            assert isinstance(refused, Refused) and refused.code == code
-        else:
-            assert not self.failed, self.failed
-
-
-def ended(session: Session) -> None:
-    """Committed, or refused: the move has put a copy where the transaction had seen none."""
-    try:
-        run(session, "COMMIT")
-    except Refused as refused:
-        assert refused.code == 1213
-    session.close()
 
 
 CHANGES = (

@@ -13,6 +13,7 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.kernels import renumber
 from support.few import one_in
+from support.stepped_alter import SteppedAlter, ended
 from support.world import PAUSE_S, World, rows, run
 
 CUT = (
@@ -109,6 +110,54 @@ def test_partitions_that_stay_keep_their_ids(session):
     text = "REORGANIZE PARTITION p1 INTO (PARTITION q VALUES LESS THAN (15000), PARTITION r VALUES"
     run(session, f"ALTER TABLE p {text} LESS THAN (20000))")
     assert twice(session) == 5
+
+
+BEGINS = ("BEGIN", "BEGIN OPTIMISTIC")
+
+
+@pytest.mark.parametrize(
+    ("with_keys", "change", "begin"), one_in(4, product(KEYS, CHANGES, BEGINS))
+)
+def test_in_every_state(world, session, with_keys, change, begin):
+    """Beside a transaction exactly one state behind, and statements of this one: of rows that get
+    new ids, that keep theirs, and that go from one partition to the other. A transaction whose row
+    got another id meanwhile may have to begin anew; what it did is not there then."""
+    filled(session, KEYS[with_keys], 60)
+    before = rows(session, "SELECT a, b, c FROM p ORDER BY a")
+    other, lags = world.session("d"), world.session("d")
+    changing = SteppedAlter(world, session, f"ALTER TABLE p {CHANGES[change]}", "p")
+
+    def behind(state):
+        """It has written a row of each partition in this state."""
+        mine = world.session("d")
+        run(mine, begin)
+        run(mine, f"UPDATE p SET d = '[3]' WHERE a IN ({40 + state}, {10040 + state})")
+        return mine
+
+    lags = behind(0)
+    changing.start()
+    for state in range(1, 7):
+        changing.reaches(state)
+        following = behind(state)
+        for mine, n in ((other, state), (lags, 10 + state), (other, 20 + state)):
+            for a in (n, 10000 + n):
+                run(mine, f"UPDATE p SET c = c + 1 WHERE a = {a}")
+                run(mine, f"UPDATE p SET c = c - 1 WHERE a = {a}")
+            there, back = f"a = {n + 15000}", f"a = a - 15000, b = b - 15000 WHERE a = {n + 15000}"
+            run(mine, f"UPDATE p SET a = a + 15000, b = b + 15000 WHERE a = {n}")  # to the other
+            assert len(rows(mine, f"SELECT a FROM p WHERE {there} FOR UPDATE")) == 1
+            run(mine, f"UPDATE p SET {back}")
+            run(mine, f"DELETE FROM p WHERE a IN ({n}, {n + 10000})")
+            assert rows(mine, f"SELECT a FROM p WHERE a IN ({n}, {n + 10000}) FOR UPDATE") == []
+            again = ", ".join(f"({each}, {each}, {n % 7})" for each in (n, n + 10000))
+            run(mine, f"INSERT INTO p (a, b, c) VALUES {again}")
+        ended(lags)
+        lags = following
+    ended(lags)
+    changing.ends()
+    assert rows(other, "SELECT a, b, c FROM p ORDER BY a") == before
+    run(other, "ADMIN CHECK TABLE p")
+    assert twice(other) == 0
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,12 @@ from itertools import product
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog import meta
 from exuvia.cluster import member
 from exuvia.ddl import queue
 from exuvia.kv.packet import LIVE
 from exuvia.sql.session.session import Session
 from support.few import one_in
-from support.node_processes import until
+from support.stepped_alter import SteppedAlter, ended
 from support.world import PAUSE_S, World, error, rows, run
 
 BY_RANGE = (
@@ -155,48 +154,6 @@ def test_it_can_be_done_again_and_again(world: World, session: Session) -> None:
 # -- in each state ---------------------------------------------------------------------------------
 
 
-class Change:
-    """An ALTER TABLE t of a thread of its own, which waits for whoever writes."""
-
-    def __init__(self, world: World, session: Session, text: str) -> None:
-        self._world, self._session = world, session
-        self._began = self._revision()
-        self._failed: list[BaseException] = []
-        self.is_cancelled = False
-        self._thread = threading.Thread(target=self._run, args=(text,), daemon=True)
-
-    def _run(self, text: str) -> None:
-        try:
-            run(self._session, f"ALTER TABLE t {text}")
-        except BaseException as error:
-            self._failed.append(error)
-
-    def _revision(self) -> int:
-        txn = self._world.store.begin()
-        try:
-            table = self._world.services.schemas.table(txn, self._session.database, "t")
-            return meta.revision(txn, table.info.id)
-        finally:
-            txn.rollback()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def reaches(self, state: int) -> None:
-        """It has taken so many steps."""
-        until(lambda: self._failed or self._revision() >= self._began + state)
-        assert not self._failed, self._failed
-
-    def ends(self) -> None:
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-        if self.is_cancelled:
-            (refused,) = self._failed
-            assert isinstance(refused, Refused) and refused.code == 8214
-        else:
-            assert not self._failed, self._failed
-
-
 WALKED = (
     SPLIT,
     "PARTITION BY HASH (b) PARTITIONS 2 UPDATE INDEXES (ic LOCAL)",
@@ -218,7 +175,7 @@ def test_unique_keys_hold_in_every_state(
     run(session, BY_ELEMENTS)
     model = {line[0]: line[1] for line in rows(session, "SELECT id, a FROM t")}
     other, lags = world.session(session.database), world.session(session.database)
-    changing = Change(world, session, change)
+    changing = SteppedAlter(world, session, f"ALTER TABLE t {change}")
     run(lags, begin)
     run(lags, "UPDATE t SET c = 'z' WHERE a = 1020")
     changing.start()
@@ -257,15 +214,6 @@ def test_unique_keys_hold_in_every_state(
     other.close()
 
 
-def ended(session: Session) -> None:
-    """Committed, or refused: the move has put a twin where the transaction had seen none."""
-    try:
-        run(session, "COMMIT")
-    except Refused as refused:
-        assert refused.code == 1213
-    session.close()
-
-
 def test_a_row_that_comes_again_has_its_entries(world: World, session: Session) -> None:
     """It came and went, written in both sets, and comes again by one who does not know the new
     index yet: no tombstone is to stop the fill."""
@@ -277,7 +225,7 @@ def test_a_row_that_comes_again_has_its_entries(world: World, session: Session) 
     lags = world.session(session.database)
     run(blocker, "BEGIN")
     run(blocker, "UPDATE t SET c = 'z' WHERE a = 1")
-    changing = Change(world, session, SPLIT)
+    changing = SteppedAlter(world, session, f"ALTER TABLE t {SPLIT}")
     changing.start()
     changing.reaches(1)  # delete only
     run(lags, "BEGIN OPTIMISTIC")
@@ -308,8 +256,7 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     run(session, BY_ELEMENTS)
     shown = rows(session, "SHOW CREATE TABLE t")
     other = world.session(session.database)
-    changing = Change(world, session, change)
-    changing.is_cancelled = True
+    changing = SteppedAlter(world, session, f"ALTER TABLE t {change}")
     blockers = [world.session(session.database) for _ in range(state)]
     for n, each in enumerate(blockers):
         if n:
@@ -329,7 +276,7 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     (job, *_) = (line[0] for line in rows(other, "ADMIN SHOW DDL JOBS 1"))
     run(other, f"ADMIN CANCEL DDL JOBS {job}")
     ended(blockers[-1])
-    changing.ends()
+    changing.ends(8214)
     assert rows(session, "SHOW CREATE TABLE t") == shown
     for index in ("ua", "ue"):
         names, there = named(world, session, index)

@@ -71,7 +71,9 @@ def shown(session: Any, what: str) -> list[list[Any]]:
 
 def counts(session: Any) -> tuple[int, int]:
     """Rows of the whole, and how many of them were modified since their analysis."""
-    modified, found = next(line[4:6] for line in shown(session, "META") if line[2] in ("", "global"))
+    modified, found = next(
+        line[4:6] for line in shown(session, "META") if line[2] in ("", "global")
+    )
     return found, modified
 
 
