@@ -19,6 +19,7 @@ from exuvia.events import change_log, row_changes
 from exuvia.events.row_changes import MomentReader, RowEvent
 from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
+from support.few import one_in
 from support.node_processes import until
 from support.postgres import shared_server
 from support.tables import EVALUATOR
@@ -57,7 +58,10 @@ class Place:
         return {n: {"id": n, "a": a, "b": b} for n, a, b in rows(self.session, "TABLE t")}
 
 
-@pytest.fixture(params=["lmdb", "postgres"])
+STORES = ("lmdb", "postgres")
+
+
+@pytest.fixture(params=STORES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     urls = {
         "lmdb": lambda: f"lmdb://{tmp_path}/store",
@@ -223,6 +227,7 @@ def test_changes_of_partitions_come_in_their_order(place: Place) -> None:
     assert seen == [5, 1, 9, 6, 2, 3]
 
 
+@pytest.mark.parametrize("place", one_in(2, STORES), indirect=True)
 def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
     run(place.session, TABLES[0])
     run(place.session, "INSERT INTO t VALUES (1, 1, 'one'), (5, 5, 'five')")

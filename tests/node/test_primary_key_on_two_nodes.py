@@ -16,7 +16,7 @@ from support.node_processes import NodeProcess, end_all, until
 from support.postgres import own_server
 
 LEASE_S = 4.0
-ROWS = 20_000
+ROWS = 10_000
 AGAIN = {1213, 8022, 9007}  # a conflict: nothing was written
 NEWEST = (
     "SELECT schema_state, row_count FROM information_schema.ddl_jobs ORDER BY job_id DESC LIMIT 1"

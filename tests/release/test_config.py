@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.few import one_in
 from support.installed import exuvia
 from support.node_processes import ROOT
 
@@ -58,17 +59,17 @@ def test_origins_stand_in_a_table_and_secrets_do_not(file: Path) -> None:
     assert re.search(r"^store +not set$", exuvia("config", "show", "--origin"), re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("[serve]\nprot = 1", "[serve] has no 'prot'; did you mean 'port'?"),
-        ("[serve]\nport = 'high'", "'port': Input should be a valid integer"),
-        ("[serve]\nfronts = 65", "'fronts': "),
-        ("[server]\nport = 1", "only the table [serve] is known, not 'server'"),
-        ("port = 1", "only the table [serve] is known, not 'port'"),
-        ("[serve", "exuvia.toml: "),
-    ],
-)
+WRONG = [
+    ("[serve]\nprot = 1", "[serve] has no 'prot'; did you mean 'port'?"),
+    ("[serve]\nport = 'high'", "'port': Input should be a valid integer"),
+    ("[serve]\nfronts = 65", "'fronts': "),
+    ("[server]\nport = 1", "only the table [serve] is known, not 'server'"),
+    ("port = 1", "only the table [serve] is known, not 'port'"),
+    ("[serve", "exuvia.toml: "),
+]
+
+
+@pytest.mark.parametrize(("text", "answer"), one_in(3, WRONG))
 def test_a_file_that_says_what_none_knows_is_refused_by_name(
     text: str, answer: str, tmp_path: Path
 ) -> None:

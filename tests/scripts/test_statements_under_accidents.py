@@ -12,6 +12,7 @@ import pytest
 from exuvia.catalog.model import DUTIES, SchemaState
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import JobState
+from support.few import one_in
 from support.scripts import (
     ACCIDENTS,
     ASKED,
@@ -28,10 +29,7 @@ SEED = int(os.environ.get("SEED", "1"))
 PLAYED = cases() if os.environ.get("SCRIPTS") == "all" else sample(1000, SEED)
 
 
-@pytest.mark.parametrize(
-    "label",
-    [pytest.param(each, marks=() if n % 2 else pytest.mark.long) for n, each in enumerate(ASKED)],
-)
+@pytest.mark.parametrize("label", one_in(3, ASKED, first=1))
 def test_a_statement_at_a_step_of_an_action_under_an_accident(label):
     for case in (each for each in PLAYED if each.script.label == label):
         play = InjectedPlay(case, SEED)

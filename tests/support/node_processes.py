@@ -176,6 +176,10 @@ class NodeProcess:
             self.process.stdout.close()
 
 
+SELDOM_AFTER_S, SELDOM_S = 1.0, 0.05
+"""Who asks a node fifty times a second for long takes the processor from it."""
+
+
 def until(
     condition: Callable[[], Any],
     timeout_s: float = PATIENCE_S,
@@ -184,7 +188,8 @@ def until(
 ) -> Any:
     """The condition's first true value. AssertionError when time is up. A look that costs much is
     taken seldom: it would hold up what it waits for."""
-    deadline = time.monotonic() + timeout_s
+    started = time.monotonic()
+    deadline = started + timeout_s
     while True:
         began = time.monotonic()
         found = condition()
@@ -193,6 +198,8 @@ def until(
         if time.monotonic() >= deadline:
             told = about() if callable(about) else about
             raise AssertionError(told or "it did not happen in time")
+        if began > started + SELDOM_AFTER_S and every_s:
+            every_s = max(every_s, SELDOM_S)
         time.sleep(max(every_s, 2 * (time.monotonic() - began)) if every_s else 0)
 
 

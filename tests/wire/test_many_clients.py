@@ -11,7 +11,7 @@ from support.node_processes import NodeProcess
 CLIENTS = 200
 
 
-@pytest.mark.parametrize("tables", [300, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tables", [200, pytest.param(5000, marks=pytest.mark.long)])
 def test_200_clients_create_tables_and_none_meets_an_error(node: NodeProcess, tables: int) -> None:
     with node.connect() as first, first.cursor() as cursor:
         cursor.execute("CREATE DATABASE many")
