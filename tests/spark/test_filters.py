@@ -11,6 +11,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan
 from exuvia.base.errors import Refused
 from exuvia.sql.session.session import Session
 from pyspark_exuvia import table as source
+from support.few import one_in
 from support.spark import SparkStore
 from support.world import World, run
 
@@ -128,7 +129,7 @@ LEFT_TO_SPARK = [
 ]
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", one_in(2, WHERE, first=1))
 def test_only_what_is_in_range_is_read(
     spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
@@ -138,7 +139,7 @@ def test_only_what_is_in_range_is_read(
     assert len(rows) <= received(read) <= WHERE[where], where
 
 
-@pytest.mark.parametrize("where", LEFT_TO_SPARK)
+@pytest.mark.parametrize("where", one_in(2, LEFT_TO_SPARK))
 def test_what_no_key_serves_is_left_to_spark(
     spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
