@@ -637,7 +637,7 @@ def test_the_former_key_holds_once_readers_have_switched(
     filled(session, 20)
     other, before = world.session(session.database), None
     changing = SteppedAlter(world, session, asked(key, new))
-    for state in range(5):
+    for state in range(4):  # the last one holds the change where it is
         blocker = world.session(session.database)
         run(blocker, "BEGIN")
         run(blocker, f"UPDATE t SET b = 1 WHERE id = {state}")
@@ -646,7 +646,7 @@ def test_the_former_key_holds_once_readers_have_switched(
         else:
             ended(before)
         before = blocker
-        changing.reaches(min(state + 1, 4))
+        changing.reaches(state + 1)
     taken = line(40).replace("(40, 40,", "(40, 8,")
     for text in (f"INSERT INTO t VALUES {taken}", "UPDATE t SET u = 8 WHERE id = 10"):
         assert error(other, text) == (1062, "23000")
