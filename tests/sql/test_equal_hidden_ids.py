@@ -14,7 +14,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.kernels import renumber
 from support.few import one_in
 from support.stepped_alter import SteppedAlter, ended
-from support.world import PAUSE_S, World, rows, run
+from support.world import World, rows, run
 
 CUT = (
     "PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10000),"
@@ -178,7 +178,7 @@ def test_beside_writers(world, session, with_keys, change, monkeypatch):
     def write(number):
         mine, chance = world.session("d"), random.Random(number)
         own = {a: c for a, c in model.items() if a % 4 == number}
-        while not stop.wait(PAUSE_S):
+        while not stop.is_set():
             a = chance.choice(range(number, count, 4)) + chance.choice((0, 10000, 15000))
             after = dict(own)
             try:
