@@ -32,6 +32,7 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
+from exuvia.sql.statement.plan import KeptPlan
 
 Pairs = Iterator[tuple[bytes, Row]]
 INTERRUPT_ROWS = 1024
@@ -211,6 +212,18 @@ class Filter:
             call = key.compiled.call
             pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
         return pairs
+
+
+class FilteredPlan(KeptPlan):
+    """A plan of the rows that one filter finds."""
+
+    filter: Filter
+
+    def on(self, table: Table) -> Self | None:
+        made = super().on(table)
+        if made is not None:
+            made.filter = self.filter.on(table)
+        return made
 
 
 class FilterSteps(NamedTuple):

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Context as DecimalContext
 from decimal import Decimal
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -45,9 +45,8 @@ from exuvia.catalog import decimals
 from exuvia.catalog.autoid import LAST_ID
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.table import Table
 from exuvia.sql import expressions, types
-from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
+from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.ranger import conjuncts_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.scope import is_shifted
@@ -61,7 +60,7 @@ from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
 from exuvia.sql.statement.context import ANY, About, Context, VirtualTable
-from exuvia.sql.statement.plan import KeptPlan, Plan
+from exuvia.sql.statement.plan import Plan
 
 
 class OutputItem(NamedTuple):
@@ -319,7 +318,7 @@ def _asks_row_ids(node: exp.Select) -> bool:
     return any(column.name.lower() == ROW_ID for column in node.find_all(exp.Column))
 
 
-class ReadRows(KeptPlan):
+class ReadRows(FilteredPlan):
     """See the module."""
 
     def __init__(
@@ -359,12 +358,6 @@ class ReadRows(KeptPlan):
         self.reads_few = (
             self.short and limit is None and self._plain is not None and self.filter.is_exact
         )
-
-    def on(self, table: Table) -> Self | None:
-        made = super().on(table)
-        if made is not None:
-            made.filter = self.filter.on(table)
-        return made
 
     @property
     def lock_clauses(self) -> Sequence[exp.Lock]:

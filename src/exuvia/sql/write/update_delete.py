@@ -17,7 +17,7 @@ table only values that need a subquery are; the others are computed from the row
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -30,8 +30,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrUnknownTable,
 )
-from exuvia.catalog.table import Table
-from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
+from exuvia.sql.access.filtering import Filter, FilteredPlan, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
 from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
@@ -40,7 +39,7 @@ from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import found_rows
 from exuvia.sql.select.scan import HANDLE_NAME
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import KeptPlan, Plan
+from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.assignments import Assignments, Given
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness
@@ -56,7 +55,7 @@ def _leave(error: Refused, ignore: bool, context: Context) -> None:
 # -- DELETE from one table -------------------------------------------------------------------------
 
 
-class DeleteRows(KeptPlan):
+class DeleteRows(FilteredPlan):
     """Raises 1235 for several tables."""
 
     locks = True
@@ -80,12 +79,6 @@ class DeleteRows(KeptPlan):
         self.short = self.filter.path.short
         self.by_statistics = self.filter.by_statistics
 
-    def on(self, table: Table) -> Self | None:
-        made = super().on(table)
-        if made is not None:
-            made.filter = self.filter.on(table)
-        return made
-
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         writer = RowWriter(self.table, context)
@@ -104,7 +97,7 @@ class DeleteRows(KeptPlan):
 # -- UPDATE of one table ---------------------------------------------------------------------------
 
 
-class UpdateRows(KeptPlan):
+class UpdateRows(FilteredPlan):
     """Raises 1235 for several tables."""
 
     locks = True
@@ -127,12 +120,6 @@ class UpdateRows(KeptPlan):
         self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
         self.short = self.filter.path.short
         self.by_statistics = self.filter.by_statistics
-
-    def on(self, table: Table) -> Self | None:
-        made = super().on(table)
-        if made is not None:
-            made.filter = self.filter.on(table)
-        return made
 
     def check(self, context: Context) -> None:
         """Raises 1142, 1143."""
