@@ -186,6 +186,16 @@ def test_rows_that_lie_under_another_key(world):
     ).get_repartition(Kind.CHANGE_PRIMARY_KEY)
     assert after.id == plain.id == before == gone[0].id
     assert after.physical_ids == (came[0].id,) and after.pk_is_handle
+    for asked in (
+        "DROP PRIMARY KEY, ADD PRIMARY KEY (a) NONCLUSTERED",
+        "DROP PRIMARY KEY, ADD PRIMARY KEY (a) CLUSTERED",
+        "DROP PRIMARY KEY",
+    ):
+        lay = after.physical_ids
+        change = told.one(f"ALTER TABLE t {asked}")
+        after, before, came, gone = change.get_repartition(Kind.CHANGE_PRIMARY_KEY)
+        assert (before,) == (gone[0].id,) == lay and after.physical_ids == (came[0].id,)
+        assert after.pk_is_handle == ("NON" not in asked and "ADD" in asked)
     cut = told.one(f"CREATE TABLE c (a INT NOT NULL) {RANGE}").get_create_table()
     after, before, came, gone = told.one(
         "ALTER TABLE c ADD PRIMARY KEY (a) CLUSTERED"

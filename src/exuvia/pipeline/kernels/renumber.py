@@ -14,6 +14,9 @@ A row is read and written in one transaction as a client's update would be, so w
 meanwhile makes one of the two wait; it requires the revision that was planned with, so that it
 never runs beside writers of a later state. Rows that this has done are not found again: whoever
 takes over begins anew.
+
+A transaction that began before and changes such a row afterwards has both in what it reads: the row
+of its snapshot, and its own under the new id, as of a row that another client has put anew.
 """
 
 from collections.abc import Iterator, Sequence
