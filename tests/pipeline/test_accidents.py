@@ -1,6 +1,10 @@
 """What the pipeline does about accidents that tests/torture only meets by chance."""
 
+import itertools
 import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +12,10 @@ from exuvia.base.errors import Refused, Unavailable
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.sysvar import variables
+from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import spark
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels.attempt import TaskAttempt
@@ -111,11 +117,11 @@ def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert wave.done() and wave.error is None
 
 
-def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
-    store = MemoryStore()
+def a_fill(store: Store, rows: int) -> tuple[Table, Task]:
+    """Put so many rows; the task to fill `ik` of them."""
     before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
     txn = store.begin()
-    for n in range(10):
+    for n in range(rows):
         writer.insert(txn, before, [n, n])
     txn.commit()
     table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
@@ -129,7 +135,29 @@ def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
         database_revision=1,
         index_ids=(table.info.indexes[-1].id,),
     )
-    task = Task(kind="fill", order=order, span=table.row_span())
+    return table, Task(kind="fill", order=order, span=table.row_span())
+
+
+def test_a_task_that_reads_lets_its_driver_look_after_the_clients() -> None:
+    store = MemoryStore()
+    _, task = a_fill(store, 10)
+    slow = itertools.count(0.0, 0.06)
+    assert [each.rows for each in life(store, task, lambda: next(slow))[:-1]] == [0, 0, 10]
+
+
+def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(
+    tmp_path: Path,
+) -> None:
+    """The first 10,240 of a text held clients' commits up for 10 to 25 ms, several times."""
+    with closing(open_store(f"lmdb://{tmp_path}/store")) as store:
+        _, task = a_fill(store, 4000)
+        assert [each.rows for each in life(store, task)[:-1]] == [0, 1024, 1536, 1440]
+
+
+def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
+    store = MemoryStore()
+    table, task = a_fill(store, 10)
+    order = task.order
     assert [type(each) for each in life(store, task)[:-1]] == [Batch, Batch]
     written = store.begin().sequence
     assert [each.kind for each in life(store, task)] == [DONE]  # type: ignore[union-attr]
@@ -140,9 +168,11 @@ def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
     assert index and len(list(reader.scan_index(store.begin(), table, index))) == 10
 
 
-def life(store: MemoryStore, task: Task) -> list[Batch | Outcome]:
+def life(
+    store: Store, task: Task, clock: Callable[[], float] = lambda: 0.0
+) -> list[Batch | Outcome]:
     """All that an attempt at the task answers."""
-    attempt, found = TaskAttempt(store, task, Fixed(), lambda: 0.0), []
+    attempt, found = TaskAttempt(store, task, Fixed(), clock), []
     while not found or isinstance(found[-1], Batch):
         found.append(attempt.advance())
     return found

@@ -173,6 +173,31 @@ def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_agai
     assert "allowed, share 100%" in beside.says().reason
 
 
+def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> None:
+    """A job that began behind another one was held back for what that one had done."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.clients(0.1, 1)
+    beside.clients(0.004, 8, beside.controller)
+    assert beside.says().share == 1.0
+    another = beside.driver(JOB + 1)
+    beside.clients(0.1, 10, beside.controller)
+    beside.clients(0.004, 3, another)
+    assert beside.says(JOB).share < 1.0 == 2 * beside.says(JOB + 1).share
+
+
+def test_a_job_holds_the_writer_for_less_where_it_has_a_smaller_share() -> None:
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.controller.step(beside.now)
+    beside.reports.step(beside.now)
+    beside.now += EVERY_S
+    beside.controller.step(beside.now)
+    assert beside.says() == TimeShare(2, 1.0, 0.003, ""), "nobody was heard since, but before"
+    beside.clients(0.02, 30, beside.controller)
+    assert (beside.says().share, beside.says().batch_s) == (0.25, 0.0015)
+
+
 def test_the_baseline_is_the_minute_before_the_first_job_and_is_not_moved_by_jobs() -> None:
     beside = Beside()
     beside.clients(0.004, 130)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from exuvia.catalog.infoschema import Schemas
 from exuvia.sql import planner
+from exuvia.sql.access.filtering import FilteredPlan
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
@@ -267,11 +268,60 @@ def test_plans_stay_while_an_index_comes_and_obey_it(
     run(session, "ADMIN COMPLETE DDL JOBS ALL")
     assert isinstance(waiting.answer(), Result)
     assert rows(session, "SELECT id, a FROM n WHERE b = 171") == [[11, 111]]
-    planned.clear()
-    for text in SHAPES:
-        run(session, text.format(2))
-    assert len(planned) == len(SHAPES)  # what readers see is another table now
-    run(session, "ADMIN CHECK TABLE n")
+    for number in (2, 3):  # while readers see the index, and when it has gone
+        planned.clear()
+        for text in SHAPES:
+            run(session, text.format(number))
+        assert planned == ["Select", "Select"]  # of b itself, whose flags tell clients of its key
+        planned.clear()
+        by_index = f"SELECT id FROM n WHERE b = 17{number}"
+        assert len(rows(session, by_index)) == 1
+        assert planned == ["Select"]  # there is another key to read by, or one less
+        run(session, "ADMIN CHECK TABLE n")
+        if number == 2:
+            run(session, "ALTER TABLE n DROP INDEX ub")
+
+
+def test_a_plan_that_stays_is_the_one_that_would_be_made(
+    session: Session, planned: list[str]
+) -> None:
+    columns = ", ".join(f"{each} int" for each in "abc")
+    run(session, f"CREATE TABLE n (id int PRIMARY KEY, {columns}, KEY ka (a))")
+    run(session, "INSERT INTO n VALUES (1, 1, 1, 1), (2, 2, 2, 2), (3, NULL, 3, 3)")
+    wheres = ["1 = 1", "id = 1", "id > 1", "a = 1", "a > 1", "b = 1", "b > 1", "a IS NULL"]
+    wheres += ["a = 1 AND b = 1", "a = 1 AND c > 1", "id > 1 AND b = 2", "b IN (1, 2) AND c = 1"]
+    orders = ["", " ORDER BY b", " ORDER BY b LIMIT 1", " ORDER BY a, b LIMIT 1"]
+    hinted = ["SELECT id FROM n IGNORE INDEX (ka) WHERE a = 1", "DELETE FROM n WHERE b = 9"]
+    texts = [f"SELECT id FROM n WHERE {where}{order}" for where in wheres for order in orders]
+    plain = ["(b)", "(a, b)", "(b, c)", "(c) WHERE c > 0", "((b + 1))"]
+    kept_long, seen, stay = session.services, set[object](), 0
+    for keys in [*(f"INDEX i {each}" for each in plain), "UNIQUE INDEX i (b)", "INDEX i (a, b)"]:
+        for change in (f"ADD {keys}", "DROP INDEX i"):
+            for text in texts + hinted:
+                run(session, text)
+            run(session, f"ALTER TABLE n {change}")
+            for text in texts + hinted:
+                planned.clear()
+                run(session, text)
+                stayed = facts(kept(session, text))
+                if stayed is None:  # an index of an expression wants the literals
+                    continue
+                stay += not planned
+                session.services = replace(kept_long, plans=PlanCache())
+                run(session, text)
+                assert facts(kept(session, text)) == stayed, (change, keys, text)
+                session.services = kept_long
+                seen.add(stayed)
+    assert len(seen) > 10
+    assert stay > 200
+
+
+def facts(plan: object) -> object:
+    """How it reads."""
+    if not isinstance(plan, FilteredPlan):
+        return None
+    path = plan.filter.path
+    return type(path), path.name, path.index, path.covers, plan.filter.sorts, plan.table.revision
 
 
 def test_a_path_is_chosen_anew_once_its_index_goes(session: Session) -> None:

@@ -41,6 +41,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
 )
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
+from exuvia.pipeline.throttle import p99_of
 from exuvia.server import connection, packets
 from exuvia.server.connection import Pool
 from exuvia.server.fronts import listen
@@ -231,6 +232,26 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(course: Course) ->
         assert (cursor.execute("INSERT"), cursor.lastrowid) == (3, 7)
         assert connection.result.message.endswith(b"Rows: 3")
         assert cursor.warning_count == 1
+
+
+@pytest.mark.parametrize("course", list(Course))
+def test_the_statements_of_a_transaction_are_counted_as_one(course: Course) -> None:
+    """Clients that wait for a COMMIT among twenty statements wait for all of them."""
+    script: dict[str, Answer] = {"COMMIT": lambda: threading.Event().wait(0.05) or OK}
+    with WireServer(script, course) as server, connect(server) as connection:
+        cursor, [session] = connection.cursor(), server.sessions
+        session.current = session  # a transaction is open
+        cursor.execute("SELECT")
+        server.metrics.durations.take()
+        for _ in range(4):
+            cursor.execute("SELECT")
+        session.current = None
+        cursor.execute("COMMIT")
+        session.changed_schema = True
+        cursor.execute("ALTER")  # is none; what came before it is counted by now
+        p99_s, samples = p99_of([server.metrics.durations.take()])
+        assert samples == 1
+        assert p99_s >= 0.05
 
 
 @pytest.mark.parametrize(

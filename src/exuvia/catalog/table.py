@@ -69,6 +69,9 @@ Many = Callable[[Sequence[Any]], list[Value] | None]
 """Values for many rows from those of the one column that they follow from; None: ask row by row."""
 
 
+_KEY_FLAGS = int(Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
+
+
 class VirtualStep(NamedTuple):
     """One column: where it stands, which positions its expression reads, its value for a row.
 
@@ -336,6 +339,24 @@ class Table:
             and self.evaluator == other.evaluator
             and self.database == other.database
             and self.as_read == other.as_read
+        )
+
+    @cached_property
+    def _as_stored(self) -> TableInfo:
+        clustered = tuple(i for i in self.as_read.indexes if i.exuvia_clustered)
+        columns = tuple(
+            replace(each, type=replace(each.type, Flag=each.type.Flag & ~_KEY_FLAGS))
+            for each in self.info.cols
+        )
+        return replace(self.as_read, cols=columns, index_info=clustered)
+
+    def stores_as(self, other: "Table") -> bool:
+        """Whether it is read as that one but for secondary indexes, and flags that tell of them."""
+        return (
+            self.physical_id == other.physical_id
+            and self.evaluator == other.evaluator
+            and self.database == other.database
+            and self._as_stored == other._as_stored
         )
 
     # -- partitions --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """How fast a reorg goes beside clients. One aim, one controller, one thing that changes: the share
 of the time in which its tasks work.
 
-    fronts     how long clients' statements took, over 5 s            -> m/latency/{member}
+    fronts     how long clients' transactions took, over 5 s          -> m/latency/{member}
     driver     twice a second: their p99 held against what it may be  -> m/share/{job}, and why
     tasks      work for a share of the time, rest for what is left of it
 
@@ -9,7 +9,7 @@ What p99 may be is `exuvia_ddl_p99_target_ms`, or else `exuvia_ddl_p99_factor` t
 the minute before the first job. Three aims, in this order: a reorg has at least
 `exuvia_ddl_min_share` of the time it has alone; p99 stays below what it may be; the reorg is fast.
 
-    Durations, LatencyReports   in a front: what statements took, by the second
+    Durations, LatencyReports   in a front: what transactions took, by the second
     ShareController             in the driver: `decided` is the rule
     TaskPace                    in a task: rests
     BatchSize                   rows of one transaction
@@ -137,10 +137,12 @@ class UnhurriedStore(ForwardingStore):
         super().close()
 
 
-# -- what clients' statements take: in a front -----------------------------------------------------
+# -- what clients' transactions take: in a front ---------------------------------------------------
 #
-# Durations are counted in buckets that grow by a twentieth, so a quantile is known to a twentieth.
-# While no job asks, what was counted is kept for a minute: the baseline. It is not moved by jobs.
+# A transaction takes what its statements take together: who waits for a COMMIT has it as one wait
+# among twenty statements, and as one of its own. Durations are counted in buckets that grow by a
+# twentieth, so a quantile is known to a twentieth. While no job asks, what was counted is kept for
+# a minute: the baseline. It is not moved by jobs, nor is one job told of what another one did.
 
 EVERY_S = 0.5
 _WINDOW = 10  # looks: five seconds
@@ -149,12 +151,15 @@ _ASKED_S = 3.0  # a driver that said nothing new for so long has ended
 _FIRST_S = 20e-6
 _GROWTH = math.log(1.05)
 _BUCKETS = 320  # the last one begins at two minutes
-LEAST_SAMPLES = 200
+LEAST_SAMPLES = 100
+"""Below which they have no p99."""
+MOST_STATEMENTS = 100
+"""Of a transaction that is counted as one: longer ones are cut, so that they are seen at all."""
 
 
 class Latency(msgspec.Struct, frozen=True, array_like=True):
-    """What a front reports of its clients' statements. `number` counts its reports, `asked` are the
-    drivers it answers: what it said of the job before is no answer. Unit: s."""
+    """What a front reports of its clients' transactions. `number` counts its reports, `asked` are
+    the drivers it answers: what it said of the job before is no answer. Unit: s."""
 
     number: int
     p99_s: float
@@ -165,13 +170,13 @@ class Latency(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Durations:
-    """What statements of this process took. Threads may count at once; one may be lost."""
+    """What transactions of this process took. Threads may count at once; one may be lost."""
 
     def __init__(self) -> None:
         self._counts = [0] * _BUCKETS
 
     def observe(self, seconds: float) -> None:
-        """A statement took so long."""
+        """A transaction took so long."""
         bucket = int(math.log(seconds / _FIRST_S) / _GROWTH) if seconds > _FIRST_S else 0
         self._counts[min(bucket, _BUCKETS - 1)] += 1
 
@@ -182,7 +187,7 @@ class Durations:
 
 
 def p99_of(counts: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]") -> tuple[float, int]:
-    """(the upper end of the bucket that p99 lies in, how many statements). Unit: s."""
+    """(the upper end of the bucket that p99 lies in, how many transactions). Unit: s."""
     if not counts:
         return 0.0, 0
     whole = np.sum(counts, axis=0).cumsum()
@@ -231,13 +236,18 @@ class LatencyReports:
         self._window: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_WINDOW)
         self._before: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_BASELINE)
         self._drivers = Heard()
+        self._answered: set[bytes] = set()
         self._reported = 0
 
     def step(self, now: float) -> float:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
+        asked = self._asked(now)
+        if asked - self._answered:
+            self._window.clear()
+        self._answered = asked
         self._window.append(counts)
-        if asked := self._asked(now):
+        if asked:
             self._reported += 1
             waits = *p99_of(self._window), *p99_of(self._before)
             report = Latency(self._reported, *waits, tuple(sorted(asked)))
@@ -248,7 +258,7 @@ class LatencyReports:
         return EVERY_S
 
     def window(self) -> tuple[float, int]:
-        """(p99 of this front's statements of late, how many). Any thread. Unit: s."""
+        """(p99 of this front's transactions of late, how many). Any thread. Unit: s."""
         return p99_of(list(self._window))
 
     def _asked(self, now: float) -> set[bytes]:
@@ -267,9 +277,10 @@ class Aim(NamedTuple):
     least: float
 
 
-_BESIDE_S = 0.005
+_BESIDE_S = 0.003
+_SHORTEST_S = 0.0015  # what a commit costs by itself is a third of it
 _RISE = 0.05  # a look
-_HOLD_LOOKS = 2  # after a fall: what was measured before it is still in the window
+_HOLD_LOOKS = 6  # after a fall: what was measured before it is still in the window
 
 
 def decided(share: float, clients: Sequence[Latency], aim: Aim, jobs: int) -> tuple[float, str]:
@@ -348,8 +359,9 @@ class ShareController:
             self._held = _HOLD_LOOKS if share < self._share else 0
             self._share = share
         self._number += 1
-        beside = any(each.samples >= LEAST_SAMPLES for each in fresh)
-        said = TimeShare(self._number, self._share, _BESIDE_S if beside else ALONE_S, self.reason)
+        beside = any(each.samples + each.samples_before >= LEAST_SAMPLES for each in fresh)
+        hold_s = max(_SHORTEST_S, _BESIDE_S * self._share) if beside else ALONE_S
+        said = TimeShare(self._number, self._share, hold_s, self.reason)
         for fence in self._fences:
             txn.require_equal(*fence)
         txn.put(self._key, msgspec.msgpack.encode(said))

@@ -45,6 +45,7 @@ from exuvia.base.mysql_errors import (
     ErrServerShutdown,
     ErrUnknownCom,
 )
+from exuvia.pipeline.throttle import MOST_STATEMENTS
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, Errand, conversation
 from exuvia.server.fronts import LEAVE_S
@@ -132,6 +133,7 @@ class Connection(asyncio.Protocol):
         self.port = 0
         self.login: Login | None = None
         self.statements: Statements | None = None
+        self._spent_s, self._statements = 0.0, 0  # of the transaction that is open
         self.task: CommandTask | None = None
         self._turn = threading.Lock()  # of commands: who interrupts one must not hit the next
         self.since = parts.clock.monotonic()
@@ -461,12 +463,23 @@ class Connection(asyncio.Protocol):
 
     def _observe(self, task: CommandTask, started: float) -> None:
         assert self.statements is not None
-        changed_schema = self.statements.session.changed_schema
         took_s = self.parts.clock.monotonic() - started
-        self.parts.metrics.observe(task.kind, took_s, changed_schema)
+        self.parts.metrics.observe(task.kind, took_s)
+        self._observe_transaction(took_s)
         if took_s >= self.parts.slow.least_s:
             session = self.statements.session
             self.parts.slow.add(session, self.id, task.about, task.parameters, took_s)
+
+    def _observe_transaction(self, took_s: float) -> None:
+        """What its statements took together, when it is over; a schema change is none."""
+        assert self.statements is not None
+        session = self.statements.session
+        self._spent_s, self._statements = self._spent_s + took_s, self._statements + 1
+        if session.current is not None and self._statements < MOST_STATEMENTS:
+            return
+        if not session.changed_schema:
+            self.parts.metrics.durations.observe(self._spent_s)
+        self._spent_s, self._statements = 0.0, 0
 
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""

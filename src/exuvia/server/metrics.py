@@ -63,10 +63,8 @@ class Metrics:
         self.malformed = 0
         self.durations = Durations()
 
-    def observe(self, kind: str, seconds: float, changed_schema: bool = False) -> None:
+    def observe(self, kind: str, seconds: float) -> None:
         """A command of that kind took so long."""
-        if not changed_schema:
-            self.durations.observe(seconds)
         histogram = self.latencies.get(kind)
         if histogram is None:
             histogram = self.latencies.setdefault(kind, Histogram())

@@ -53,8 +53,11 @@ from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
 Taken = list[tuple[bytes, bytes]]
-CHAIN_ROWS = (10_240, 65_536)
-"""Rows of a chain: the first, and the most of any. How many fit is seen by its time."""
+CHAIN_ROWS = (1_024, 65_536)
+"""Rows of a chain: the first, and the most of any. How many fit is seen by its time: it has been
+written when the disk says what it takes, and clients wait for the first ones as for others."""
+_LOOK_S = 0.05
+"""A task that reads lets its driver look after the clients so often."""
 _TOLD_ROWS = 2048
 """A batch says how far its task is where about so many rows were not told."""
 
@@ -157,8 +160,9 @@ class Fill:
                 self._rows += rows
                 for part, entries in zip(parts, chunk, strict=True):
                     part.append(entries)
-                if self._dial.read().batch_s < ALONE_S:
-                    yield Batch(0, self._monotonic() - began)
+                spent_s = self._monotonic() - began
+                if spent_s >= _LOOK_S or self._dial.read().batch_s < ALONE_S:
+                    yield Batch(0, spent_s)
                     began = self._monotonic()
         return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
 

@@ -142,6 +142,18 @@ class Shares:
         return {each.hist_id: each.distinct for each in found if each.is_analyzed}
 
 
+class NoShares(Shares):
+    """Of a table whose statistics are not at hand."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._distinct = None
+        self._nulls = {}
+
+    def _read(self) -> dict[int, int]:
+        return {}
+
+
 # -- rows read -------------------------------------------------------------------------------------
 
 RANGE_SHARE = 10
@@ -251,6 +263,25 @@ def choose(
         return best
     arrays = (index for index in indexes if index.is_multi_valued)
     return merged(table, list(arrays), terms, members, best) or best
+
+
+_PLAIN = (Path, Points, UniquePoints, KeyRange, IndexRange)
+
+
+def chosen_again(path: Path, table: Table, terms: Terms, wanted: WantedOrder) -> Path | None:
+    """The path for this revision of the table, which may have other secondary indexes, where it
+    reads as `path` does; None where it does not, or statistics would have to say.
+
+    `path` was chosen for these terms without hints."""
+    if type(path) not in _PLAIN:
+        return None
+    shares = NoShares(table)
+    made = choose(table, terms, (), wanted, shares)
+    facts = type(path), path.name, path.index, path.covers
+    if shares.asked or facts != (type(made), made.name, made.index, made.covers):
+        return None
+    made.used = path.used
+    return made
 
 
 def _ordinary(

@@ -20,9 +20,9 @@ from exuvia.base.types import Value
 from exuvia.catalog.codec.row_codec import Select
 from exuvia.catalog.table import Table
 from exuvia.sql import expressions
-from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
+from exuvia.sql.access.choose import Shares, WantedOrder, choose, chosen_again, follows
 from exuvia.sql.access.members import member_terms
-from exuvia.sql.access.paths import PathRows, in_partitions, watched_path
+from exuvia.sql.access.paths import Path, PathRows, in_partitions, watched_path
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.scope import is_shifted
@@ -99,6 +99,7 @@ class Filter:
         terms = _terms(source, where, context)
         shares = Shares(context.txn, source.table)
         members = member_terms(where, source.resolve, source.table, context)
+        self._choice = None if members or source.hints else (terms, wanted)
         path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
         self.by_statistics = shares.asked  # whether others might choose another path
@@ -110,11 +111,19 @@ class Filter:
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
 
-    def on(self, table: Table) -> Self:
-        """The same filter of another revision of its table, one that `reads_as` it."""
+    def on(self, table: Table) -> Self | None:
+        """The same filter of another revision of its table, one that `stores_as` it; None where it
+        might be read by another key."""
+        path: Path | None = None
+        if table.reads_as(self.source.table):
+            path = self.path.on(table)
+        elif self._choice is not None and not self.by_statistics:
+            path = chosen_again(self.path, table, *self._choice)
+        if path is None:
+            return None
         made = copy(self)
         made.source = self.source._replace(table=table)
-        made.path = self.path.on(table)
+        made.path = path
         return made
 
     @property
@@ -221,8 +230,10 @@ class FilteredPlan(KeptPlan):
 
     def on(self, table: Table) -> Self | None:
         made = super().on(table)
-        if made is not None:
-            made.filter = self.filter.on(table)
+        found = None if made is None else self.filter.on(table)
+        if made is None or found is None:
+            return None
+        made.filter = found
         return made
 
 

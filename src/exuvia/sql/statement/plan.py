@@ -64,13 +64,22 @@ class KeptPlan(Plan):
         return self.on(context.table(self._database, self._name))
 
     def on(self, table: Table) -> Self | None:
-        """The same plan for another revision of its table, where readers see no difference: each of
-        the states that an index goes through is one. None where it must be planned anew."""
-        if table.info.partition is not None or not table.reads_as(self.table):
+        """The same plan for another revision of its table, where it would be planned alike: each of
+        the states that an index goes through is one, most often also the one that readers see. None
+        where it must be planned anew."""
+        if table.info.partition is not None or not table.stores_as(self.table):
+            return None
+        if not self._answers_alike(table):
             return None
         made = copy(self)
         made.table = table
         return made
+
+    def _answers_alike(self, table: Table) -> bool:
+        """Whether its columns have the same flags there: they tell clients of keys."""
+        at = [table.position(each.origin) for each in self.columns if each.origin]
+        was, now = self.table.info.cols, table.info.cols
+        return all(was[n].type.Flag == now[n].type.Flag for n in at)
 
     def check(self, context: Context) -> None:
         """Raises 1142 where the session may not run it: plans are shared, rights are not."""
