@@ -7,7 +7,7 @@ python=$1 marks=$2
 shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
 first="tests/sql"
-second="tests/node tests/spark tests/wire tests/upgrade tests/tpch tests/test_bench.py"
+second="tests/node tests/spark tests/wire tests/upgrade"
 third=""
 for each in tests/test_*.py tests/*/; do
   each=${each%/}
