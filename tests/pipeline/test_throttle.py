@@ -186,7 +186,7 @@ def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> No
     assert beside.says(JOB).share < 1.0 == 2 * beside.says(JOB + 1).share
 
 
-def test_a_job_holds_the_writer_for_less_where_it_has_a_smaller_share() -> None:
+def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:
     beside = Beside()
     beside.clients(0.004, 120)
     beside.controller.step(beside.now)
@@ -195,7 +195,7 @@ def test_a_job_holds_the_writer_for_less_where_it_has_a_smaller_share() -> None:
     beside.controller.step(beside.now)
     assert beside.says() == TimeShare(2, 1.0, 0.003, ""), "nobody was heard since, but before"
     beside.clients(0.02, 30, beside.controller)
-    assert (beside.says().share, beside.says().batch_s) == (0.25, 0.0015)
+    assert (beside.says().share, beside.says().batch_s) == (0.25, 0.003)
 
 
 def test_the_baseline_is_the_minute_before_the_first_job_and_is_not_moved_by_jobs() -> None:

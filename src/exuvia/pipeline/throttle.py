@@ -278,7 +278,6 @@ class Aim(NamedTuple):
 
 
 _BESIDE_S = 0.003
-_SHORTEST_S = 0.0015  # what a commit costs by itself is a third of it
 _RISE = 0.05  # a look
 _HOLD_LOOKS = 6  # after a fall: what was measured before it is still in the window
 
@@ -360,7 +359,7 @@ class ShareController:
             self._share = share
         self._number += 1
         beside = any(each.samples + each.samples_before >= LEAST_SAMPLES for each in fresh)
-        hold_s = max(_SHORTEST_S, _BESIDE_S * self._share) if beside else ALONE_S
+        hold_s = _BESIDE_S if beside else ALONE_S
         said = TimeShare(self._number, self._share, hold_s, self.reason)
         for fence in self._fences:
             txn.require_equal(*fence)
