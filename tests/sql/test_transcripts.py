@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,14 +45,21 @@ def steps(text: str) -> list[tuple[str, str]]:
     return [(statement, "\n".join(expected)) for statement, expected in found]
 
 
+def global_variables(session: Session) -> list[Any]:
+    """What others of the node would read."""
+    return run(session, "SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE '%timestamp%'").rows
+
+
 @pytest.fixture
 def fresh(world: World) -> Iterator[Session]:
     """A session in an empty database named tr."""
     session = world.session("")
     run(session, "CREATE DATABASE tr")
     run(session, "USE tr")
+    before = global_variables(session)
     yield session
     run(session, "DROP DATABASE tr")
+    assert global_variables(session) == before, "the next transcript would meet what is left"
     session.close()
 
 
