@@ -186,6 +186,16 @@ def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> No
     assert beside.says(JOB).share < 1.0 == 2 * beside.says(JOB + 1).share
 
 
+def test_what_clients_waited_for_the_versions_of_a_job_does_not_hold_its_fill_back() -> None:
+    """The fill asks when its versions are there: what they cost is in the half second before."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.controller.step(beside.now)
+    beside.clients(0.1, 1)
+    beside.clients(0.004, 8, beside.controller)
+    assert beside.says().share == 1.0
+
+
 def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:
     beside = Beside()
     beside.clients(0.004, 120)
@@ -259,7 +269,7 @@ def test_what_a_front_said_of_the_job_before_counts_no_more() -> None:
     another = beside.driver(JOB + 1)
     another.step(beside.now)
     assert (beside.says(JOB + 1).share, beside.says(JOB + 1).reason) == (1.0, "")
-    beside.clients(0.1, 2, another)
+    beside.clients(0.1, 3, another)
     assert beside.says(JOB + 1).share < 1.0
 
 

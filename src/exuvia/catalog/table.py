@@ -334,12 +334,7 @@ class Table:
 
     def reads_as(self, other: "Table") -> bool:
         """Whether this revision is read as that one: by the same names, columns, layouts, keys."""
-        return (
-            self.physical_id == other.physical_id
-            and self.evaluator == other.evaluator
-            and self.database == other.database
-            and self.as_read == other.as_read
-        )
+        return self._surrounded_as(other) and self.as_read == other.as_read
 
     @cached_property
     def _as_stored(self) -> TableInfo:
@@ -352,11 +347,14 @@ class Table:
 
     def stores_as(self, other: "Table") -> bool:
         """Whether it is read as that one but for secondary indexes, and flags that tell of them."""
+        return self._surrounded_as(other) and self._as_stored == other._as_stored
+
+    def _surrounded_as(self, other: "Table") -> bool:
+        """Whether what stands outside their infos is the same."""
         return (
             self.physical_id == other.physical_id
             and self.evaluator == other.evaluator
             and self.database == other.database
-            and self._as_stored == other._as_stored
         )
 
     # -- partitions --------------------------------------------------------------------------------

@@ -244,9 +244,10 @@ class LatencyReports:
         counts = self._durations.take()
         asked = self._asked(now)
         if asked - self._answered:
-            self._window.clear()
+            self._window.clear()  # of the last half second too: versions of a job were in it
+        else:
+            self._window.append(counts)
         self._answered = asked
-        self._window.append(counts)
         if asked:
             self._reported += 1
             waits = *p99_of(self._window), *p99_of(self._before)
