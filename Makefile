@@ -44,7 +44,7 @@ demo: setup ## a live TPC-H table gets two indexes and a column while clients wr
 test: setup-test ## one short path through each thing: about 15 minutes on 2 cores
 	@sh tools/test.sh $(BIN)/python "not long and not torture" $(TESTS)
 
-test-all: setup-test ## everything but torture: about 70 minutes on 2 cores
+test-all: setup-test ## everything but torture: about an hour on 2 cores
 	@sh tools/test.sh $(BIN)/python "not torture" $(TESTS)
 
 torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60

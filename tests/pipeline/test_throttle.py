@@ -186,8 +186,8 @@ def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> No
     assert beside.says(JOB).share < 1.0 == 2 * beside.says(JOB + 1).share
 
 
-def test_what_clients_waited_for_the_versions_of_a_job_does_not_hold_its_fill_back() -> None:
-    """The fill asks when its versions are there: what they cost is in the half second before."""
+def test_the_wait_for_schema_versions_does_not_lower_the_share() -> None:
+    """They came before the fill: what they cost is in the half second in which it began to ask."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.controller.step(beside.now)

@@ -334,7 +334,7 @@ class Table:
 
     def reads_as(self, other: "Table") -> bool:
         """Whether this revision is read as that one: by the same names, columns, layouts, keys."""
-        return self._surrounded_as(other) and self.as_read == other.as_read
+        return self._same_apart_from_info(other) and self.as_read == other.as_read
 
     @cached_property
     def _as_stored(self) -> TableInfo:
@@ -347,10 +347,10 @@ class Table:
 
     def stores_as(self, other: "Table") -> bool:
         """Whether it is read as that one but for secondary indexes, and flags that tell of them."""
-        return self._surrounded_as(other) and self._as_stored == other._as_stored
+        return self._same_apart_from_info(other) and self._as_stored == other._as_stored
 
-    def _surrounded_as(self, other: "Table") -> bool:
-        """Whether what stands outside their infos is the same."""
+    def _same_apart_from_info(self, other: "Table") -> bool:
+        """Whether all that their infos do not hold is the same."""
         return (
             self.physical_id == other.physical_id
             and self.evaluator == other.evaluator

@@ -244,7 +244,7 @@ class LatencyReports:
         counts = self._durations.take()
         asked = self._asked(now)
         if asked - self._answered:
-            self._window.clear()  # of the last half second too: versions of a job were in it
+            self._window.clear()  # and `counts` is dropped: the job's schema versions came in it
         else:
             self._window.append(counts)
         self._answered = asked

@@ -163,7 +163,7 @@ def finished_job(job: Job) -> Values:
 
 
 class PageSources(NamedTuple):
-    """What the page reads from. `window`: p99 of this front's statements of late, and of how many;
+    """What the page reads from. `window`: p99 of this front's transactions of late, of how many;
     `definition`: SHOW CREATE TABLE of (database, table)."""
 
     store: Store
