@@ -102,6 +102,62 @@ def test_an_exchange_moves_no_row():
     assert rows_of(cluster, "gc_delete_range") == []
 
 
+def exchanged():
+    """A cluster, and the ids of `p`, `t` and `u`: rows of `u` lie under the id of `t`."""
+    cluster = SmallCluster()
+    database = cluster.database()
+    cluster.run(requests.create_table(database, evolve(abc("p"), partition=ranged(p0="100"))))
+    for each in ("t", "u"):
+        cluster.run(requests.create_table(database, abc(each)))
+        asked = Exchanging("p0", cluster.table(each).info.id, False, MOVER)
+        table = cluster.table("p").info
+        cluster.run(changes.exchange_partition(database, table, asked, database.id))
+    ids = {each: cluster.table(each).info.id for each in ("p", "t", "u")}
+    assert cluster.table("u").physical_id == ids["t"]
+    return cluster, ids
+
+
+def test_counters_go_with_their_own_table_whoever_has_its_rows():
+    """Were the counter of hidden row ids of a table taken that may yet be recovered, new rows would
+    be put over old ones."""
+    cluster, ids = exchanged()
+    txn = cluster.store.begin()
+    for each in ids.values():
+        txn.put(keys.meta("rowid", each), keys.number(30))
+    txn.commit()
+
+    def counters():
+        def read(txn):
+            return {each for each in ids if txn.get(keys.meta("rowid", ids[each])) is not None}
+
+        return cluster.read(read)
+
+    cluster.keep_dropped(600)
+    for each in ("u", "t"):
+        cluster.run(requests.drop_table(cluster.database(), cluster.table(each).info))
+        cluster.clock.advance(400)
+    cluster.step(20)
+    assert [row[1] for row in rows_of(cluster, "gc_delete_range_done")] == [ids["t"]]
+    assert counters() == {"p", "t"}
+    cluster.clock.advance(400)
+    cluster.step(20)
+    assert cluster.read(gc_worker.pending_ranges) == []
+    assert counters() == {"p"}
+
+
+def test_marks_of_children_stay_with_their_own_table_whoever_has_its_rows():
+    cluster, ids = exchanged()
+    txn = cluster.store.begin()
+    writer.insert(txn, cluster.table("u"), [1, 1, 1])
+    txn.put(keys.mark_prefix(ids["t"], 9) + b"row", b"")
+    txn.commit()
+    cluster.run(requests.drop_table(cluster.database(), cluster.table("u").info))
+    cluster.step(20)
+    assert cluster.read(gc_worker.pending_ranges) == []
+    left = [key for key, _ in cluster.store.begin().scan(keys.table_span(ids["t"]))]
+    assert left == [keys.mark_prefix(ids["t"], 9) + b"row"]
+
+
 def test_a_dropped_database_leaves_a_range_for_each_table():
     cluster, t = filled(5)
     check = ConstraintInfo(

@@ -36,6 +36,15 @@ class Exchanged(Place):
         self.following(txn, change)
         txn.commit()
 
+    def counts(self, *ids: int) -> list[int | None]:
+        """Rows that are believed to lie under each."""
+        txn = self.store.begin()
+        try:
+            found = [meta.get(txn, each) for each in ids]
+            return [None if known is None else known.rows for known in found]
+        finally:
+            txn.rollback()
+
     def later(self) -> set[int]:
         """Whose statistics there are when all that went is removed."""
         self.clock.advance(RETAINED_S + 1)
@@ -128,17 +137,37 @@ def test_a_partition_that_goes_leaves_the_job_of_the_table_that_bears_its_id() -
     assert jobs(place) == {PLAIN: PLAIN}
 
 
-def test_a_table_that_is_partitioned_again_keeps_its_counts() -> None:
-    """After it lost its partitions once, its rows lie under an id of their own."""
+def test_a_table_whose_statistics_are_locked_is_not_analyzed_and_others_are() -> None:
+    """A lock goes by where statistics stand, too."""
     place = Exchanged()
-    place.rows(600, 10, 10)  # the whole, when it had partitions before
-    plain = place.table(600, exuvia_physical=610)
-    place.rows(610, 70, 70)
-    cut = place.table(600, (621, 622), exuvia_physical=610)
-    came, gone = [Partition(621, "p0"), Partition(622, "p1")], [Partition(610, "pFullTable")]
-    place.told(schema_change.repartition(Kind.PARTITION_BY, cut, plain.id, came, gone))
-    txn = place.store.begin()
-    assert [meta.get(txn, each).rows for each in (600, 621, 622)] == [70, 0, 0]
+    for each in (PART, PLAIN):
+        place.rows(each, 0, 1500)
+    locks = place.store.begin()
+    meta.lock(locks, [PART])
+    locks.commit()
+    place.go()
+    assert jobs(place) == {CUT: CUT}
+
+
+def test_a_table_that_is_partitioned_again_keeps_its_counts() -> None:
+    """Statistics of the whole stay where they were: its own id may be a partition's by now."""
+    place = Exchanged()
+    cut = place.table(PLAIN, (621, 622), exuvia_physical=PART)
+    place.rows(PART, 70, 70)
+    place.rows(PLAIN, 5, 5)
+    came, gone = [Partition(621, "p0"), Partition(622, "p1")], [Partition(PART, "pFullTable")]
+    place.told(schema_change.repartition(Kind.PARTITION_BY, cut, PART, came, gone))
+    assert place.counts(PART, 621, 622, PLAIN) == [2070, 0, 0, 2005]
+    assert place.later() == {PART, PLAIN}
+    left = place.table(PLAIN, (622,), exuvia_physical=PART)
+    place.rows(621, 60, 60)
+    place.told(schema_change.partitions(Kind.DROP_PARTITION, left, [], [Partition(621, "p0")]))
+    assert place.counts(PART, PLAIN) == [2010, 2005]
+    plain = place.table(PLAIN, exuvia_physical=630)
+    came, gone = [Partition(630, "whole")], [Partition(622, "p1")]
+    place.told(schema_change.repartition(Kind.REMOVE_PARTITIONING, plain, PART, came, gone))
+    assert place.counts(630, PLAIN) == [2010, 2005]
+    assert place.later() == {PLAIN}
 
 
 def test_tables_of_a_dropped_database_are_in_no_rebuilt_queue() -> None:

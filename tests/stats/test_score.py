@@ -120,7 +120,7 @@ def test_many_get_what_each_gets_alone(seed: int) -> None:
         is_static=bool(seed % 2),
         locked=frozenset(chance.sample(IDS, 20)),
     )
-    metas = cache.get_many([each.rows_id for each in tables])
+    metas = cache.get_many([each.whole_id for each in tables])
     alone = [
         judge_plain(each, known, rules, NOW_S) for each, known in zip(tables, metas, strict=True)
     ]

@@ -681,7 +681,9 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_ids_forced: bool = False  # `auto_inc_id` counts even if greater ids were given
     exuvia_layouts: tuple[Layout, ...] = ()
     exuvia_exchange: ExchangeInfo | None = None
-    exuvia_physical: int = 0  # the id its rows lie under, where that is not its own
+    exuvia_physical: int = 0
+    """The id its rows lie under, where that is not its own; of a table with partitions, where they
+    lay before it had any. Its own id may be another table's partition by then (EXCHANGE)."""
     exuvia_import_id: int = 0  # an import puts rows under that id: nobody else writes the table
     exuvia_referred: tuple[Referred, ...] = ()
     exuvia_change_log: SchemaState = SchemaState.ABSENT
@@ -735,8 +737,13 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def physical_ids(self) -> tuple[int, ...]:
         """Ids under which rows and entries lie: its partitions', else its own."""
-        own = (self.exuvia_physical or self.id,)
+        own = (self.statistics_id,)
         return own if self.partition is None else self.partition.physical_ids
+
+    @property
+    def statistics_id(self) -> int:
+        """What statistics of the whole table stand under: no other table's, nor its partition's."""
+        return self.exuvia_physical or self.id
 
     @property
     def home(self) -> int:
@@ -780,7 +787,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
             is_common_handle=other.is_common_handle,
             common_handle_version=other.common_handle_version,
             index_info=other.index_info,
-            exuvia_physical=other.physical,
+            exuvia_physical=other.physical if cut is None else self.exuvia_physical,
             partition=cut.with_ids(other.partitions) if cut is not None else None,
             exuvia_rekey=mirror,
         )

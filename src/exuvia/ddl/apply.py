@@ -420,8 +420,8 @@ def _dropped_tables(txn: Transaction, ids: tuple[int, ...]) -> Iterator[DroppedT
             table = _decoder.decode(raw)
             cut = table.partition.definitions if table.partition is not None else ()
             parts = tuple(Partition(each.id, each.name.O) for each in cut)
-            if table.exuvia_physical and not parts:
-                parts = (Partition(table.exuvia_physical, ""),)
+            if table.exuvia_physical:
+                parts = (*parts, Partition(table.exuvia_physical, ""))
             yield DroppedTable(table.id, table.name.O, parts)
 
 

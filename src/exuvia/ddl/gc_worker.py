@@ -126,19 +126,23 @@ def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
 
 
 def range_done(txn: Transaction, left: PendingRange) -> None:
-    """The range is empty; with a table's last row go its counters of ids and its foreign keys."""
-    gone = left.may_return and not left.holds_names
-    if gone and meta.get_table(txn, left.element_id) is None:
-        meta.forget_counters(txn, left.element_id)
-        _forget_keys(txn, left)
+    """The range is empty; with rows of a table go its counters of ids and its foreign keys."""
+    if left.may_return and not left.holds_names:
+        job = queue.finished(txn, left.job_id)
+        if job is not None:  # the element's own number may be that of another table
+            _forget_table(txn, left, job.table_id)
     writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
     writer.insert(txn, system_table(txn, "gc_delete_range_done"), left.row, left.handle)
 
 
-def _forget_keys(txn: Transaction, left: PendingRange) -> None:
-    """What the table's keys left at their parents is needed no more."""
+def _forget_table(txn: Transaction, left: PendingRange, table_id: int) -> None:
+    """What is kept beside the rows of a table that does not come back, if it is one; what its keys
+    left at their parents is needed no more."""
+    if not table_id or meta.get_table(txn, table_id) is not None:
+        return
+    meta.forget_counters(txn, table_id)
     ordinal = _last_ordinal(txn, left.job_id)
-    for link, parent in meta.forget_keys(txn, left.element_id):
+    for link, parent in meta.forget_keys(txn, table_id):
         ordinal += 1
         marks = DeleteRange(link, keys.span_of(keys.mark_prefix(parent, link)))
         add_range(txn, left.job_id, ordinal, marks, left.since_ms << _STAMP_MS_BITS)
@@ -156,6 +160,8 @@ def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | Non
             for each in ranges_of_table(info):
                 ordinal += 1
                 add_range(txn, left.job_id, ordinal, each, left.since_ms << _STAMP_MS_BITS)
+            _forget_table(txn, left, info.id)
+            ordinal = _last_ordinal(txn, left.job_id)
     return found[-1][0] + b"\0" if len(found) == most else None
 
 
@@ -206,12 +212,22 @@ BATCH_KEYS = 5_000
 SCAN_BATCHES = 20  # how many batches of live entries one purge may look at
 
 
-def empty_range(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
-    """Remove at most so many keys; where to go on, None when nothing is left behind them."""
+def empty_range(
+    txn: Transaction, span: Span, most: int = BATCH_KEYS, spared: bytes = b""
+) -> bytes | None:
+    """Remove at most so many keys, none that begins with `spared`; where to go on, None when
+    nothing is left behind them."""
     for found, _ in txn.snapshot.chunks(span, most):
-        txn.remove_all(found)
+        gone = [key for key in found if not key.startswith(spared)] if spared else found
+        txn.remove_all(gone)
         return None if len(found) < most else found[-1] + b"\0"
     return None
+
+
+def _spared(txn: Transaction, physical_id: int) -> bytes:
+    """What there is under the id that is not its rows': marks of children of the table that bears
+    the same number (EXCHANGE)."""
+    return keys.marks_prefix(physical_id) if meta.get_table(txn, physical_id) is not None else b""
 
 
 def purge_tombstones(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
@@ -399,7 +415,7 @@ class GcWorker:
         elif left.tombstones_only:
             start = purge_tombstones(txn, left.span, rows)
         else:
-            start = empty_range(txn, left.span, rows)
+            start = empty_range(txn, left.span, rows, _spared(txn, left.element_id))
         if start is None:
             range_done(txn, left)
         else:

@@ -48,8 +48,8 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class DroppedTable(msgspec.Struct, frozen=True):
-    """A table of a dropped database: ids are all that is left. A partition without a name is where
-    the rows of a table without partitions lay, if not under its own id."""
+    """A table of a dropped database: ids are all that is left. A partition without a name is what
+    the statistics of the whole stand under, if not its own id."""
 
     id: int
     name: str
@@ -121,9 +121,8 @@ class Exchanged(NamedTuple):
 
 
 class Repartitioned(NamedTuple):
-    """The table, the id it had before, and where its rows lie and lay: of a table without
-    partitions, `added` or `dropped` is one that stands for the whole. Of another primary key: the
-    id that its rows lay under before."""
+    """The table, the id that statistics of the whole stood under before, and where its rows lie and
+    lay: of a table without partitions, `added` or `dropped` is one that stands for the whole."""
 
     table: TableInfo
     old_table_id: int

@@ -176,7 +176,12 @@ def index_prefix(table: int, index: int) -> bytes:
 
 def mark_prefix(table: int, link: int) -> bytes:
     """Prefix of the marks that children of one foreign key leave at their parent."""
-    return b"t" + _U64.pack(table) + b"f" + _U64.pack(link)
+    return marks_prefix(table) + _U64.pack(link)
+
+
+def marks_prefix(table: int) -> bytes:
+    """Prefix of the marks of all foreign keys that refer to a table."""
+    return b"t" + _U64.pack(table) + b"f"
 
 
 def entries_prefix(table: int) -> bytes:

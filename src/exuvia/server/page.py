@@ -343,9 +343,8 @@ class StatusPage:
 
 def _parts(table: TableInfo) -> Values:
     """Whose statistics there may be: `id` is what they stand under; names by their ids."""
-    whole = table.partition is not None or not table.exuvia_physical
     return {
-        "id": table.id if whole else table.exuvia_physical,
+        "id": table.statistics_id,
         "columns": {each.id: each.name.O for each in table.cols},
         "indexes": {each.id: each.idx_name.O for each in table.indexes},
     }

@@ -73,7 +73,7 @@ from exuvia.stats.queue import Queue
 
 def whole_of(table: TableInfo) -> int:
     """The id that the statistics of a whole table stand under."""
-    return table.id if table.partition is not None else table.physical_ids[0]
+    return table.exuvia_physical or table.id
 
 
 def ids_of(table: TableInfo) -> list[int]:
@@ -145,7 +145,7 @@ class RowCountModel:
         self._come(part.id for part in found.added)
         if kind != Kind.REORGANIZE_PARTITION:
             lost = sum(self.rows.get(part.id, (0, 0))[0] for part in found.dropped)
-            self._shift(found.table.id, -lost, lost)
+            self._shift(whole_of(found.table), -lost, lost)
         self._go(part.id for part in found.dropped)
 
     def _exchange(self, change: SchemaChange) -> None:
@@ -153,7 +153,7 @@ class RowCountModel:
         (left_id,) = found.plain.physical_ids
         came, left = (self.rows.get(n, (0, 0))[0] for n in (found.partition.id, left_id))
         self.gone -= {found.partition.id, left_id}
-        self._shift(found.table.id, came - left, came + left)
+        self._shift(whole_of(found.table), came - left, came + left)
 
     def _repartition(self, told: Told) -> None:
         found = told.change.get_repartition(told.change.kind)
@@ -445,12 +445,8 @@ class Changer:
         return [Told(schema_change.exchange_partition(table, _refs([pieces[at]])[0], other))]
 
     def _repartition(self, txn: Transaction) -> list[Told]:
-        """A table gets partitions, or others, or loses them: none whose id is now a partition's."""
-        lent = {n for t in self._all() for n in t.physical_ids if n != t.id}
-        free = [table for table in self._all() if table.id not in lent]
-        if not free:
-            return []
-        old = self._one(free)
+        """A table gets partitions, or others, or loses them."""
+        old = self._one(self._all())
         loses = old.partition is not None and self._random.random() < 0.5
         pieces = self._pieces(txn, 1 if loses else 2)
         dropped = _refs(_pieces_of(old)) or [Partition(old.physical_ids[0], "pFullTable")]
@@ -460,7 +456,7 @@ class Changer:
             new = with_pieces(old, pieces)
         self._put(txn, new)
         kind = Kind.REMOVE_PARTITIONING if loses else Kind.PARTITION_BY
-        change = schema_change.repartition(kind, new, old.id, _refs(pieces), dropped)
+        change = schema_change.repartition(kind, new, whole_of(old), _refs(pieces), dropped)
         return [Told(change, (whole_of(old), whole_of(new)))]
 
     def _rekey(self, txn: Transaction) -> list[Told]:
@@ -470,7 +466,8 @@ class Changer:
         if pieces:
             moved = self._pieces(txn, len(pieces))
             new = self._put(txn, with_pieces(old, moved))
-            return [Told(schema_change.repartition(kind, new, old.id, _refs(moved), _refs(pieces)))]
+            parts = _refs(moved), _refs(pieces)
+            return [Told(schema_change.repartition(kind, new, whole_of(old), *parts))]
         was, came = old.physical_ids[0], catalog.next_ids(txn)
         new = self._put(txn, evolve(old, exuvia_physical=came))
         parts = [Partition(came, "")], [Partition(was, "")]
@@ -481,8 +478,8 @@ class Changer:
         tables = []
         for table in self._live.values():
             parts = tuple(_refs(_pieces_of(table)))
-            if table.exuvia_physical and not parts:
-                parts = (Partition(table.exuvia_physical, ""),)
+            if table.exuvia_physical:
+                parts = (*parts, Partition(table.exuvia_physical, ""))
             tables.append(DroppedTable(table.id, table.name.O, parts))
         change = schema_change.drop_schema(self._database, tables)
         catalog.drop_database(txn, self._database)

@@ -296,22 +296,21 @@ class Analyzer:
         number: int,
         read: dict[int, Summary],
     ) -> None:
-        base = self._started(number, table.info.id)
+        place = meta.whole_id(table)
+        base = self._started(number, place)
         ids = [part.physical_id for part in table.parts]
         if len(read) == len(ids):
             found = read[ids[0]]
             for each in ids[1:]:
                 found.merge(read[each])
-            statistics = statistics_of(
-                found, table, subject, table.info.id, order.top_n, order.buckets
-            )
+            statistics = statistics_of(found, table, subject, place, order.top_n, order.buckets)
             rows = found.rows
         else:
             with self._store.read() as txn:
                 statistics = analysis.merged(txn, table, subject, ids, order.top_n, order.buckets)
                 metas = [meta.get(txn, each) for each in ids]
             rows = sum(each.rows for each in metas if each is not None)
-        self._write(number, table.info.id, statistics, rows, base, subject)
+        self._write(number, place, statistics, rows, base, subject)
 
     # -- mysql.analyze_jobs ------------------------------------------------------------------------
 

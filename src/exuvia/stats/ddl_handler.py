@@ -9,7 +9,8 @@
     truncate, drop partition       likewise; the whole has fewer rows, as many more were modified
     reorganize partition           new partitions get rows, old ones go; the whole stays
     exchange partition             statistics follow the ids; the whole has the difference
-    partition by, remove p.        the whole's statistics go with it under its new id
+    partition by                   new partitions get rows, old ones go; the whole stays
+    remove partitioning            the whole's statistics are those of where its rows lie now
     add index                      statistics of its fill, if there are any, are told of by now
     change primary key             statistics go with the rows, which lie elsewhere
     modify column                  nothing
@@ -40,7 +41,7 @@ from exuvia.catalog import meta as catalog
 from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.table import Table
-from exuvia.events.schema_change import Kind, Repartitioned, SchemaChange
+from exuvia.events.schema_change import Kind, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -107,13 +108,13 @@ class Following:
         for back, place in zip(came, gone, strict=True):
             _shift(txn, back, since.get(place, 0), since.get(place, 0))
         if found.table.partition is not None:
-            _shift(txn, found.table.id, before, before)
+            _shift(txn, found.table.statistics_id, before, before)
         self._go(txn, found.table.id, gone)
 
     def _drop_schema(self, txn: Transaction, change: SchemaChange) -> None:
         for table in change.get_drop_schema().tables:
-            lies_elsewhere = any(not part.name for part in table.partitions)
-            own = [] if lies_elsewhere else [table.id]  # another table's partition may lie there
+            stand_elsewhere = any(not part.name for part in table.partitions)
+            own = [] if stand_elsewhere else [table.id]  # another table's partition may lie there
             self._go(txn, table.id, [*own, *(part.id for part in table.partitions)])
 
     def _partitions(self, txn: Transaction, change: SchemaChange) -> None:
@@ -122,16 +123,16 @@ class Following:
         gone = [part.id for part in found.dropped]
         if change.kind != Kind.REORGANIZE_PARTITION:
             rows = sum(known.rows for known in _metas(txn, gone))
-            _shift(txn, found.table.id, -rows, rows)
+            _shift(txn, found.table.statistics_id, -rows, rows)
         self._go(txn, found.table.id, gone)
 
     def _repartition(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_repartition(change.kind)
-        was, old = _whole_before(found), [part.id for part in found.dropped]
+        new, old = found.table.statistics_id, [part.id for part in found.dropped]
+        was = new
         if found.table.partition is None:
-            new = found.table.physical_ids[0]
+            was = found.old_table_id
         else:
-            new = found.table.id
             _come(txn, [part.id for part in found.added])
         whole = meta.get(txn, was)
         if whole is not None and new != was:
@@ -187,17 +188,10 @@ def _stay(txn: Transaction, ids: Iterable[int]) -> None:
 
 
 def _ids(table: TableInfo) -> list[int]:
-    """What statistics of a table stand under: its partitions' ids, and its own."""
+    """What statistics of a table stand under: its partitions' ids, and the whole's."""
     if table.partition is None:
         return [*table.physical_ids] if table.is_in_store else []
-    return [table.id, *table.physical_ids]
-
-
-def _whole_before(found: Repartitioned) -> int:
-    """Where the statistics of the whole stood: at its rows, of a table without partitions."""
-    rows_id = found.table.exuvia_physical or found.table.id
-    was_plain = [part.id for part in found.dropped] == [rows_id]
-    return rows_id if was_plain else found.old_table_id
+    return [table.statistics_id, *table.physical_ids]
 
 
 def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:
@@ -263,10 +257,10 @@ def _hold_still(txn: Transaction, was: int, new: int, written: Delta, version: i
 def _exchange(txn: Transaction, change: SchemaChange) -> None:
     found = change.get_exchange_partition()
     (came,) = _metas(txn, [found.partition.id]) or [Meta(0, 0)]
-    left_id = found.plain.exuvia_physical or found.plain.id
+    left_id = found.plain.statistics_id
     _stay(txn, [found.partition.id, left_id])
     (left,) = _metas(txn, [left_id]) or [Meta(0, 0)]
-    _shift(txn, found.table.id, came.rows - left.rows, came.rows + left.rows)
+    _shift(txn, found.table.statistics_id, came.rows - left.rows, came.rows + left.rows)
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -322,7 +316,7 @@ class NewIndexes:
         parts = tuple(parts_of(table, (), [each.id for each in indexes]))
         place = meta.whole_id(table)
         made = statistics_of(found, table, Subject((), indexes, parts), place, TOP_N, BUCKETS)
-        is_whole = place == order.info.id or not order.logical.is_partitioned
+        is_whole = place == meta.whole_id(order.logical)
 
         def write(txn: Transaction) -> None:
             for fence in order.fences:

@@ -125,8 +125,8 @@ class Delta(NamedTuple):
 
 
 def whole_id(table: Table) -> int:
-    """The id a table's statistics stand under: where its rows lie, its own if it has partitions."""
-    return table.info.id if table.is_partitioned else table.physical_id
+    """The id that statistics of a table stand under, or of the partition that it is here."""
+    return table.info.statistics_id if table.is_partitioned else table.physical_id
 
 
 def never_analyzed(known: Meta, version: int) -> Meta:

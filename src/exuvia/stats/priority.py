@@ -108,14 +108,14 @@ _decoder = msgspec.json.Decoder(_Table)
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """A table that may be analyzed. `columns`: how many are; `partitions`: physical ids; `rows_id`:
-    the physical id of a table without partitions."""
+    """A table that may be analyzed, by so many `columns`; `partitions`: physical ids; `whole_id`:
+    statistics of the whole stand under it, and rows of a table without partitions lie there."""
 
     table_id: int
     columns: int
     index_ids: tuple[int, ...]
     partitions: tuple[int, ...] = ()
-    rows_id: int = 0
+    whole_id: int = 0
 
 
 def facts_of(txn: Transaction, table_ids: Sequence[int]) -> dict[int, Facts | None]:
@@ -168,8 +168,7 @@ def _facts(table: _Table, databases: Container[int]) -> Facts | None:
     partitions: tuple[int, ...] = ()
     if table.partition is not None:
         partitions = tuple([each.id for each in table.partition.definitions])
-    rows_id = table.id if partitions else table.exuvia_physical or table.id
-    return Facts(table.id, columns, index_ids, partitions, rows_id)
+    return Facts(table.id, columns, index_ids, partitions, table.exuvia_physical or table.id)
 
 
 # -- score -----------------------------------------------------------------------------------------
@@ -308,10 +307,10 @@ def judge(
     facts: Facts, metas: Callable[[Sequence[int]], list[Meta | None]], rules: Rules, now_s: float
 ) -> list[AnalysisJob]:
     """The jobs of a table: none, one, or one a partition."""
-    if facts.table_id in rules.locked:
+    if facts.whole_id in rules.locked:
         return []
     if not facts.partitions:
-        job = judge_plain(facts, metas([facts.rows_id])[0], rules, now_s)
+        job = judge_plain(facts, metas([facts.whole_id])[0], rules, now_s)
         return [] if job is None else [job]
     needs = list(_needs(facts, metas(facts.partitions), rules, now_s))
     if rules.is_static:
@@ -323,10 +322,10 @@ def judge(
 
 def judge_plain(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> AnalysisJob | None:
     """`judge` for a table without partitions whose row counts are at hand."""
-    if facts.table_id in rules.locked:
+    if facts.whole_id in rules.locked:
         return None
     need = _need(facts, meta, rules, now_s)
-    key = facts.rows_id if rules.is_static else facts.table_id
+    key = facts.whole_id if rules.is_static else facts.table_id
     return None if need is None else _job(key, facts.table_id, need, now_s)
 
 
@@ -396,7 +395,7 @@ def judge_many(
     known: Sequence[Facts], cache: StatsCache, rules: Rules, now_s: float
 ) -> Iterator[AnalysisJob]:
     """The jobs of tables without partitions, in their order; many have none."""
-    counts = cache.counts([each.rows_id for each in known])
+    counts = cache.counts([each.whole_id for each in known])
     never = counts.analyzed < 0
     base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
     change: Numbers = counts.modified / base  # in percent soon; 0 up to the ratio
@@ -415,11 +414,11 @@ def judge_many(
     numbers = (each[at].tolist() for each in (change, size, analyzed_at, weights))
     for n, percent, cells, when, weight in zip(at.tolist(), *numbers, strict=True):
         facts = known[n]
-        if facts.table_id in rules.locked:
+        if facts.whole_id in rules.locked:
             continue
         yield AnalysisJob(
             minus_weight=-weight,
-            key=facts.rows_id if rules.is_static else facts.table_id,
+            key=facts.whole_id if rules.is_static else facts.table_id,
             table_id=facts.table_id,
             change=percent,
             size=cells,

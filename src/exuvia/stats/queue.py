@@ -303,9 +303,8 @@ def affected(change: SchemaChange) -> Affected:
             return Affected(keys, frozenset(both), both)
         case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING | Kind.CHANGE_PRIMARY_KEY as kind:
             new = change.get_repartition(kind)
-            both = [new.old_table_id, new.table.id]
-            keys = [new.old_table_id, *(each.id for each in new.dropped)]
-            return Affected(keys, frozenset(both), [new.table.id])
+            keys = [new.table.id, *(each.id for each in new.dropped)]
+            return Affected(keys, frozenset({new.table.id}), [new.table.id])
         case Kind.DROP_SCHEMA:
             tables = change.get_drop_schema().tables
             keys = [n for t in tables for n in (t.id, *(part.id for part in t.partitions))]
@@ -434,7 +433,7 @@ class Queue:
     def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[AnalysisJob]:
         """The jobs of tables."""
         for each in known:
-            if each.partitions or each.rows_id != each.table_id:
+            if each.partitions or each.whole_id != each.table_id:
                 self._note(each)
         plain = [each for each in known if not each.partitions]
         if len(plain) >= FEW:
@@ -444,10 +443,10 @@ class Queue:
             yield from judge(each, self._cache.get_many, self._rules, wall_s)
 
     def _note(self, known: Facts) -> None:
-        """Whose rows lie under an id that is not the table's own."""
-        if not known.partitions and known.rows_id == known.table_id:
+        """Whose statistics stand under an id that is not the table's own."""
+        if known.whole_id == known.table_id:
             self._owner.pop(known.table_id, None)  # it may have lain under another for a while
-        for physical_id in known.partitions or (known.rows_id,):
+        for physical_id in (*known.partitions, known.whole_id):
             if physical_id != known.table_id:
                 self._owner[physical_id] = known.table_id
 
@@ -478,7 +477,7 @@ class Queue:
             self._replace(table_id, each, found.get(table_id, {}))
 
     def _replace(self, table_id: int, known: Facts | None, found: dict[int, AnalysisJob]) -> None:
-        keys = [table_id, *((*known.partitions, known.rows_id) if known is not None else ())]
+        keys = [table_id, *((*known.partitions, known.whole_id) if known is not None else ())]
         for key in keys:
             held = None if key in found else self._heap.get_key(key)
             if held is not None and held.table_id == table_id:

@@ -15,7 +15,8 @@ The *other* set of partitions is written beside the one that is read, by the dut
 Two neighbours of that row are always compatible, as for an index (F1). Undo walks back through
 write only and delete only, and leaves the new set to be emptied. A table without partitions is for
 that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
-partition's id as the place of the table's rows (`exuvia_physical`).
+partition's id as the place of the table's rows (`exuvia_physical`). PARTITION BY leaves that id as
+it is: statistics of the whole go on to stand under it.
 
 Rows keep their hidden ids. Where two partitions that move may have the same one, since rows came by
 EXCHANGE PARTITION, such rows get new ids before the first twin is written
@@ -341,7 +342,7 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
     return JobEvent(
         type=kinds[job.type],
         table=after.table,
-        elements=(job.table_id,),
+        elements=(the_table(before).statistics_id,),
         added=partition.adding_definitions,
         removed=partition.dropping_definitions,
     )

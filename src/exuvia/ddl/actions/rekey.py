@@ -463,11 +463,12 @@ def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Rows lie elsewhere, under another key."""
     table = the_table(after)
-    old, new = _pieces(the_table(before).rekeyed), _pieces(table)
+    was = the_table(before).rekeyed
+    old, new = _pieces(was), _pieces(table)
     return JobEvent(
         type="change primary key",
         table=table,
-        elements=(old[0].id if table.partition is None else table.id,),
+        elements=(was.statistics_id,),
         added=new,
         removed=old,
     )

@@ -102,9 +102,9 @@ def places(context: Context) -> Iterator[StatisticsSubject]:
             continue
         name, partition = database.db_name.O, table.partition
         if partition is None:
-            yield StatisticsSubject(name, table, "", table.physical_ids[0])
+            yield StatisticsSubject(name, table, "", table.statistics_id)
             continue
-        yield StatisticsSubject(name, table, "global", table.id)
+        yield StatisticsSubject(name, table, "global", table.statistics_id)
         for each in partition.definitions:
             yield StatisticsSubject(name, table, each.name.O, each.id)
 

@@ -268,12 +268,13 @@ class PartitionWrites:
         for physical_id, (rows, modified) in counts.items():
             self._context.counted(physical_id, rows, modified)
         found = self._table.info.partition
-        if found is not None and found.is_whole_in_undo:
+        place = self._table.info.statistics_id
+        if place in counts or (found is not None and found.is_whole_in_undo):
             return  # statistics of a table without partitions stand where its rows lie
         if counts:
             rows = sum(rows for rows, _ in counts.values())
             modified = sum(modified for _, modified in counts.values())
-            self._context.counted(self._table.info.id, rows, modified)
+            self._context.counted(place, rows, modified)
 
     def _part_of(self, row: Row) -> Table:
         place = self._route.place(row)
