@@ -117,7 +117,6 @@ PRIVATE_MAY = {
     "_prepared": "planted: a rewrite that prepares nothing",
     "_facts": "planted: what a table's facts are",
     "_shift": "planted: counts of a whole",
-    "_whole_before": "planted: whose counts a whole takes over",
     "_one": "planted: an analysis that fails",
     "_place": "planted: the table changes between two looks",
     "_begin_statement": "planted: an interrupt at the moment a statement begins",

@@ -237,17 +237,27 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(course: Course) ->
 @pytest.mark.parametrize("course", list(Course))
 def test_the_statements_of_a_transaction_are_counted_as_one(course: Course) -> None:
     """Clients that wait for a COMMIT among twenty statements wait for all of them."""
-    script: dict[str, Answer] = {"COMMIT": lambda: threading.Event().wait(0.05) or OK}
+    script: dict[str, Answer] = {"SELECT": OK}
     with WireServer(script, course) as server, connect(server) as connection:
         cursor, [session] = connection.cursor(), server.sessions
-        session.current = session  # a transaction is open
-        cursor.execute("SELECT")
+
+        # a statement is counted behind its answer, and before the next one of its connection: so
+        # what the session says changes where a statement runs, as it does in a real one
+        def answering(**changed: Any) -> Answer:
+            def answer() -> Result:
+                vars(session).update(changed)
+                return OK
+
+            return answer
+
+        script["BEGIN"] = answering(current=session)
+        script["COMMIT"] = lambda: threading.Event().wait(0.05) or answering(current=None)()
+        script["ALTER"] = answering(changed_schema=True)
+        cursor.execute("BEGIN")
         server.metrics.durations.take()
         for _ in range(4):
             cursor.execute("SELECT")
-        session.current = None
         cursor.execute("COMMIT")
-        session.changed_schema = True
         cursor.execute("ALTER")  # is none; what came before it is counted by now
         p99_s, samples = p99_of([server.metrics.durations.take()])
         assert samples == 1
