@@ -91,6 +91,12 @@ def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
     assert "is not there" in exuvia("--config", str(tmp_path / "no"), "config", "show", code=2)
 
 
+def test_a_node_does_not_start_on_a_store_that_its_processes_do_not_share() -> None:
+    """A front and a back would have one each, and every change wait for ever."""
+    said = exuvia("serve", "--store", "memory:", "--port", "0", "--status-port", "0", code=1)
+    assert "a store in memory has no other processes" in said
+
+
 def test_a_bad_variable_is_named() -> None:
     said = exuvia("config", "show", EXUVIA_SERVE_PORT="high", code=2)
     assert "environment EXUVIA_SERVE_PORT" in said

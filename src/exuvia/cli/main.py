@@ -137,6 +137,7 @@ def serve(
     ] = 1,
 ) -> None:
     """Run a node: fronts that serve clients and a back that changes schemas."""
+    from exuvia.kv.store import require_shared
     from exuvia.node.assemble import Options, log_to_stderr
 
     files = ssl_cert, ssl_key, secure_file_priv
@@ -144,8 +145,9 @@ def serve(
     options = Options(store, *ports, lease, spark_master, connections, *files, drain_s, status_host)
     log_to_stderr("keeper")
     try:
+        require_shared(store)
         listeners = listen(host, port)
-    except OSError as error:
+    except (OSError, Unavailable) as error:
         raise typer.Exit(_cannot_start(error)) from None
     counts = ClientCounts(fronts)
     life = partial(serve_front, options, listeners, counts)

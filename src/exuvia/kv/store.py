@@ -347,6 +347,12 @@ def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
     return unquote(parts.path), from_query(parts.query)
 
 
+def require_shared(url: str) -> None:
+    """Raises Unavailable for a store that is this process's alone."""
+    if urlsplit(url).scheme == "memory":
+        raise Unavailable("a store in memory has no other processes: give lmdb:///path")
+
+
 def pinned(url: str) -> str:
     """The URL of the very store that is there now: it opens no other one, and makes none."""
     parts = urlsplit(url)

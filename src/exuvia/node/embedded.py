@@ -32,7 +32,7 @@ from functools import partial
 from urllib.parse import unquote, urlsplit
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.base.errors import ExuviaError
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.base.mysql_errors import ErrQueryInterrupted, ErrServerShutdown
 from exuvia.catalog.autoid import IdAllocator
@@ -49,7 +49,7 @@ from exuvia.cluster.server_locks import row_locks_of
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, announced, writers
 from exuvia.ddl import queue
 from exuvia.ddl.submit import Submitter
-from exuvia.kv.store import Store, open_store, pinned
+from exuvia.kv.store import Store, open_store, pinned, require_shared
 from exuvia.node.assemble import EVALUATOR, LEAST_STALL_S, Loops, VersionFollower
 from exuvia.node.supervise import Supervisor
 from exuvia.server.processes import ClusterProcesses, answers, id_of_connection
@@ -376,8 +376,7 @@ def _place(url: str) -> str:
 def enter(url: str, lease_s: float = DEFAULT_LEASE_S, clock: Clock | None = None) -> Embedded:
     """What this process has embedded of that store, for one connection more; see `depart`. The
     first one's URL and lease count. Raises Unavailable."""
-    if urlsplit(url).scheme == "memory":
-        raise Unavailable("a store in memory has no other processes: give lmdb:///path")
+    require_shared(url)
     place = _place(url)
     with _here.lock:
         found = _here.known.get(place)

@@ -238,22 +238,24 @@ class PostgresStore(TransactionalStore):
     def commit(self, packet: Packet) -> int:
         """Validate and apply; returns its stamp once it is as durable as the server promises."""
         self._require_open()
+        before = self._listener.reads(packet.channels) if packet.channels else {}
         stamp = self._committer.commit(packet)
         if packet.channels:
-            self._listener.announce(packet.channels)
+            self._listener.announce(packet.channels, before)
         return stamp
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
         """See Store.commit_chain; one transaction of the server's, a savepoint a packet."""
         self._require_open()
         refusal: ExuviaError | None = None
+        before = self._listener.reads({each for packet in packets for each in packet.channels})
         try:
             stamps = self._committer.chained(packets, resolved)
         except ChainRefused as refused:
             stamps, refusal = refused.stamps, refused.refusal
         told = [name for packet in packets[: len(stamps)] for name in packet.channels]
         if told:
-            self._listener.announce(told)
+            self._listener.announce(told, before)
         if refusal is not None:
             raise refusal
         return stamps

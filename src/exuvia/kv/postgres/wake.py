@@ -4,7 +4,9 @@ A commit that touched a channel tells of it by NOTIFY, in a transaction of its o
 NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
 listens; what it hears makes the process read the counters that were told of, in one look, and it
 knows them from then on: to ask for a counter, and to wait, is no round trip. What it knows may be
-too little, which costs somebody a look in vain, and is never too much, or a wait would not end.
+too little, which costs somebody a look in vain, and is never too much, or a wait would not end. Of
+commits of its own it has all: each adds one to what was read before it began. Whatever was read
+since may have it or not, so that is read again.
 Nothing rests on it: all are looked at every HEARD_S, and each waiter looks for himself, every
 `fallback_s`, where nobody listens.
 
@@ -15,7 +17,8 @@ harm: whoever has ended is fenced (laws 2 and 3) before another takes its place.
 import logging
 import select
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 
@@ -83,6 +86,7 @@ class Listener:
         self._mutex = threading.Lock()
         self._waiters: dict[str, set[_Waiter]] = {}
         self._known: dict[str, int] = {}  # counters, of channels that somebody asked for
+        self._reads: Counter[str] = Counter()  # how often each was read
         self._why = ""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -101,10 +105,16 @@ class Listener:
                     target=self._listen, name="exuvia-listen", daemon=True
                 )
                 self._thread.start()
-        (value,) = self._read([channel])
+        counters = self._read([channel])
         with self._mutex:
+            self._keep([channel], counters)
+            return self._known[channel]
+
+    def _keep(self, channels: Sequence[str], counters: Sequence[int]) -> None:
+        """To be called with the mutex held."""
+        self._reads.update(channels)
+        for channel, value in zip(channels, counters, strict=True):
             self._known[channel] = max(self._known[channel], value)
-        return value
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait until the counter is > after or time is up; the counter."""
@@ -147,6 +157,8 @@ class Listener:
     def _hear(self, connection: PgConnection) -> None:
         try:
             connection.run([(_LISTEN, ())], self._server.settings.answer_s)
+            with self._mutex:  # after a failover counters may be less
+                self._known = dict.fromkeys(self._known, 0)
             self._look(None)  # what was told while nobody listened
             self.is_listening = True
             heard = select.poll()
@@ -163,17 +175,18 @@ class Listener:
         finally:
             connection.close()
 
-    def _look(self, told: set[str] | None) -> None:
+    def _look(self, told: Container[str] | None) -> None:
         """Read the counters of channels that were told of (None: of all), and wake whoever waits
         for more than he has seen."""
         with self._mutex:
             channels = [each for each in self._known if told is None or each in told]
         if not channels:
             return
-        counters = dict(zip(channels, self._read(channels), strict=True))
+        counters = self._read(channels)
         with self._mutex:
-            self._known.update(counters)
-            for channel, value in counters.items():
+            self._keep(channels, counters)
+            for channel in channels:
+                value = self._known[channel]
                 self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
 
     def _open(self, waiters: Iterable[_Waiter]) -> None:
@@ -185,14 +198,25 @@ class Listener:
 
     # -- waking ----------------------------------------------------------------------------------
 
-    def announce(self, channels: Sequence[str]) -> None:
+    def reads(self, channels: Iterable[str]) -> dict[str, int]:
+        """How often each was read: to be asked for before they are moved."""
+        with self._mutex:
+            return {channel: self._reads[channel] for channel in channels}
+
+    def announce(self, channels: Sequence[str], before: Mapping[str, int]) -> None:
         """Commits moved these, each as often as it is named: wake this process's waiters and all
-        others'."""
+        others'. `before`: what `reads` said."""
+        unsure = set()
         with self._mutex:
             for channel in channels:
-                if channel in self._known:
+                if self._reads[channel] != before[channel]:
+                    unsure.add(channel)
+                elif channel in self._known:
                     self._known[channel] += 1  # it is more by as much as others moved it besides
                 self._open(self._waiters.get(channel, ()))
+        if unsure:
+            with suppress(ExuviaError):  # they look by themselves
+                self._look(unsure)
         try:
             connection = self._pool.take()
         except Unavailable:
