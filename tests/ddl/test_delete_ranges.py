@@ -42,7 +42,7 @@ def rows_of(cluster, name):
 
 def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     cluster, t = filled(50)
-    cluster.owner.ddl.gc.pace = BatchSize(7)
+    cluster.owner.ddl.gc.pace = BatchSize(7, near=True)
     job = cluster.run(requests.drop_table(cluster.database(), t.info))
     span = keys.table_span(t.info.id)
     left = cluster.store.count(span)
@@ -71,7 +71,7 @@ def test_a_partition_goes_as_one_range_not_row_by_row(asked):
     for n in range(200):
         writer.insert(txn, gone if n < 100 else kept, [n, n % 5, n])
     txn.commit()
-    cluster.owner.ddl.gc.pace = BatchSize(7)
+    cluster.owner.ddl.gc.pace = BatchSize(7, near=True)
     job = cluster.run(asked(cluster.database(), t.info, ["p0"]))
     left = cluster.store.count(keys.table_span(gone.physical_id))
     assert job.state == JobState.SYNCED and left >= 200 - 7, "rows and entries stand yet"
@@ -303,7 +303,7 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
 def test_emptying_rests_beside_clients_and_longer_while_a_reorg_goes_on():
     cluster, t = filled(60)
     gc, clock = cluster.owner.take_gc(), cluster.clock
-    gc.pace = BatchSize(5)
+    gc.pace = BatchSize(5, near=True)
     cluster.run(requests.drop_table(cluster.database(), t.info))
     commit = cluster.store.commit
 

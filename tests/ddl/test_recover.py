@@ -42,7 +42,7 @@ def rows_of(cluster, wanted="t"):
 
 def gc_steps(cluster, times):
     gc = cluster.owner.ddl.gc
-    gc.pace = BatchSize(5)
+    gc.pace = BatchSize(5, near=True)
     for _ in range(times):
         gc.step(cluster.clock.monotonic())
 

@@ -245,7 +245,7 @@ def test_clocks_are_an_hour_apart(tmp_path: Path) -> None:
             run(at.owner, "ADMIN RESIGN DDL OWNER")
             run(at.owner, REWRITE)
             goes_on(accounts)
-        assert not accounts.codes & {8027, 8028}
+        assert 8027 not in accounts.codes  # 8028: a change overtook them, as with equal clocks
         all_is_there(at.other, accounts)
 
 

@@ -6,6 +6,8 @@ row codec.
 """
 
 import random
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import Bulk, BulkResult
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import fill
@@ -147,6 +150,33 @@ def test_on_disk_too(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert world.faults() == []
     finally:
         store.close()
+
+
+class Far(MemoryStore):
+    """Each transaction takes longer than one may, whatever is in it."""
+
+    near = False
+    chains = 0
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        self.chains += 1
+        time.sleep(2 * most_s)
+        return super().bulk_chain(batches, most_s)
+
+
+def test_a_fill_far_away_is_as_many_transactions_as_its_batches() -> None:
+    store = Far()
+    world = World(1, store)
+    txn = store.begin()
+    for n in range(ROWS, 3 * fill.CHAIN_ROWS[0]):
+        writer.insert(txn, world.table, [n, n, n])
+    txn.commit()
+    settings = PipelineSettings(batch_rows=10_240, batch_s=0.005)
+    work = fill_indexes((PLAIN.id,))
+    reorg = PhaseRunner(store, JOB, 1, world.table, work, dial=Fixed(settings))
+    (ended,) = world.run([reorg])
+    assert isinstance(ended, Done)
+    assert store.chains <= 4
 
 
 class Overwriting(MemoryStore):

@@ -51,14 +51,14 @@ AIM = Aim(1.3, 0.0, 0.25)
 
 
 def test_a_batch_never_holds_more_than_the_bound() -> None:
-    pace = BatchSize(256)
+    pace = BatchSize(256, near=True)
     for _ in range(20):
         pace.succeeded(pace.rows, 0.001, ALONE_S)
         assert pace.rows == 256
 
 
 def test_a_changed_bound_is_obeyed_by_the_next_batch_in_both_directions() -> None:
-    pace = BatchSize(2048)
+    pace = BatchSize(2048, near=True)
     pace.bounded(32)
     assert pace.rows == 32
     pace.bounded(2048)
@@ -66,7 +66,7 @@ def test_a_changed_bound_is_obeyed_by_the_next_batch_in_both_directions() -> Non
 
 
 def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
-    pace = BatchSize(1024)
+    pace = BatchSize(1024, near=True)
     for _ in range(30):
         pace.refused()
     assert pace.rows == 1
@@ -77,7 +77,7 @@ def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
 
 def test_one_early_conflict_does_not_make_a_chain_s_batches_small_for_ever() -> None:
     """Whose last one is what is left of the rows."""
-    pace, rows = BatchSize(256), 10_000
+    pace, rows = BatchSize(256, near=True), 10_000
     for _ in range(3):
         pace.refused()
     for _ in range(8):
@@ -87,13 +87,22 @@ def test_one_early_conflict_does_not_make_a_chain_s_batches_small_for_ever() -> 
 
 
 def test_a_slow_batch_makes_the_next_one_smaller() -> None:
-    pace = BatchSize(10240)
+    pace = BatchSize(10240, near=True)
     pace.succeeded(10240, 1.0, ALONE_S)
     assert pace.rows <= 5120
 
 
+def test_on_a_server_the_way_there_makes_no_batch_smaller() -> None:
+    pace = BatchSize(10240, 1024, near=False)
+    for _ in range(10):
+        pace.succeeded(pace.rows, 0.4, 0.004)
+    assert pace.rows == 10240
+    pace.refused()
+    assert pace.rows == 5120
+
+
 def test_a_batch_takes_no_longer_than_it_may() -> None:
-    pace = BatchSize(10240)
+    pace = BatchSize(10240, near=True)
     for _ in range(20):
         pace.succeeded(pace.rows, pace.rows * 2e-6, 0.004)
     assert pace.rows * 2e-6 < 0.005

@@ -505,13 +505,15 @@ class Slot:
 # -- rows of a transaction -------------------------------------------------------------------------
 #
 #     bound      tidb_ddl_reorg_batch_size, read again at every batch
-#     size       grows by half after a success, halves after a conflict or a slow commit
+#     size       grows by half after a success, halves after a conflict or, in a near store, a slow
+#                commit
 #     speed      tidb_ddl_reorg_max_write_speed: the rest grows until the bytes fit
 #
 # A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
-# while a batch is being written waits for it. So beside clients a batch is short. A batch that
-# shrank for ever after one early conflict would make a fill crawl (fdb-record-layer issue 444): it
-# grows again.
+# while a batch is being written waits for it. So beside clients a batch is short. On a server
+# nobody waits for it, and most of what a commit takes may be the way: while batches shrank there, a
+# fill 200 ms away went at 32 rows for every two answers. A batch that shrank for ever after one
+# early conflict would make a fill crawl (fdb-record-layer issue 444): it grows again.
 
 _LEAST = REORG_BATCH_ROWS[0]
 
@@ -539,10 +541,11 @@ def held_back(batch: Batch, size: int, settings: PipelineSettings, at_once: int)
 
 
 class BatchSize:
-    """The batch size of one task: the bound at first, or `rows`."""
+    """The batch size of one task: the bound at first, or `rows`. `near`: as `Store.near`."""
 
-    def __init__(self, bound: int, rows: int | None = None) -> None:
+    def __init__(self, bound: int, rows: int | None = None, *, near: bool) -> None:
         self.bound = bound
+        self._near = near
         self._rows = float(bound if rows is None else rows)
 
     @property
@@ -560,7 +563,7 @@ class BatchSize:
 
     def succeeded(self, rows: int, seconds: float, allowed_s: float) -> Batch:
         """A transaction of `rows` took `seconds` of those that one may take."""
-        factor = min(1.5, max(0.5, allowed_s / max(seconds, 1e-6)))
+        factor = min(1.5, max(0.5, allowed_s / max(seconds, 1e-6))) if self._near else 1.5
         if factor < 1:
             self._rows = max(_LEAST, self._rows * factor)
         elif rows >= self.rows:

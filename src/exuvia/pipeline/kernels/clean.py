@@ -39,7 +39,7 @@ class Clean:
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(dial.read().batch_rows)
+        self._pace = BatchSize(dial.read().batch_rows, near=store.near)
         self._rows = self._batches = 0
 
     def steps(self) -> Steps:

@@ -104,7 +104,7 @@ class Fill:
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(CHAIN_ROWS[1], CHAIN_ROWS[0])
+        self._pace = BatchSize(CHAIN_ROWS[1], CHAIN_ROWS[0], near=store.near)
         self._rows = 0
         self._entries = 0
         self._written = 0

@@ -223,7 +223,7 @@ class Move:
         self._indexes = copied_indexes(self._logical)
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(dial.read().batch_rows)
+        self._pace = BatchSize(dial.read().batch_rows, near=store.near)
         self._of = store.count(task.span)
         self._rows = self._puts = self._placed = self._batches = 0
 

@@ -164,7 +164,7 @@ class Rewrite:
         self._entries: list[list[Entries]] = [[] for _ in indexes]  # of rows that have the column
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(CHUNK_ROWS)
+        self._pace = BatchSize(CHUNK_ROWS, near=store.near)
         self._rows = self._written = self._batches = 0
 
     def steps(self) -> Steps:
