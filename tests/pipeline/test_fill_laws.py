@@ -6,7 +6,7 @@ row codec.
 """
 
 import random
-import time
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -160,7 +160,7 @@ class Far(MemoryStore):
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
         self.chains += 1
-        time.sleep(2 * most_s)
+        threading.Event().wait(2 * most_s)
         return super().bulk_chain(batches, most_s)
 
 
