@@ -59,6 +59,7 @@ def test_a_job_ends_at_its_least_share_and_says_so_where_the_aim_cannot_be_met(
         "SET GLOBAL exuvia_pipeline_inline_rows = 1000000",
         "SET GLOBAL exuvia_ddl_p99_target_ms = 1",
         "SET GLOBAL tidb_ddl_reorg_batch_size = 32",
+        "SET GLOBAL tidb_ddl_reorg_max_write_speed = '300KiB'",  # some seconds on any machine
     ):
         asking.execute(text)
     for start in range(0, ROWS, 10_000):

@@ -351,7 +351,7 @@ def _bar(state: str) -> str:
 
 # -- proof -----------------------------------------------------------------------------------------
 
-LEAST_WRITES = 200
+LEAST_WRITES = 20  # a machine that has other things to do leaves clients little
 QUERY = (
     "SELECT COUNT(*), SUM(l_extendedprice * l_discount) FROM lineitem {hint} "
     "WHERE l_shipdate >= '1994-03-01' AND l_shipdate < '1994-03-08' "
