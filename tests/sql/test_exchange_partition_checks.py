@@ -88,3 +88,29 @@ def test_all_rows_that_do_not_fit_are_counted(world):
         session.execute(EXCHANGE)
     run(session, f"{EXCHANGE} WITHOUT VALIDATION")
     assert rows(session, "SELECT a FROM p ORDER BY a") == [[1], [60], [61], [62]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "told"),
+    [
+        (["DROP COLUMN d", "ADD COLUMN d int"], 1731, "column: d"),
+        (["DROP INDEX i", "ADD INDEX i (b)"], 1731, "index: i"),
+        (["DROP INDEX i", "ADD INDEX j (b)"], 1736, "different definitions"),
+        (["DROP COLUMN d", "ADD COLUMN d varchar(3)"], 1736, "different definitions"),
+        (["DROP INDEX i"], 1736, "different definitions"),
+        (["ADD INDEX j (b)"], 1736, "different definitions"),
+    ],
+)
+def test_what_is_in_the_way_is_named_where_it_is_an_id(changes, code, told):
+    with World() as world:
+        session = world.session()
+        columns = "a int PRIMARY KEY, b int, d int, KEY i (b)"
+        parts = "PARTITION p0 VALUES LESS THAN (50), PARTITION p1 VALUES LESS THAN (100)"
+        run(session, f"CREATE TABLE p ({columns}) PARTITION BY RANGE (a) ({parts})")
+        run(session, f"CREATE TABLE n ({columns})")
+        for change in changes:
+            run(session, f"ALTER TABLE n {change}")
+        with pytest.raises(Refused) as refusal:
+            run(session, EXCHANGE)
+        assert refusal.value.code == code
+        assert told in str(refusal.value)

@@ -111,17 +111,35 @@ def _definition(job: Job, snapshot: CatalogSnapshot) -> PartitionDefinition:
 def tables_differ(one: TableInfo, other: TableInfo) -> bool:
     """Whether rows or entries of one could not be those of the other."""
     alike = (
-        one.pk_is_handle == other.pk_is_handle
-        and one.is_common_handle == other.is_common_handle
-        and one.common_handle_version == other.common_handle_version
-        and _random_bits(one) == _random_bits(other)
-        and one.charset == other.charset
-        and one.collate == other.collate
+        _whole(one) == _whole(other)
         and [_column(each) for each in one.cols] == [_column(each) for each in other.cols]
         and {_index(each) for each in one.indexes} == {_index(each) for each in other.indexes}
     )
     layouts = joint_layouts(one, other)
     return not alike or layouts is None or not _filled_alike(one, other, layouts)
+
+
+def misfit(one: TableInfo, other: TableInfo) -> Refused | None:
+    """1736 where the tables differ; 1731 names the first column or index that is alike and has
+    another id: one of the tables has seen other changes."""
+    if not tables_differ(one, other):
+        return None
+    if _whole(one) == _whole(other) and len(one.cols) == len(other.cols):
+        pairs: list[tuple[str, Identified, Identified | None]] = [
+            (f"column: {own.name.O}", _column(own), _column(its))
+            for own, its in zip(one.cols, other.cols, strict=True)
+        ]
+        named = {each.idx_name.L: _index(each) for each in other.indexes}
+        pairs += [
+            (f"index: {each.idx_name.O}", _index(each), named.get(each.idx_name.L))
+            for each in one.indexes
+        ]
+        for named_as, own, its in pairs:
+            if its is None or own[1:] != its[1:]:
+                break
+            if own != its:
+                return ErrPartitionExchangeDifferentOption(named_as)
+    return ErrTablesDifferentMetadata()
 
 
 def _filled_alike(one: TableInfo, other: TableInfo, layouts: Iterable[Layout]) -> bool:
@@ -148,8 +166,11 @@ def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
     return (own and own.id) != (other and other.id)
 
 
-def _random_bits(table: TableInfo) -> tuple[int, int]:
-    return table.auto_random_bits, table.auto_random_range_bits
+def _whole(table: TableInfo) -> tuple[object, ...]:
+    """What must be alike of the tables themselves."""
+    handles = table.pk_is_handle, table.is_common_handle, table.common_handle_version
+    bits = table.auto_random_bits, table.auto_random_range_bits
+    return (*handles, *bits, table.charset, table.collate)
 
 
 def _bare(kind: FieldType) -> FieldType:
@@ -159,12 +180,16 @@ def _bare(kind: FieldType) -> FieldType:
     return evolve(kind, Flag=kind.Flag & ~_OF_NO_ROW, Flen=width)
 
 
-def _column(each: ColumnInfo) -> tuple[object, ...]:
+Identified = tuple[object, ...]
+"""An id, and what else must be alike."""
+
+
+def _column(each: ColumnInfo) -> Identified:
     kind = _bare(each.type)
     return (each.id, each.name.L, kind, each.state, each.hidden, each.generated_expr_string)
 
 
-def _index(each: IndexInfo) -> tuple[object, ...]:
+def _index(each: IndexInfo) -> Identified:
     parts = tuple((part.exuvia_column, part.length) for part in each.idx_cols)
     kind = each.is_unique, each.is_primary, each.exuvia_clustered, each.state
     return (each.id, each.idx_name.L, parts, kind, each.exuvia_predicate)
@@ -195,8 +220,9 @@ def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
         return ErrPartitionExchangePartTable(plain.name.O)
     for index in table.global_indexes:
         return ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
-    differ = tables_differ(table, plain) or policies_differ(table, wanted.partition, plain)
-    return ErrTablesDifferentMetadata() if differ else None
+    if policies_differ(table, wanted.partition, plain):
+        return ErrTablesDifferentMetadata()
+    return misfit(table, plain)
 
 
 # -- steps -----------------------------------------------------------------------------------------

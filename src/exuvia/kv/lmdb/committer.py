@@ -29,6 +29,15 @@ An ExuviaError is raised left of the bar only: who is refused has written nothin
 may come from anywhere; the transaction it comes from must be aborted as a whole (see committer).
 
 A stored value is `[u64 little-endian commit sequence][payload]`.
+
+Full leaves. LMDB fills a leaf while each key that comes is the last of it. All tables share one
+tree, so other keys follow, mostly in the same leaf: then each split leaves it half full or less,
+and an index of integers took 2.5 times its pages. So while a run is put it stands between two
+fences, keys of half a leaf each, which leave no room for others (decision 121):
+
+    .. i7 r1 r2 ..      put a, b       .. i7 a | b r1 ..       or    .. i7 | a b | r1 ..
+                        put i8 ..      .. a i8 .. | .. | .. i900 | b ..
+                        remove a, b
 """
 
 import gc
@@ -38,6 +47,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
+from mmap import PAGESIZE
 from queue import SimpleQueue
 from typing import Any
 
@@ -76,6 +86,10 @@ SMALL = 256
 LARGE = 10_000
 TOUCHED = 256
 """Keys from which a commit's pages are worth a look beforehand."""
+RUN = 128
+"""Keys in order, with nothing between them, from which they are worth fences."""
+_FENCE_BYTES = 511  # of a key in engine 0.9
+_NODE = ((PAGESIZE - 24) // 2 & ~1) - 2  # the largest that lies in a leaf (lmdb.c, engine 1.0)
 
 
 def read_sequence(transaction: Reading) -> int:
@@ -154,7 +168,10 @@ def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> in
         _remove(transaction, gone, moved)
         with transaction.cursor() as cursor:
             values = map(stamp.__add__, arranged.payloads)
+            fences = _Fences(transaction, cursor)
+            fences.stand_around(arranged.puts)
             _put(cursor, zip(arranged.puts, values, strict=True), moved)
+            fences.remove()
             _put(cursor, ((key, stamp + payload) for key, payload in judged), moved)
             records = placed(arranged.log, sequence)
             _put(cursor, ((key, stamp + payload) for key, payload in records), moved)
@@ -201,6 +218,55 @@ def _remove(transaction: Writing, keys: Sequence[bytes], moved: Moved) -> None:
         moved()
 
 
+class _Fences:
+    """Between which a run is put, so that it fills its leaves; see the module. They are gone before
+    anything is looked at."""
+
+    def __init__(self, transaction: Writing, cursor: Cursor) -> None:
+        self._transaction = transaction
+        self._cursor = cursor
+        self._keys: list[bytes] = []
+
+    def stand_around(self, run: Sequence[bytes]) -> None:
+        """Where it, or its end, comes to lie in empty space that does not end with the store."""
+        if len(run) < RUN or not self._cursor.set_range(run[-RUN]):
+            return
+        last, following = run[-1], self._cursor.key()
+        if following in self._keys:
+            return
+        self.remove()
+        behind = _before(following)
+        if not last < behind or len(behind) > _FENCE_BYTES:
+            return
+        for first in (run[0], run[-RUN]):
+            ahead = _before(first)
+            if not 0 < len(ahead) <= _FENCE_BYTES or not self._cursor.set_range(ahead):
+                return
+            if self._cursor.key() == following:
+                self._keys = [ahead, behind]
+                self._cursor.putmulti([(key, _half_with(key)) for key in self._keys])
+                return
+
+    def remove(self) -> None:
+        """Twice is harmless."""
+        for key in self._keys:
+            self._transaction.delete(key)
+        self._keys = []
+
+
+def _before(key: bytes) -> bytes:
+    """Less than it, and more than what is less than it and as long; empty where that is nothing."""
+    stem = key.rstrip(b"\0")
+    if not stem:
+        return b""
+    return stem[:-1] + bytes([stem[-1] - 1]) + b"\xff" * (len(key) - len(stem) + 1)
+
+
+def _half_with(key: bytes) -> bytes:
+    """A value that makes half a leaf with it."""
+    return bytes(_NODE - 8 - len(key) - len(key) % 2)
+
+
 def _put(
     cursor: Cursor, pairs: Iterator[tuple[bytes, bytes]], moved: Moved, overwrite: bool = True
 ) -> tuple[int, int]:
@@ -244,9 +310,11 @@ def apply_bulks(
     read_many = partial(_read_many, transaction, moved)
     kept: Sequence[Requirement] | None = None
     with transaction.cursor() as cursor:
+        fences = _Fences(transaction, cursor)
         for bulk in bulks:
             try:
                 if bulk.requirements is not kept:
+                    fences.remove()
                     for requirement in bulk.requirements:
                         if isinstance(requirement, Standing) and not among and requirement.among:
                             among, others = requirement.among, _others(transaction, requirement)
@@ -266,6 +334,7 @@ def apply_bulks(
                 pairs = zip(bulk.keys, repeat(stamp + bulk.payloads))
             else:
                 pairs = zip(bulk.keys, map(stamp.__add__, bulk.payloads), strict=True)
+            fences.stand_around(bulk.keys)
             seen, added = _put(cursor, pairs, moved, bulk.overwrite)
             placed = seen if bulk.overwrite else added
             report = bulk.report and placed < seen
@@ -275,6 +344,7 @@ def apply_bulks(
             results.append(BulkResult(sequence, placed, present))
             if is_enough():
                 break
+        fences.remove()
         if among and stamp:
             cursor.putmulti([(among, stamp + k.number(others))])
         if stamp:

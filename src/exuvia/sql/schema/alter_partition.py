@@ -45,8 +45,8 @@ from exuvia.catalog.model import (
 from exuvia.ddl import requests
 from exuvia.ddl.actions.partition_exchange import (
     Exchanging,
+    misfit,
     policies_differ,
-    tables_differ,
     virtual_columns_differ,
 )
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
@@ -339,8 +339,11 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrUnsupportedDDLOperation(said)
     if virtual_columns_differ(at.table, plain):
         raise ErrUnsupportedOnGeneratedColumn("Exchanging partitions for non-generated columns")
-    if tables_differ(at.table, plain) or policies_differ(at.table, spec.names[0], plain):
+    if policies_differ(at.table, spec.names[0], plain):
         raise ErrTablesDifferentMetadata()
+    refusal = misfit(at.table, plain)
+    if refusal is not None:
+        raise refusal
     text = "after the exchange, please analyze related table of the exchange to update statistics"
     at.warn(ErrUnknown.code, text)
     checks = at.reader.variable("tidb_enable_check_constraint") == "ON"
