@@ -136,6 +136,22 @@ def test_the_longest_keys_have_no_room_for_a_fence(opened: LmdbStore, longest: i
     assert len(state(opened)) == 601
 
 
+@pytest.mark.parametrize("by_transaction", [False, True])
+def test_a_key_where_a_fence_would_stand_is_kept(opened: LmdbStore, by_transaction: bool) -> None:
+    """One byte longer than its neighbours, and as a fence is made."""
+    run = [b"t1i" + k.number(n) for n in range(1, 500)]
+    run[1:1] = [committer._before(each) for each in run[1:]]
+    run = sorted(run)
+    put(opened, [(run[0] + b"0", b"x"), ROWS[0]])
+    at_end = [run[-1] + b"2", committer._before(ROWS[0][0])]  # the second: behind the first bulk
+    if by_transaction:
+        put(opened, [(key, b"x") for key in run])
+        put(opened, [(key, b"x") for key in at_end])
+    else:
+        fill(opened, [(key, b"x") for key in run + at_end], 300, 100)
+    assert state(opened).keys() == {*run, *at_end, run[0] + b"0", ROWS[0][0]}
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_put_stands_and_nothing_else(opened: LmdbStore, seed: int) -> None:
     dice = random.Random(seed)

@@ -42,6 +42,7 @@ fences, keys of half a leaf each, which leave no room for others (decision 121):
 
 import gc
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -228,24 +229,30 @@ class _Fences:
         self._keys: list[bytes] = []
 
     def stand_around(self, run: Sequence[bytes]) -> None:
-        """Where it, or its end, comes to lie in empty space that does not end with the store."""
-        if len(run) < RUN or not self._cursor.set_range(run[-RUN]):
-            return
-        last, following = run[-1], self._cursor.key()
-        if following in self._keys:
+        """Where it, or its end, comes to lie in empty space that does not end with the store.
+
+        `run`: sorted. No fence is one of its keys: that would go with the fence."""
+        if run and self._keys and self._keys[0] < run[0] and run[-1] < self._keys[1]:
             return
         self.remove()
+        if len(run) < RUN or not self._cursor.set_range(run[-RUN]):
+            return
+        following = self._cursor.key()
         behind = _before(following)
-        if not last < behind or len(behind) > _FENCE_BYTES:
+        if not run[-1] < behind or len(behind) > _FENCE_BYTES:
             return
         for first in (run[0], run[-RUN]):
             ahead = _before(first)
             if not 0 < len(ahead) <= _FENCE_BYTES or not self._cursor.set_range(ahead):
                 return
-            if self._cursor.key() == following:
+            if self._cursor.key() == following and run[bisect_left(run, ahead)] != ahead:
                 self._keys = [ahead, behind]
                 self._cursor.putmulti([(key, _half_with(key)) for key in self._keys])
                 return
+
+    def are_at(self, key: bytes) -> bool:
+        """Whether one of them stands there."""
+        return key in self._keys
 
     def remove(self) -> None:
         """Twice is harmless."""
@@ -340,6 +347,8 @@ def apply_bulks(
             report = bulk.report and placed < seen
             present = _present(transaction, bulk.keys, stamp) if report else []
             if bulk.puts:
+                if any(fences.are_at(key) for key, _ in bulk.puts):
+                    fences.remove()
                 cursor.putmulti([(key, stamp + put) for key, put in bulk.puts])
             results.append(BulkResult(sequence, placed, present))
             if is_enough():
