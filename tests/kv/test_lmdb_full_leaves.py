@@ -140,10 +140,10 @@ def test_the_longest_keys_have_no_room_for_a_fence(opened: LmdbStore, longest: i
 def test_a_key_where_a_fence_would_stand_is_kept(opened: LmdbStore, by_transaction: bool) -> None:
     """One byte longer than its neighbours, and as a fence is made."""
     run = [b"t1i" + k.number(n) for n in range(1, 500)]
-    run[1:1] = [committer._before(each) for each in run[1:]]
+    run[1:1] = [committer.key_before(each) for each in run[1:]]
     run = sorted(run)
     put(opened, [(run[0] + b"0", b"x"), ROWS[0]])
-    at_end = [run[-1] + b"2", committer._before(ROWS[0][0])]  # the second: behind the first bulk
+    at_end = [run[-1] + b"2", committer.key_before(ROWS[0][0])]  # the second: behind the first bulk
     if by_transaction:
         put(opened, [(key, b"x") for key in run])
         put(opened, [(key, b"x") for key in at_end])

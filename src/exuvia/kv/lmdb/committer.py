@@ -238,11 +238,11 @@ class _Fences:
         if len(run) < RUN or not self._cursor.set_range(run[-RUN]):
             return
         following = self._cursor.key()
-        behind = _before(following)
+        behind = key_before(following)
         if not run[-1] < behind or len(behind) > _FENCE_BYTES:
             return
         for first in (run[0], run[-RUN]):
-            ahead = _before(first)
+            ahead = key_before(first)
             if not 0 < len(ahead) <= _FENCE_BYTES or not self._cursor.set_range(ahead):
                 return
             if self._cursor.key() == following and run[bisect_left(run, ahead)] != ahead:
@@ -261,7 +261,7 @@ class _Fences:
         self._keys = []
 
 
-def _before(key: bytes) -> bytes:
+def key_before(key: bytes) -> bytes:
     """Less than it, and more than what is less than it and as long; empty where that is nothing."""
     stem = key.rstrip(b"\0")
     if not stem:
