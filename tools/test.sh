@@ -6,8 +6,8 @@
 python=$1 marks=$2
 shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
-first="tests/sql tests/upgrade"
-second="tests/node tests/spark tests/wire"
+first="tests/sql tests/upgrade tests/spark"
+second="tests/node tests/wire"
 third=""
 for each in tests/test_*.py tests/*/; do
   each=${each%/}
