@@ -1,4 +1,4 @@
-"""Keys of several widths as one array: what is done with them is what is done with a list."""
+"""Keys as arrays, of one width or of several: what is done with them is what a list would do."""
 
 import numpy as np
 from hypothesis import given
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from exuvia.catalog.columns import Keys
 from exuvia.kv.packet import LIVE, Padded, RawRun
 from exuvia.pipeline.kernels.entries import (
+    Sorted,
     as_bytes,
     in_order,
     joined,
@@ -47,3 +48,44 @@ def test_which_keys_are_padded() -> None:
     assert isinstance(padded(few)[3:5], Padded)
     assert isinstance(padded([b"ab", b"cd"]), np.ndarray)
     assert padded(many) == many, "a few long ones would make it mostly zeros"
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[list[bytes]]:
+    """Keys of 24 bytes, of which some places vary, each over a range of its own."""
+    most = draw(st.lists(st.sampled_from([0, 0, 0, 1, 3, 255]), min_size=24, max_size=24))
+    key = st.tuples(*(st.integers(0, each) for each in most)).map(bytes)
+    parts: list[list[bytes]] = draw(st.lists(st.lists(key), min_size=1, max_size=3))
+    return parts
+
+
+@given(alike())
+def test_keys_of_one_width_are_sorted_as_bytes(parts: list[list[bytes]]) -> None:
+    plain = sorted(key for part in parts for key in part)
+    found = in_order([np.array(part, "V24") for part in parts])
+    assert as_bytes(found[: len(plain)]) == plain
+    assert as_bytes(found[1:3]) == plain[1:3]
+
+
+def numbers(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
+    """As keys hold them: the sign turned, big-endian."""
+    return (values.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").tobytes()
+
+
+def keys_of(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Keys:
+    """Of an index on one number, in a table whose handles count up from below zero."""
+    handles = np.arange(len(values), dtype=np.int64) - 1_000
+    fields = [np.frombuffer(numbers(each), "V8") for each in (values, handles)]
+    return np.stack(fields, axis=1).copy().view("V16").reshape(len(values))
+
+
+def test_numbers_on_both_sides_of_zero_are_one_word() -> None:
+    chance = np.random.default_rng(7)
+    few = keys_of(chance.integers(-(10**9), 10**9, 5_000))
+    found = in_order([few, few])
+    assert isinstance(found, Sorted), "they differ in all their sixteen bytes, in 31 bits and 13"
+    assert as_bytes(found[:10_000]) == sorted(as_bytes(few) * 2)
+    wide = keys_of(chance.integers(-(2**62), 2**62, 5_000))
+    found = in_order([wide])
+    assert not isinstance(found, Sorted), "63 bits and those of the handle"
+    assert as_bytes(found[:5_000]) == sorted(as_bytes(wide))

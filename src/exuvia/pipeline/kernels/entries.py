@@ -38,7 +38,8 @@ from exuvia.kv.store import Store
 # Keys of one width are an array of `V<width>`, those of a few widths one with zeros behind each
 # (Padded; no key is the beginning of another, so they sort alike), others a list of bytes. Only
 # bytes that differ at all are compared, packed into big-endian words: a sysbench k and its handle
-# differ in six bytes, which is one word.
+# differ in six bytes, which is one word. Numbers above and below zero differ in all bytes, but not
+# by much: those that stand side by side take as many bits as tell their least from their most.
 #
 #     one word       sorted itself, keys made from it (Sorted)     10 ms a million
 #     several        np.argsort by the first, then those that it does not tell apart by the next
@@ -87,23 +88,36 @@ def joined(parts: list[Keys]) -> Keys:
     return Padded(matrix, lengths)
 
 
-class Sorted:
-    """Sorted keys that differ in few bytes: those bytes as words, and what all keys share. Slices
-    of it are arrays of keys."""
+class PackedNumber(NamedTuple):
+    """Bytes of keys that stand side by side and differ, as a number. In a word: what it is more
+    than `least`, `bits` wide, `shift` bits from the right."""
 
-    def __init__(self, words: Array, shared: Array, columns: list[int]) -> None:
+    columns: list[int]
+    least: int
+    bits: int
+    shift: int
+
+
+class Sorted:
+    """Sorted keys that a word tells apart: the words, and what all keys share. Slices of it are
+    arrays of keys."""
+
+    def __init__(self, words: Array, shared: Array, fields: list[PackedNumber]) -> None:
         self._words = words
         self._shared = shared
-        self._columns = columns
+        self._fields = fields
 
     def __len__(self) -> int:
         return len(self._words)
 
     def __getitem__(self, part: slice) -> Array:
-        words = self._words[part].astype(">u8").view(np.uint8).reshape(-1, WORD)
+        words = self._words[part]
         made: Array = np.repeat(self._shared, len(words), axis=0)
-        for n, column in enumerate(self._columns):
-            made[:, column] = words[:, n]
+        for columns, least, bits, shift in self._fields:
+            mask = np.uint64((1 << bits) - 1)
+            numbers = ((words >> np.uint64(shift)) & mask) + np.uint64(least)
+            raw = numbers.astype(">u8").view(np.uint8).reshape(-1, WORD)[:, -len(columns) :]
+            made[:, columns[0] : columns[-1] + 1] = raw
         return made.view(f"V{made.shape[1]}").reshape(len(made))
 
 
@@ -128,14 +142,49 @@ def in_order(parts: list[Keys]) -> Keys | Sorted | InPlace:
     if any(isinstance(part, list) for part in parts):
         return sorted(chain.from_iterable(map(as_bytes, parts)))
     matrices = [_matrix(part) for part in parts if isinstance(part, np.ndarray)]
-    same = len(matrices) == len(parts) and len({matrix.shape[1] for matrix in matrices}) == 1
-    columns = _varying_columns(matrices) if same else []
-    if not same or len(columns) > WORD:
-        keys = joined(parts)
-        return keys if isinstance(keys, list) else InPlace(keys, positions(keys))
-    words = np.concatenate([_word(matrix, columns) for matrix in matrices])
+    if len(matrices) == len(parts) and len({matrix.shape[1] for matrix in matrices}) == 1:
+        found = _in_words(matrices)
+        if found is not None:
+            return found
+    keys = joined(parts)
+    return keys if isinstance(keys, list) else InPlace(keys, positions(keys))
+
+
+def _in_words(matrices: list[Array]) -> Sorted | None:
+    """Keys of one width, sorted; None where they differ in more than a word holds."""
+    runs = _runs_of(_varying_columns(matrices))
+    if sum(_extent(_numbers(matrices[0], columns))[1] for columns in runs) > 8 * WORD:
+        return None  # most often the first part tells it
+    words, fields, shift = np.zeros(sum(map(len, matrices)), np.uint64), list[PackedNumber](), 0
+    for columns in reversed(runs):
+        numbers = np.concatenate([_numbers(matrix, columns) for matrix in matrices])
+        least, bits = _extent(numbers)
+        if shift + bits > 8 * WORD:
+            return None
+        numbers -= np.uint64(least)
+        numbers <<= np.uint64(shift)
+        words |= numbers
+        fields.append(PackedNumber(columns, least, bits, shift))
+        shift += bits
     words.sort()
-    return Sorted(words, matrices[0][:1].copy(), columns)
+    return Sorted(words, matrices[0][:1].copy(), fields)
+
+
+def _extent(numbers: Array) -> tuple[int, int]:
+    """The least, and how many bits tell the others from it."""
+    least = int(numbers.min())
+    return least, (int(numbers.max()) - least).bit_length()
+
+
+def _runs_of(columns: list[int]) -> list[list[int]]:
+    """Columns that stand side by side, as many as a word holds."""
+    runs: list[list[int]] = []
+    for column in columns:
+        if runs and runs[-1][-1] == column - 1 and len(runs[-1]) < WORD:
+            runs[-1].append(column)
+        else:
+            runs.append([column])
+    return runs
 
 
 def positions(keys: Keys) -> Array:
@@ -190,6 +239,13 @@ def _word(matrix: Array, columns: list[int], rows: Array | None = None) -> Array
     for n, column in enumerate(columns):
         padded[:, n] = matrix[:, column] if rows is None else matrix[rows, column]
     return padded.view(">u8").reshape(len(padded)).astype(np.uint64)
+
+
+def _numbers(matrix: Array, columns: list[int]) -> Array:
+    """A word's worth of bytes as numbers, big-endian."""
+    words = _word(matrix, columns)
+    words >>= np.uint64(8 * (WORD - len(columns)))
+    return words
 
 
 def _matrix(keys: Keys) -> Array:
