@@ -68,6 +68,8 @@ def together(cluster, names):
     while cluster.submitter.queued < len(names):
         pass
     leading.release()
+    while cluster.submitter.waiting < len(names):
+        pass
     while any(each.is_alive() for each in threads):
         cluster.step()
     return [ended[at] for at in range(len(names))]
@@ -79,6 +81,19 @@ def test_sessions_that_meet_share_jobs_and_versions(cluster):
     assert len({job.id for job in ended}) == -(-SESSIONS // submit.MERGED)
     ids = {cluster.table(f"t{n}").info.id for n in range(SESSIONS)}
     assert len(ids) == SESSIONS
+
+
+def test_the_end_of_a_shared_job_is_read_once_for_all_of_them(cluster, monkeypatch):
+    finished, read = queue.finished, []
+
+    def counted(txn, job_id):
+        job = finished(txn, job_id)
+        read.extend([] if job is None else [job_id])
+        return job
+
+    monkeypatch.setattr(queue, "finished", counted)
+    ended = together(cluster, [f"t{n}" for n in range(SESSIONS)])
+    assert sorted(read) == sorted({job.id for job in ended})
 
 
 def test_the_error_of_one_is_not_that_of_the_others(cluster):

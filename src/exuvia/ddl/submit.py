@@ -301,10 +301,13 @@ class Submitter:
     def _look(self) -> None:
         """Read what history has of the jobs waited for, in one snapshot."""
         with self._lock:
-            waits = list(self._waits)
+            waits = [each for each in self._waits if each.job is None]
+        ended: dict[int, Job | None] = {}  # many may wait for one job that makes all their tables
         with self._store.read() as txn:
             for each in waits:
-                job = queue.finished(txn, each.job_id)
+                if each.job_id not in ended:
+                    ended[each.job_id] = queue.finished(txn, each.job_id)
+                job = ended[each.job_id]
                 if job is None and not each.to_end:
                     unfinished = queue.get(txn, each.job_id)
                     job = unfinished if unfinished and unfinished.exuvia_overdue else None
