@@ -10,7 +10,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Snapshot, SnapshotUse, Span
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.phase_runner import PhaseRunner, order_of
+from exuvia.pipeline.phase_runner import PACED_ROWS, PhaseRunner, order_of
 from exuvia.pipeline.reorg import (
     Done,
     Phase,
@@ -22,8 +22,9 @@ from exuvia.pipeline.reorg import (
     fill_indexes,
     move_rows,
 )
-from exuvia.pipeline.settings import Fixed, PipelineSettings
+from exuvia.pipeline.settings import Fixed, PipelineSettings, shares_of
 from exuvia.pipeline.task import Task, decode_task, encode, order_for
+from exuvia.pipeline.throttle import EVERY_S
 from support.tables import DATABASE, JOB, begin_reorg, publish, table_info, with_states
 
 SEVENTH = 7
@@ -108,6 +109,33 @@ def test_after_a_wait_the_phase_under_way_goes_on() -> None:
     assert labels.count("wait") == 1
     assert set(labels[labels.index("wait") + 1 :]) == {"verify"}
     assert reached == Done(50, spans_done=5, spans_skipped=0), "what was filled is not looked at"
+
+
+def test_fronts_hear_whether_a_phase_writes() -> None:
+    store = MemoryStore()
+    before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
+    txn = store.begin()
+    for n in range(PACED_ROWS):
+        writer.insert(txn, before, [n, n])
+    txn.commit()
+    table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    index = table.info.index("ik")
+    assert index is not None
+    dial = Fixed(PipelineSettings(span_rows=3_000, batch_rows=1_000))
+    runner = PhaseRunner(store, JOB, 1, table, fill_indexes((index.id,)), dial=dial)
+    told: list[tuple[str, bool]] = []
+    reached, now = runner.step(0.0), 0.0
+    while isinstance(reached, Running):
+        now += EVERY_S
+        label, reached = reached.phase, runner.step(now)
+        with store.read() as txn:
+            ((_, said),) = shares_of(txn)
+        told.append((label, said.reads))
+    assert isinstance(reached, Done)
+    assert told[0] == ("fill", False)
+    assert told[-1] == ("verify", True)
+    assert len(set(told)) == 2, "each of them from its first step on"
 
 
 def test_a_phase_that_keeps_nothing_writes_nothing() -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exuvia.base.clock import SystemClock
@@ -144,13 +145,15 @@ class Beside:
         self.store.transact(lambda txn: txn.put(keys.meta("reorg", job_id), keys.number(EPOCH)))
         return ShareController(self.store, order_for(planned(abc()), (), job_id, EPOCH))
 
-    def clients(self, waited_s: float, looks: int, *drivers: ShareController) -> None:
+    def clients(
+        self, waited_s: float, looks: int, *drivers: ShareController, reads: bool = False
+    ) -> None:
         """Statements took so long for so many half seconds."""
         for _ in range(looks):
             for _ in range(500):
                 self.durations.observe(waited_s)
             for each in drivers:
-                each.step(self.now)
+                each.step(self.now, reads)
             self.reports.step(self.now)
             self.now += EVERY_S
 
@@ -203,6 +206,78 @@ def test_the_wait_for_schema_versions_does_not_lower_the_share() -> None:
     beside.clients(0.1, 1)
     beside.clients(0.004, 8, beside.controller)
     assert beside.says().share == 1.0
+
+
+def test_what_clients_waited_for_writes_does_not_hold_back_who_reads() -> None:
+    """A comparison took twice as long as it had to, for what the fill before it had done."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.clients(0.1, 20, beside.controller)
+    assert beside.says().share == 0.25
+    beside.clients(0.004, 1, beside.controller, reads=True)
+    assert (beside.says().share, beside.says().batch_s) == (1.0, 0.003)
+    beside.clients(0.004, 20, beside.controller, reads=True)
+    assert beside.says().share == 1.0
+    beside.clients(0.1, 1, beside.controller)
+    assert beside.says().share == 0.25, "nor is it forgotten meanwhile"
+    beside.clients(0.1, 8, beside.controller)
+    assert beside.says().share == 0.25
+
+
+def test_who_reads_is_held_back_for_what_clients_wait_meanwhile() -> None:
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.clients(0.004, 8, beside.controller)
+    beside.clients(0.1, 20, beside.controller, reads=True)
+    assert beside.says().share == 0.25
+    beside.clients(0.004, 8, beside.controller)
+    assert beside.says().share == 1.0
+
+
+def test_who_begins_to_read_has_its_share_at_once() -> None:
+    """What was waited in the half second in which it began is of neither."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.clients(0.004, 8, beside.controller)
+    beside.controller.step(beside.now - EVERY_S + 0.1, reads=True)
+    assert beside.says().reads
+    beside.clients(0.1, 1)
+    beside.clients(0.004, 8, beside.controller, reads=True)
+    assert beside.says().share == 1.0
+    beside.clients(0.1, 1, beside.controller)
+    beside.clients(0.004, 8, beside.controller)
+    assert beside.says().share == 1.0
+
+
+def test_partitions_that_are_filled_and_compared_in_turn_are_held_back_too() -> None:
+    beside = Beside()
+    beside.clients(0.004, 120)
+    for _ in range(20):  # less than a second each
+        beside.clients(0.1, 1, beside.controller)
+        beside.clients(0.1, 2, beside.controller, reads=True)
+    assert beside.says().share < 1.0
+    for _ in range(20):
+        beside.clients(0.1, 2, beside.controller)
+        beside.clients(0.1, 1, beside.controller, reads=True)
+    beside.clients(0.1, 1, beside.controller)
+    assert beside.says().share < 1.0
+
+
+def test_while_one_job_writes_another_that_reads_is_not_judged() -> None:
+    beside = Beside()
+    other = beside.driver(JOB + 1)
+    beside.clients(0.004, 120)
+    for _ in range(20):
+        other.step(beside.now, reads=True)
+        beside.clients(0.1, 1, beside.controller)
+    assert (beside.says().share, beside.says(JOB + 1).share) == (0.125, 0.5)
+
+
+def test_fronts_and_drivers_of_releases_before_understand_each_other() -> None:
+    said = msgspec.msgpack.encode((3, 0.5, 0.003, "why"))
+    assert msgspec.msgpack.decode(said, type=TimeShare) == TimeShare(3, 0.5, 0.003, "why")
+    told = msgspec.msgpack.encode((3, 0.1, 500, 0.05, 900, (b"j",)))
+    assert msgspec.msgpack.decode(told, type=Latency) == Latency(3, 0.1, 500, 0.05, 900, (b"j",))
 
 
 def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:

@@ -210,7 +210,7 @@ class PhaseRunner:
                 self._room_at = now + ROOM_S
                 self._require_room()
             if self._controller is not None:
-                self._controller.step(now)
+                self._controller.step(now, not self._under_way.writes)
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
             self._apart = True  # it may have been a snapshot that was open for too long
@@ -249,8 +249,12 @@ class PhaseRunner:
     @property
     def kernel(self) -> str:
         """The kernel of the phase under way, or of the last one."""
+        return self._under_way.kernel
+
+    @property
+    def _under_way(self) -> Phase:
         phases = self._stages[min(self._stage, len(self._stages) - 1)].phases
-        return phases[min(self._phase, len(phases) - 1)].kernel
+        return phases[min(self._phase, len(phases) - 1)]
 
     # -- stages and phases -------------------------------------------------------------------------
 
@@ -268,7 +272,7 @@ class PhaseRunner:
         if self._table_rows >= PACED_ROWS and self._controller is None:
             self._controller = ShareController(self._store, self._base)
             self._controller.step(
-                self._now
+                self._now, not self._under_way.writes
             )  # who steps back for a reorg hears of it before it reads
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]

@@ -66,12 +66,13 @@ class Own(msgspec.Struct, frozen=True):
 class TimeShare(msgspec.Struct, frozen=True, array_like=True):
     """What a driver lets its tasks take, and why. `number` counts what the driver said.
 
-    `batch_s`: how long one transaction may hold the store's writer."""
+    `batch_s`: how long one transaction may hold the store's writer. `reads`: they write nothing."""
 
     number: int
     share: float
     batch_s: float
     reason: str
+    reads: bool = False
 
 
 def shares_of(txn: Transaction) -> list[tuple[bytes, TimeShare]]:

@@ -8,6 +8,8 @@ of the time in which its tasks work.
 What p99 may be is `exuvia_ddl_p99_target_ms`, or else `exuvia_ddl_p99_factor` times what it was in
 the minute before the first job. Three aims, in this order: a reorg has at least
 `exuvia_ddl_min_share` of the time it has alone; p99 stays below what it may be; the reorg is fast.
+Phases that only read are judged by what clients waited while there was reading, and have a share of
+their own: what writing cost them is no reason to hold back a comparison.
 
     Durations, LatencyReports   in a front: what transactions took, by the second
     ShareController             in the driver: `decided` is the rule
@@ -142,10 +144,12 @@ class UnhurriedStore(ForwardingStore):
 # A transaction takes what its statements take together: who waits for a COMMIT has it as one wait
 # among twenty statements, and as one of its own. Durations are counted in buckets that grow by a
 # twentieth, so a quantile is known to a twentieth. While no job asks, what was counted is kept for
-# a minute: the baseline. It is not moved by jobs, nor is one job told of what another one did.
+# a minute: the baseline. It is not moved by jobs, nor is one job told of what another one did, nor
+# who reads of what was waited while somebody wrote.
 
 EVERY_S = 0.5
 _WINDOW = 10  # looks: five seconds
+_KEPT = 4 * _WINDOW  # looks: of phases that take turns, too
 _BASELINE = 120  # looks: the minute before the first job
 _ASKED_S = 3.0  # a driver that said nothing new for so long has ended
 _FIRST_S = 20e-6
@@ -159,7 +163,8 @@ MOST_STATEMENTS = 100
 
 class Latency(msgspec.Struct, frozen=True, array_like=True):
     """What a front reports of its clients' transactions. `number` counts its reports, `asked` are
-    the drivers it answers: what it said of the job before is no answer. Unit: s."""
+    the drivers it answers: what it said of the job before is no answer. `reads`: it is about the
+    time in which none of them wrote. Unit: s."""
 
     number: int
     p99_s: float
@@ -167,6 +172,10 @@ class Latency(msgspec.Struct, frozen=True, array_like=True):
     before_s: float  # p99 of the minute before the first job
     samples_before: int
     asked: tuple[bytes, ...] = ()
+    reads: bool = False
+
+
+Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Durations:
@@ -180,13 +189,13 @@ class Durations:
         bucket = int(math.log(seconds / _FIRST_S) / _GROWTH) if seconds > _FIRST_S else 0
         self._counts[min(bucket, _BUCKETS - 1)] += 1
 
-    def take(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def take(self) -> Counts:
         """The counts since it was last asked."""
         counts, self._counts = self._counts, [0] * _BUCKETS
         return np.array(counts)
 
 
-def p99_of(counts: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]") -> tuple[float, int]:
+def p99_of(counts: Sequence[Counts]) -> tuple[float, int]:
     """(the upper end of the bucket that p99 lies in, how many transactions). Unit: s."""
     if not counts:
         return 0.0, 0
@@ -233,38 +242,45 @@ class LatencyReports:
         self._store = store
         self._member = member
         self._durations = durations
-        self._window: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_WINDOW)
-        self._before: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(maxlen=_BASELINE)
+        self._window: deque[tuple[bool, Counts]] = deque(maxlen=_KEPT)
+        self._before: deque[Counts] = deque(maxlen=_BASELINE)
         self._drivers = Heard()
         self._answered: set[bytes] = set()
+        self._reads = False
         self._reported = 0
 
     def step(self, now: float) -> float:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
-        asked = self._asked(now)
+        asked, reads = self._asked(now)
         if asked - self._answered:
             self._window.clear()  # and `counts` is dropped: the job's schema versions came in it
-        else:
-            self._window.append(counts)
-        self._answered = asked
+        elif reads == self._reads:  # else they are of both
+            self._window.append((reads, counts))
+        self._answered, self._reads = asked, reads
         if asked:
             self._reported += 1
-            waits = *p99_of(self._window), *p99_of(self._before)
-            report = Latency(self._reported, *waits, tuple(sorted(asked)))
+            waits = *self._p99_while(reads), *p99_of(self._before)
+            report = Latency(self._reported, *waits, tuple(sorted(asked)), reads)
             key = keys.meta("latency", self._member.info.number)
             self._store.transact(lambda txn: txn.put(key, msgspec.msgpack.encode(report)))
         else:
             self._before.append(counts)
         return EVERY_S
 
+    def _p99_while(self, reads: bool) -> tuple[float, int]:
+        return p99_of([counts for each, counts in self._window if each == reads][-_WINDOW:])
+
     def window(self) -> tuple[float, int]:
         """(p99 of this front's transactions of late, how many). Any thread. Unit: s."""
-        return p99_of(list(self._window))
+        return p99_of([counts for _, counts in list(self._window)[-_WINDOW:]])
 
-    def _asked(self, now: float) -> set[bytes]:
+    def _asked(self, now: float) -> tuple[set[bytes], bool]:
+        """The drivers that ask, and whether none of them writes."""
         with self._store.read() as txn:
-            return self._drivers.lately(drivers_in(txn), now)
+            said = dict(shares_of(txn))
+        asked = self._drivers.lately({key: share.number for key, share in said.items()}, now)
+        return asked, bool(asked) and all(said[key].reads for key in asked)
 
 
 # -- the share of the time: in the driver ----------------------------------------------------------
@@ -279,6 +295,7 @@ class Aim(NamedTuple):
 
 
 _BESIDE_S = 0.003
+_TURNS_S = 0.05  # from writing to reading: small partitions do so all the time
 _RISE = 0.05  # a look
 _HOLD_LOOKS = 6  # after a fall: what was measured before it is still in the window
 
@@ -327,19 +344,22 @@ class ShareController:
         self._fences = order.fences
         self._job_id = order.job_id
         self._key = keys.meta("share", order.job_id)
-        self._share = 1.0
+        self._reads = False
+        self._shares = {False: 1.0, True: 1.0}  # of what writes, of what reads
+        self._held = {False: 0, True: 0}
         self._number = 0
-        self._held = 0
-        self._due = 0.0
+        self._looked_at = -math.inf
         self._fronts = Heard()
         self._drivers = Heard()
         self.reason = ""
 
-    def step(self, now: float) -> None:
-        """Look at the clients, twice a second. Raises Deposed, Conflict."""
-        if now < self._due or not self._job_id:
+    def step(self, now: float, reads: bool = False) -> None:
+        """Look at the clients, twice a second. `reads`: its tasks write nothing now. Raises
+        Deposed, Conflict."""
+        every_s = EVERY_S if reads == self._reads else _TURNS_S
+        if now < self._looked_at + every_s or not self._job_id:
             return
-        self._due = now + EVERY_S
+        self._looked_at, self._reads = now, reads
         self._store.transact(lambda txn: self._look(txn, now))
 
     def _look(self, txn: Transaction, now: float) -> None:
@@ -352,19 +372,29 @@ class ShareController:
             variables.read_int(txn, "exuvia_ddl_p99_target_ms") / 1e3,
             variables.read_float(txn, "exuvia_ddl_min_share"),
         )
-        share, self.reason = decided(self._share, fresh, aim, jobs)
-        if share < self._share and self._held:
-            self._held -= 1
-        else:
-            self._held = _HOLD_LOOKS if share < self._share else 0
-            self._share = share
+        self._decide([each for each in fresh if each.reads == self._reads], bool(fresh), aim, jobs)
         self._number += 1
         beside = any(each.samples + each.samples_before >= LEAST_SAMPLES for each in fresh)
         hold_s = _BESIDE_S if beside else ALONE_S
-        said = TimeShare(self._number, self._share, hold_s, self.reason)
+        share = self._shares[self._reads]
+        said = TimeShare(self._number, share, hold_s, self.reason, self._reads)
         for fence in self._fences:
             txn.require_equal(*fence)
         txn.put(self._key, msgspec.msgpack.encode(said))
+
+    def _decide(self, judged: Sequence[Latency], are_some: bool, aim: Aim, jobs: int) -> None:
+        """The share from now on, and why. It stays, as far as jobs let it, until there are answers
+        for what is done now."""
+        known = self._shares[self._reads]
+        if are_some and not judged:
+            self._shares[self._reads], self.reason = min(known, 1 / jobs), ""
+            return
+        share, self.reason = decided(known, judged, aim, jobs)
+        if share < known and self._held[self._reads]:
+            self._held[self._reads] -= 1
+        else:
+            self._held[self._reads] = _HOLD_LOOKS if share < known else 0
+            self._shares[self._reads] = share
 
 
 # -- rests: in a task ------------------------------------------------------------------------------
