@@ -53,6 +53,39 @@ def test_the_answer_is_that_of_reading_all(session: Session, title: str) -> None
             assert found == rows(session, slow), asked
 
 
+JOINS = [
+    "SELECT t.table_name, c.table_name FROM information_schema.tables t LEFT JOIN"
+    " information_schema.columns c ON c.column_name = 'p' WHERE {}",
+    "SELECT t.table_name, c.table_name FROM information_schema.tables t RIGHT JOIN"
+    " information_schema.columns c ON t.table_name = c.table_name WHERE {}",
+    "SELECT * FROM information_schema.tables t, d.parent c WHERE {}",
+    "SELECT (SELECT COUNT(*) FROM information_schema.columns c WHERE {}) FROM"
+    " information_schema.tables t",
+    "SELECT table_name FROM information_schema.tables WHERE table_name IN"
+    " (SELECT c.table_name FROM information_schema.columns c, information_schema.tables t"
+    " WHERE {})",
+]
+
+
+@pytest.mark.parametrize("query", JOINS)
+def test_on_either_side_of_a_join_the_answer_is_that_of_reading_all(
+    session: Session, query: str
+) -> None:
+    run(session, "INSERT IGNORE INTO d.parent VALUES (1)")
+    for name in ("parent", "Mixed_Case", "none"):
+        for asked in (
+            f"t.table_name = '{name}'",
+            f"t.table_schema = 'd' AND t.table_name = '{name}'",
+            f"'{name}' = t.table_name AND t.table_schema = DATABASE()",
+        ):
+            found = sorted(rows(session, query.format(asked)), key=str)
+            assert found == sorted(rows(session, query.format(f"({asked}) OR 1 = 0")), key=str)
+            asked = asked.replace("t.table", "c.table")
+            if "d.parent" not in query:
+                found = sorted(rows(session, query.format(asked)), key=str)
+                assert found == sorted(rows(session, query.format(f"({asked}) OR 1 = 0")), key=str)
+
+
 def test_two_names_at_once_are_nothings_and_a_prepared_one_is_asked_anew(session: Session) -> None:
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'd'"
     assert rows(session, f"{tables} AND table_name = 'cut' AND table_name = 'v'") == []
@@ -78,6 +111,10 @@ def test_show_like_one_name_is_show_like_any(session: Session, asked: str, name:
         "SELECT engine FROM information_schema.tables"
         " WHERE table_schema = DATABASE() AND table_name = 'cut'",
         "SELECT * FROM information_schema.columns WHERE table_schema = 'd' AND table_name = 'cut'",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT index_name FROM information_schema.statistics"
+        " WHERE table_name = 'cut') AS i",
+        "SELECT c.column_name FROM information_schema.tables t JOIN information_schema.columns c"
+        " USING (table_name) WHERE t.table_name = 'cut' AND c.table_name = 'cut'",
         "SHOW TABLES LIKE 'cut'",
         r"SHOW TABLE STATUS LIKE 'c\ut'",
     ],

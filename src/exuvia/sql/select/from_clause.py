@@ -59,6 +59,7 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Build, Frame, Planned
+from exuvia.sql.select.computed import rows_asked
 from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
 from exuvia.sql.statement.context import Context
 
@@ -348,7 +349,8 @@ class _From:
         if virtual is not None:
             kinds = [column.type for column in virtual.columns]
             title = f"{virtual.database}.{virtual.name}"
-            scan = RowsScan(self.frame.build.name(), kinds, virtual.rows, title)
+            rows = rows_asked(virtual, alias, self.where, context)
+            scan = RowsScan(self.frame.build.name(), kinds, rows, title)
             scan.names = [column.name.O for column in virtual.columns]
             fields = [
                 Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)

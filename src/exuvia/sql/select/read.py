@@ -42,12 +42,10 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog import decimals
-from exuvia.catalog.autoid import LAST_ID
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
-from exuvia.sql.access.ranger import conjuncts_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
@@ -59,7 +57,8 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
-from exuvia.sql.statement.context import ANY, About, Context, VirtualTable
+from exuvia.sql.select.computed import rows_asked
+from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
 
@@ -589,56 +588,9 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
     alias = tree.alias or tree.name
     columns = virtual.columns
     visible = Visible(alias, virtual.database, columns, columns, origin=virtual.name)
-    rows = _about(node, virtual, context) if virtual.heeds else virtual.rows
+    where = node.args.get("where")
+    rows = rows_asked(virtual, alias, None if where is None else where.this, context)
     return _planned(node, [visible], rows, context)
-
-
-def _about(
-    node: exp.Select, virtual: VirtualTable, context: Context
-) -> Callable[[], Iterable[Row]]:
-    """The rows of the table that `TABLE_SCHEMA = ... AND TABLE_NAME = ...` name, or of one job:
-    clients ask so for each of thousands. WHERE is looked at anyway, which tells upper case from
-    lower."""
-    where, wanted = node.args.get("where"), dict[str, Compiled]()
-    for each in conjuncts_of(where.this) if where is not None else ():
-        if not isinstance(each, exp.EQ):
-            continue
-        for column, value in ((each.this, each.expression), (each.expression, each.this)):
-            if isinstance(column, exp.Column) and _is_same_for_all(value):
-                wanted[column.name.lower()] = expressions.compiled(value, [], context)
-    heeded = [(name, wanted[name]) for name in virtual.heeds if name in wanted]
-    if not heeded:
-        return virtual.rows
-
-    def rows() -> Iterable[Row]:
-        asked = {name: compiled.call([], context) for name, compiled in heeded}
-        context.about = About(
-            _name(asked.get("table_schema")),
-            _name(asked.get("table_name")),
-            _id(asked.get("job_id")),
-        )
-        try:
-            return list(virtual.rows())
-        finally:
-            context.about = ANY
-
-    return rows
-
-
-def _name(value: Value) -> str | None:
-    return value.lower().rstrip(" ") if isinstance(value, str) else None
-
-
-def _id(value: Value) -> int | None:
-    """None for what is not compared as it stands."""
-    return value if isinstance(value, int) and 0 <= value <= LAST_ID else None
-
-
-def _is_same_for_all(tree: Tree) -> bool:
-    """Whether it is one value, and nothing happens where it is asked for once more."""
-    if isinstance(tree, exp.Anonymous):
-        return tree.name.upper() in ("DATABASE", "SCHEMA")
-    return isinstance(tree, exp.Literal | exp.Placeholder)
 
 
 def _planned(
