@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from exuvia.catalog.columns import Keys
 from exuvia.kv.packet import LIVE, Padded, RawRun
 from exuvia.pipeline.kernels.entries import (
+    KeyParts,
     Sorted,
     as_bytes,
     in_order,
@@ -89,3 +90,31 @@ def test_numbers_on_both_sides_of_zero_are_one_word() -> None:
     found = in_order([wide])
     assert not isinstance(found, Sorted), "63 bits and those of the handle"
     assert as_bytes(found[:5_000]) == sorted(as_bytes(wide))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["array", "wide", "list", "padded"]), TEXTS)))
+def test_parts_are_what_came_in_order(given_parts: list[tuple[str, list[bytes]]]) -> None:
+    parts, plain = KeyParts(), list[bytes]()
+    for kind, texts in given_parts:
+        if kind in ("array", "wide"):
+            width = 13 if kind == "array" else 20
+            texts = [text.ljust(width, b"\1") for text in texts]
+            parts.add(np.array(texts, f"V{width}"))
+        else:
+            parts.add(padded(texts) if kind == "padded" else texts)
+        plain += texts
+    taken = parts.taken()
+    assert [key for part in taken for key in as_bytes(part)] == plain
+    assert as_bytes(joined(taken)) == plain
+    assert parts.taken() == []
+
+
+def test_parts_of_one_width_are_one_array() -> None:
+    parts, plain = KeyParts(), list[bytes]()
+    for n in range(60):
+        some = [b"%08d" % (n * 1_000 + row) for row in range(1_000)]
+        parts.add(np.array(some, "V8")[::1])
+        plain += some
+    (whole,) = parts.taken()
+    assert as_bytes(whole) == plain
+    assert joined([whole]) is whole

@@ -1,5 +1,7 @@
 """A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
 
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import LIVE, TOMBSTONE
+from exuvia.kv.packet import LIVE, TOMBSTONE, Bulk, BulkResult
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.kernels import fill
 from exuvia.pipeline.phase_runner import PhaseRunner
@@ -79,11 +81,13 @@ def test_a_duplicate_is_told_as_its_row_has_it_and_not_as_the_key_folds_it() -> 
     assert ended.texts == ["Duplicate entry 'émile-1' for key 't.ab'"]
 
 
+@pytest.mark.parametrize("piece_rows", [fill.PIECE_ROWS, 50, 1])
 def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_rows: int
 ) -> None:
     """On a disk many batches are one chain: what is taken lies in different batches of it."""
     monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
+    monkeypatch.setattr(fill, "PIECE_ROWS", piece_rows)
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     try:
         rows: list[list[object]] = [[n, f"x{n:04}", 1] for n in range(600)]
@@ -102,6 +106,46 @@ def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
         assert store.count(table.index_span(INDEX)) == len(rows)
     finally:
         store.close()
+
+
+class Recording(MemoryStore):
+    """Remembers the transactions of chains; a chain has room for a few of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bulks: list[Bulk] = []
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        some = list(islice(batches, 7))
+        results = [super(Recording, self).bulk_chain([bulk], most_s)[0] for bulk in some]
+        self.bulks += some
+        return results
+
+
+@pytest.mark.parametrize("kind", ["unique", "plain"])
+@pytest.mark.parametrize("piece_rows", [fill.PIECE_ROWS, 50, 1])
+def test_each_key_is_put_once_and_who_finishes_the_span_comes_last(
+    monkeypatch: pytest.MonkeyPatch, piece_rows: int, kind: str
+) -> None:
+    monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
+    monkeypatch.setattr(fill, "PIECE_ROWS", piece_rows)
+    columns = "id int not null", "a varchar(20)", "b int"
+    info = INFO if kind == "unique" else table_info(*columns, primary="id", plain={"ab": "a, b"})
+    index = info.index("ab")
+    assert index is not None
+    assert index.id == INDEX.id
+    rows: list[list[object]] = [[n, f"x{n * 7 % 600:04}", 1] for n in range(600)]
+    store = Recording()
+    _, table, reorg = build(rows, store, info, batch_rows=20)
+    assert isinstance(finish(reorg), Done)
+    handles = [key_codec.handle_of(table, row) for row in rows]
+    pairs = zip(rows, handles, strict=True)
+    wanted = sorted(only_entry(table, index, row, handle)[0] for row, handle in pairs)
+    assert [key for bulk in store.bulks for key in bulk.keys] == wanted
+    assert {len(bulk.keys) for bulk in store.bulks} <= {20, 0}
+    told = [len(bulk.puts) for bulk in store.bulks]
+    assert told.index(max(told)) == len(told) - 1, "progress, and what is finished"
+    assert check_index(store, table, index, "slow").faults == []
 
 
 def test_at_most_a_hundred_duplicates_are_listed() -> None:

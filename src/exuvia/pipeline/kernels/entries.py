@@ -9,7 +9,9 @@ payload holds behind LIVE: the handle in a unique index (empty where one of the 
 whose key ends in the handle instead), None in a plain index, where it is always empty.
 """
 
+import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -49,6 +51,7 @@ from exuvia.kv.store import Store
 WORD = 8
 _FEW_WORDS = 4
 _BLOCK_ROWS = 4096
+_LEAST_MAP = 1 << 16
 
 
 def as_bytes(keys: Keys) -> list[bytes]:
@@ -70,6 +73,8 @@ def take(keys: Keys, positions: Array) -> Keys:
 def joined(parts: list[Keys]) -> Keys:
     """One sequence of keys out of several; an array if all have the same width."""
     parts = [part for part in parts if len(part)]
+    if len(parts) == 1:
+        return parts[0]
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if len(arrays) == len(parts) and len({part.dtype for part in arrays}) == 1:
         whole: Array = np.concatenate(arrays)
@@ -86,6 +91,60 @@ def joined(parts: list[Keys]) -> Keys:
         lengths[at:end] = part.lengths if isinstance(part, Padded) else some.shape[1]
         at = end
     return Padded(matrix, lengths)
+
+
+# What the system gives costs 3 us a page in a virtual machine: a million texts that were kept chunk
+# by chunk and joined had 90,000 pages, and a fill spent a quarter of its time on them.
+
+
+class _Growing:
+    """Keys of one width in memory that grows where it is: nothing is copied to join them."""
+
+    def __init__(self, dtype: np.dtype[Any], size: int) -> None:
+        self.dtype = dtype
+        self._map = mmap.mmap(-1, _LEAST_MAP + size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # not every kernel has them
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._used = 0
+
+    def add(self, keys: Array) -> None:
+        """Behind the others."""
+        end = self._used + keys.nbytes
+        if end > len(self._map):
+            self._map.resize(max(2 * len(self._map), end))
+        room = np.frombuffer(self._map, np.uint8, keys.nbytes, self._used)
+        room[:] = np.ascontiguousarray(keys).view(np.uint8)
+        self._used = end
+
+    @property
+    def keys(self) -> Array:
+        """All of them, while no more are added."""
+        return np.frombuffer(self._map, self.dtype, self._used // self.dtype.itemsize)
+
+
+class KeyParts:
+    """Keys as they come, part by part. Those of one width become one array, and their parts go."""
+
+    def __init__(self) -> None:
+        self._parts: list[Keys | _Growing] = []
+
+    def add(self, keys: Keys) -> None:
+        """Behind the others."""
+        if not len(keys):
+            return
+        if not isinstance(keys, np.ndarray):
+            self._parts.append(keys)
+            return
+        last = self._parts[-1] if self._parts else None
+        if not isinstance(last, _Growing) or last.dtype != keys.dtype:
+            last = _Growing(keys.dtype, keys.nbytes)
+            self._parts.append(last)
+        last.add(keys)
+
+    def taken(self) -> list[Keys]:
+        """All of them, in order; it has none then."""
+        parts, self._parts = self._parts, []
+        return [part.keys if isinstance(part, _Growing) else part for part in parts]
 
 
 class PackedNumber(NamedTuple):
@@ -141,23 +200,22 @@ def in_order(parts: list[Keys]) -> Keys | Sorted | InPlace:
     parts = [part for part in parts if len(part)]
     if any(isinstance(part, list) for part in parts):
         return sorted(chain.from_iterable(map(as_bytes, parts)))
-    matrices = [_matrix(part) for part in parts if isinstance(part, np.ndarray)]
-    if len(matrices) == len(parts) and len({matrix.shape[1] for matrix in matrices}) == 1:
-        found = _in_words(matrices)
-        if found is not None:
-            return found
     keys = joined(parts)
-    return keys if isinstance(keys, list) else InPlace(keys, positions(keys))
+    if isinstance(keys, list):
+        return keys
+    found = _in_words(_matrix(keys)) if isinstance(keys, np.ndarray) else None
+    return InPlace(keys, positions(keys)) if found is None else found
 
 
-def _in_words(matrices: list[Array]) -> Sorted | None:
+def _in_words(matrix: Array) -> Sorted | None:
     """Keys of one width, sorted; None where they differ in more than a word holds."""
-    runs = _runs_of(_varying_columns(matrices))
-    if sum(_extent(_numbers(matrices[0], columns))[1] for columns in runs) > 8 * WORD:
-        return None  # most often the first part tells it
-    words, fields, shift = np.zeros(sum(map(len, matrices)), np.uint64), list[PackedNumber](), 0
+    runs = _runs_of(_varying_columns(matrix))
+    few = matrix[:_BLOCK_ROWS]
+    if sum(_extent(_numbers(few, columns))[1] for columns in runs) > 8 * WORD:
+        return None  # most often they tell it
+    words, fields, shift = np.zeros(len(matrix), np.uint64), list[PackedNumber](), 0
     for columns in reversed(runs):
-        numbers = np.concatenate([_numbers(matrix, columns) for matrix in matrices])
+        numbers = _numbers(matrix, columns)
         least, bits = _extent(numbers)
         if shift + bits > 8 * WORD:
             return None
@@ -167,7 +225,7 @@ def _in_words(matrices: list[Array]) -> Sorted | None:
         fields.append(PackedNumber(columns, least, bits, shift))
         shift += bits
     words.sort()
-    return Sorted(words, matrices[0][:1].copy(), fields)
+    return Sorted(words, matrix[:1].copy(), fields)
 
 
 def _extent(numbers: Array) -> tuple[int, int]:
@@ -192,8 +250,7 @@ def positions(keys: Keys) -> Array:
     if isinstance(keys, list):
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
     matrix = _matrix(keys)
-    blocks = [matrix[at : at + _BLOCK_ROWS] for at in range(0, len(matrix), _BLOCK_ROWS)]
-    columns = _varying_columns(blocks)
+    columns = _varying_columns(matrix)
     if not columns:
         return np.arange(len(keys), dtype=np.int64)
     words = _word(matrix, columns[:WORD])
@@ -222,13 +279,14 @@ def positions(keys: Keys) -> Array:
     return order
 
 
-def _varying_columns(blocks: list[Array]) -> list[int]:
-    """The bytes in which the rows of all blocks differ at all. Eight rows are compared at once."""
-    if not blocks or not len(blocks[0][0]):
+def _varying_columns(matrix: Array) -> list[int]:
+    """The bytes in which the rows differ at all. Eight of them are compared at once."""
+    if not matrix.size:
         return []
-    first, differ = blocks[0][0], np.zeros(len(blocks[0][0]), np.uint8)
+    first, differ = matrix[0], np.zeros(matrix.shape[1], np.uint8)
     eight = np.tile(first, WORD).view(np.uint64)
-    for block in blocks:
+    for at in range(0, len(matrix), _BLOCK_ROWS):  # what fits into the processor's cache
+        block = matrix[at : at + _BLOCK_ROWS]
         end = len(block) - len(block) % WORD
         words = block[:end].reshape(-1, len(eight) * WORD).view(np.uint64)
         found = np.bitwise_or.reduce(words ^ eight, axis=0).view(np.uint8)
@@ -279,6 +337,28 @@ _NARROW = 4
 runs there are, the fewer pages of the index each of them has to write anew."""
 NEAR_ROWS = 2_000  # rows as objects: read, join and cut out within the processor's cache
 Look = Callable[[row_batch.Columns], None]
+
+
+class EntryParts:
+    """Entries of one index as they come, part by part."""
+
+    def __init__(self) -> None:
+        self._keys = KeyParts()
+        self._suffixes = KeyParts()
+
+    def add(self, entries: "Entries") -> None:
+        """Behind the others."""
+        self._keys.add(entries.keys)
+        if entries.suffixes is not None:
+            self._suffixes.add(entries.suffixes)
+
+    def keys(self) -> list[Keys]:
+        """All of them, in order; it has none then."""
+        return self._keys.taken()
+
+    def suffixes(self) -> list[Keys]:
+        """Likewise; none of a plain index."""
+        return self._suffixes.taken()
 
 
 class Entries(NamedTuple):

@@ -16,10 +16,11 @@ two of them the one who steps it may wait, stop, or never come back. What it rea
 time it writes; the tombstones make that harmless.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
-    Entries,
+    EntryParts,
     InPlace,
     Sorted,
     as_bytes,
@@ -47,7 +48,7 @@ from exuvia.pipeline.kernels.entries import (
     take,
 )
 from exuvia.pipeline.kernels.summary import Summary, add_chunk, parts_of
-from exuvia.pipeline.settings import ALONE_S, Dial
+from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
 from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
 from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
@@ -57,9 +58,12 @@ CHAIN_ROWS = (1_024, 65_536)
 """Rows of a chain: the first, and the most of any. How many fit is seen by its time: it has been
 written when the disk says what it takes, and clients wait for the first ones as for others."""
 _LOOK_S = 0.05
-"""A task that reads lets its driver look after the clients so often."""
+"""A task that reads lets its driver look after the clients so often, and rests by small steps."""
 _TOLD_ROWS = 2048
 """A batch says how far its task is where about so many rows were not told."""
+PIECE_ROWS = 4096
+"""Keys that are made Python's bytes at once: when many go, the system gets their memory back, and
+the next ones ask for it page by page."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +78,14 @@ class Run:
     repeats: Taken
 
 
-def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
-    """Entries of many chunks as one run, each key once."""
+def sorted_run(index: IndexInfo, parts: EntryParts) -> Run:
+    """Entries of many chunks as one run, each key once. They are taken out of `parts`."""
     if not index.is_unique:
-        return Run(index, in_order([part.keys for part in parts]), None, [])
-    keys = joined([part.keys for part in parts])
+        return Run(index, in_order(parts.keys()), None, [])
+    keys = joined(parts.keys())
     order = positions(keys)
     keys = take(keys, order)
-    suffix_parts = [part.suffixes for part in parts if part.suffixes is not None]
-    suffixes = take(joined(suffix_parts), order)
+    suffixes = take(joined(parts.suffixes()), order)
     again = repeats(keys)
     if not len(again):
         return Run(index, keys, suffixes, [])
@@ -135,7 +138,10 @@ class Fill:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 break
         if not self._finished and not self._duplicates:
-            yield self._chain([], LIVE, True)[1]
+            began = self._monotonic()
+            bulk = Bulk([], LIVE, self._required, self._told(0, 0, 1, True))
+            self._store.bulk_chain([bulk], self._dial.read().batch_s)
+            yield Batch(0, self._monotonic() - began)
         return Outcome(
             ordinal=self._task.ordinal,
             kind=DUPLICATES if self._duplicates else DONE,
@@ -152,16 +158,16 @@ class Fill:
         indexes = sorted(
             (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
         )
-        parts: list[list[Entries]] = [[] for _ in indexes]
+        parts = [EntryParts() for _ in indexes]
         began = self._monotonic()
         look = partial(add_chunk, self._summary, self._parts) if self._task.samples else None
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             for rows, chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
                 self._rows += rows
                 for part, entries in zip(parts, chunk, strict=True):
-                    part.append(entries)
+                    part.add(entries)
                 spent_s = self._monotonic() - began
-                if spent_s >= _LOOK_S or self._dial.read().batch_s < ALONE_S:
+                if spent_s >= _LOOK_S or self._dial.read().share < 1:
                     yield Batch(0, spent_s)
                     began = self._monotonic()
         return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
@@ -170,25 +176,15 @@ class Fill:
         """Put a run; then judge the keys of a unique one that were taken."""
         start, taken = 0, list(run.repeats)
         while start < len(run.keys):
-            end = min(start + self._pace.rows, len(run.keys))
-            keys = as_bytes(run.keys[start:end])
-            values = payloads(None if run.suffixes is None else run.suffixes[start:end])
-            last = finishing and end == len(run.keys)
-            while keys:
-                try:
-                    present, batch = self._chain(keys, values, last, run.index.is_unique)
-                except Conflict:
-                    self._pace.refused()
-                    yield Batch(0, 0.0, 0.0)
-                    break
-                if isinstance(values, list):
-                    for position, payload in present:
-                        ours = values[position]
-                        if ours not in (LIVE, payload):  # not ours, if it has a handle
-                            taken.append((keys[position], ours[len(LIVE) :]))
-                    values = values[batch.rows :]
-                start, keys = start + batch.rows, keys[batch.rows :]
-                yield batch
+            try:
+                found, batch = self._chain(run, start, finishing)
+            except Conflict:
+                self._pace.refused()
+                yield Batch(0, 0.0, 0.0)
+                continue
+            taken += found
+            start += batch.rows
+            yield batch
         judge = DuplicateJudge(self._store, self._order, self._table, run.index)
         for key, handle in taken:
             if len(self._duplicates) >= MOST_DUPLICATES:
@@ -200,56 +196,73 @@ class Fill:
             self._placed += verdict is DuplicateVerdict.PLACED
             yield Batch(1, self._monotonic() - began)
 
-    def _chain(
-        self, keys: list[bytes], values: bytes | list[bytes], last: bool, report: bool = False
-    ) -> tuple[list[tuple[int, bytes]], Batch]:
-        """Transactions of put-if-absent for as many of the keys as may wait for the disk together;
-        the last of a task says that its span is finished. Keys of `report` that are taken, by
-        their positions."""
+    def _chain(self, run: Run, start: int, finishing: bool) -> tuple[Taken, Batch]:
+        """Transactions of put-if-absent for as many of a run's keys as may wait for the disk
+        together; the last of a task says that its span is finished. Keys of a unique one that are
+        taken, with the handles that want them."""
         settings = self._dial.read()
         size = min(settings.batch_rows, self._pace.rows)
-        starts = range(0, max(1, len(keys)), size)
+        end = min(start + self._pace.rows, len(run.keys))
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
-            starts = starts[:1]  # who set that wants it slow
-        bulks = (self._bulk(keys, values, at, size, last, report) for at in starts)
+            end = min(end, start + size)  # who set that wants it slow
+        last = finishing and end == len(run.keys)
+        bulks = self._bulks(run, start, end, size, last)
+        first = next(bulks)  # nobody waits for the writer while that is made
         began = self._monotonic()
-        results = self._store.bulk_chain(bulks, settings.batch_s)
+        results = self._store.bulk_chain(chain([first], bulks), settings.batch_s)
         seconds = self._monotonic() - began
-        rows = min(len(keys), len(results) * size)
+        rows = min(end - start, len(results) * size)
         self._written, self._batches = self._written + rows, self._batches + len(results)
-        self._finished = last and rows == len(keys)
+        self._finished = last and start + rows == end
         self._placed += sum(result.placed for result in results)
         batch = self._pace.succeeded(rows, seconds, settings.batch_s)
         if settings.write_speed:
-            put = sum(map(len, keys[:rows]))
-            put += len(values) * rows if isinstance(values, bytes) else sum(map(len, values[:rows]))
-            batch = held_back(batch, put, settings, self._order.at_once)
-        taken = (
-            (n * size + position, payload)
+            batch = held_back(batch, _bytes_of(first), settings, self._order.at_once)
+        places = (
+            (start + n * size + position, payload)
             for n, result in enumerate(results)
             for position, payload in result.present
         )
-        return list(taken), batch
+        return list(_taken(run, places)), batch
 
-    def _bulk(
-        self,
-        keys: list[bytes],
-        values: bytes | list[bytes],
-        at: int,
-        size: int,
-        last: bool,
-        report: bool,
-    ) -> Bulk:
-        """The transaction for the keys from `at` on."""
-        part = keys[at : at + size]
-        last = last and at + size >= len(keys)
-        number = self._batches + at // size + 1
-        puts: list[tuple[bytes, bytes]] = []
-        if last or not at or number % max(1, _TOLD_ROWS // size) == 0:
-            done = self._written + at + len(part)
-            whole = last or self._counted or not self._entries
-            rows = self._rows if whole else done * self._rows // self._entries
-            progress = TaskProgress(rows, self._rows, number, len(part), last)
-            puts = checkpoint.pairs_of(self._task, progress)
-        payload = values if isinstance(values, bytes) else values[at : at + size]
-        return Bulk(part, payload, self._required, puts, report)
+    def _bulks(self, run: Run, start: int, end: int, size: int, last: bool) -> Iterator[Bulk]:
+        """Transactions of `size` keys each."""
+        step = max(size, PIECE_ROWS - PIECE_ROWS % size)
+        for piece in range(start, end, step):
+            stop = min(piece + step, end)
+            keys = as_bytes(run.keys[piece:stop])
+            values = payloads(None if run.suffixes is None else run.suffixes[piece:stop])
+            for at in range(0, len(keys), size):
+                part = keys[at : at + size]
+                payload = values if isinstance(values, bytes) else values[at : at + size]
+                first, behind = piece + at, piece + at + len(part)
+                puts = self._told(first - start, len(part), size, last and behind == end)
+                yield Bulk(part, payload, self._required, puts, run.index.is_unique)
+
+    def _told(self, at: int, number: int, size: int, last: bool) -> list[tuple[bytes, bytes]]:
+        """How far the task is, where a transaction says so: of so many rows, `at` those that its
+        chain wrote before."""
+        batch = self._batches + at // size + 1
+        if at and not last and batch % max(1, _TOLD_ROWS // size):
+            return []
+        done = self._written + at + number
+        whole = last or self._counted or not self._entries
+        rows = self._rows if whole else done * self._rows // self._entries
+        return checkpoint.pairs_of(self._task, TaskProgress(rows, self._rows, batch, number, last))
+
+
+def _taken(run: Run, places: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Of a unique run's keys that stood there with these payloads those that are not ours."""
+    if run.suffixes is None:
+        return
+    for at, payload in places:
+        ours = as_bytes(run.suffixes[at : at + 1])[0]
+        if ours and LIVE + ours != payload:  # not ours, if it has a handle
+            (key,) = as_bytes(run.keys[at : at + 1])
+            yield key, ours
+
+
+def _bytes_of(bulk: Bulk) -> int:
+    if isinstance(bulk.payloads, bytes):
+        return sum(map(len, bulk.keys)) + len(bulk.payloads) * len(bulk.keys)
+    return sum(map(len, bulk.keys)) + sum(map(len, bulk.payloads))

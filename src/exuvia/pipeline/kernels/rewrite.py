@@ -56,6 +56,7 @@ from exuvia.pipeline.kernels.entries import (
     NEAR_ROWS,
     WORD,
     Entries,
+    EntryParts,
     as_bytes,
     entries_per_row,
     fresh_snapshot,
@@ -161,7 +162,7 @@ class Rewrite:
         self._done = layouts_with(self._table, task.order.changing)
         indexes = [index_of(task.order, n) for n in task.order.index_ids]
         self._indexes = sorted(indexes, key=lambda index: not index.is_unique)  # as a fill's
-        self._entries: list[list[Entries]] = [[] for _ in indexes]  # of rows that have the column
+        self._entries = [EntryParts() for _ in indexes]  # of rows that have the column
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(CHUNK_ROWS, near=store.near)
@@ -228,7 +229,7 @@ class Rewrite:
         """They are to be written: their rows have the column, and whoever changes one from now on
         says so by a tombstone."""
         for kept, some in zip(self._entries, entries, strict=False):
-            kept.append(some)
+            kept.add(some)
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
         """Batch by batch; what is left of a refused one is written as it stands now."""
