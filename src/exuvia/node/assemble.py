@@ -193,6 +193,7 @@ class LoopThread:
         self._stopping = threading.Event()
         self._conflicts = 0
         self._missing = ""
+        self._seen = ("", 0)
         self.thread = threading.Thread(target=self._run, name=f"loop-{self.name}", daemon=True)
 
     @property
@@ -235,13 +236,15 @@ class LoopThread:
 
     def _step_and_wait(self) -> None:
         channel = self.channel
-        seen = self._store.counter(channel)
+        if channel != self._seen[0]:
+            self._seen = channel, self._store.counter(channel)
         pause_s = self._loop.step(self._clock.monotonic())
         self._conflicts, self._missing = 0, ""
         if pause_s <= 0 or self.channel != channel:
             return
-        if channel:
-            self._store.wait(channel, seen, min(pause_s, LONGEST_S))
+        if channel:  # what it was before the step, or before others: then it does not wait
+            pause_s = min(pause_s, LONGEST_S)
+            self._seen = channel, self._store.wait(channel, self._seen[1], pause_s)
         else:
             self._stopping.wait(pause_s)
 

@@ -64,6 +64,7 @@ from exuvia.pipeline.worker_process import WorkerProcess
 _WAVE_TASKS = 64
 PACED_ROWS = 10_000  # fewer are done before clients could have noticed
 _RETRY_S = ROOM_S = 1.0
+_COUNT_S = 0.05
 
 Walk = Generator[Progress, None, None]
 Ended = Generator[Progress, None, Progress | None]
@@ -189,6 +190,7 @@ class PhaseRunner:
         self._counts: dict[int, int] = {}  # by physical id: a count reads thousands of keys
         self._rate = Rate()
         self._now = 0.0
+        self._counted_at = -_COUNT_S
         self._again_at = self._room_at = 0.0
         self._reason = ""
         self._apart = False  # whether each task of a comparison has a snapshot of its own
@@ -600,7 +602,7 @@ class PhaseRunner:
         self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
             wake_s = self._executor.step()
-            if phase.writes:
+            if phase.writes and self._now >= self._counted_at + _COUNT_S:
                 self._count(base)
             if not self._executor.done():
                 yield self._running(phase, wake_s)
@@ -611,6 +613,7 @@ class PhaseRunner:
 
     def _count(self, base: int) -> None:
         """Rows done: those of finished spans, and what running tasks say."""
+        self._counted_at = self._now
         with self._store.read() as txn:
             self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
         self._rate.seen(self._now, self._rows)
