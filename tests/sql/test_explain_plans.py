@@ -264,6 +264,20 @@ def test_ranges_and_rows_are_as_they_say(session: Session) -> None:
     assert looked > 60
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM t WHERE {}",
+        "SELECT a, COUNT(*) FROM t WHERE {} GROUP BY a HAVING COUNT(*) > 1",
+        "SELECT t.id FROM t JOIN t AS o ON o.id = t.u WHERE {}",
+    ],
+)
+def test_what_is_asked_twice_leaves_as_many_rows_as_once(session: Session, query: str) -> None:
+    """As LEFT JOIN o ON o.c WHERE o.c, of which DuckDB makes an inner join that asks both."""
+    once = rows(session, "EXPLAIN " + query.format("t.b + 1 > 3"))
+    assert rows(session, "EXPLAIN " + query.format("t.b + 1 > 3 AND t.b + 1 > 3")) == once
+
+
 def test_what_duckdb_counts_is_so(session: Session) -> None:
     chance = random.Random(3)
     for _ in range(25):

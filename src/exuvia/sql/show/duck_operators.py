@@ -173,7 +173,7 @@ class _DuckPlan:
             return self._text(said, columns)
 
         if found.name == "FILTER":
-            said = [part for each in found.list("Expression") for part in conjuncts(text(each))]
+            said = conjuncts(*map(text, found.list("Expression")))
             rows = self._filtered(operators[0], said)
             made = Operator("Selection", rows, info=sorted_texts(said), below=operators)
             self._fixed[id(made)] = {
@@ -313,9 +313,7 @@ class _DuckPlan:
         top = self._scanned.get(scan.name) or _scan_operators(scan, self._context)[0]
         if scan.is_repeated and top.below and top.done.loops:
             top.info = ", ".join(filter(None, (top.info, "read once")))
-        pushed = [
-            part for each in found.list("Filters") for part in conjuncts(self._text(each, []))
-        ]
+        pushed = conjuncts(*(self._text(each, []) for each in found.list("Filters")))
         if pushed:
             rows = self._filtered(top, pushed)
             top = Operator("Selection", rows, DUCKDB, info=sorted_texts(pushed), below=[top])

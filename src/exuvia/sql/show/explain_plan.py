@@ -271,7 +271,7 @@ class Explaining(ExplainedStatement):
         if where and not exact:
             rest = _rest(where, taken_path(found.path, context)[0])
             rows = (top.rows or 0.0) * estimate.kept(rest)
-            said = sorted_texts([text for _, each in where for text in each])
+            said = sorted_texts(conjuncts(*(text for _, each in where for text in each)))
             top = Operator("Selection", rows, info=said, below=[top])
             top.done = steps.kept
         order = _order_text(found, table, context)
@@ -309,7 +309,7 @@ class Explaining(ExplainedStatement):
         kept: MeasuredStep | None = None
         if plan.where is not None:
             bound = bind_condition(plan.where.this, _scope(visible, context))
-            texts = list(conjuncts(of_bound(bound, name, context)))
+            texts = conjuncts(of_bound(bound, name, context))
             top = Operator(
                 "Selection", (top.rows or 0.0) * OTHER, info=sorted_texts(texts), below=[top]
             )
@@ -358,7 +358,7 @@ class Explaining(ExplainedStatement):
         top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0
         asked = [each for each in (block.where, block.having) if each is not None]
         if asked:
-            parts = [p for each in asked for p in conjuncts(of_bound(each, name, self.context))]
+            parts = conjuncts(*(of_bound(each, name, self.context) for each in asked))
             rows = OTHER
             top = Operator("Selection", rows, info=sorted_texts(parts), below=[top])
         top = Operator("Projection", rows, info=shown, below=[top])
@@ -475,7 +475,7 @@ def _conditions(found: Filter, context: Context) -> Conditions:
         return []
     scope, name = _scope([found.source.visible], context), _naming(found.source.table)
     return [
-        (n, list(conjuncts(of_bound(bind_condition(each, scope), name, context))))
+        (n, conjuncts(of_bound(bind_condition(each, scope), name, context)))
         for n, each in enumerate(conjuncts_of(found.where))
     ]
 
@@ -484,7 +484,7 @@ def _rest(where: Conditions, path: Path) -> list[ExpressionText]:
     """What the WHERE says beside the path's own ranges."""
     terms = (*path.match.equal, *path.match.range) if isinstance(path, Matched) else ()
     said = {term.conjunct for term in terms}
-    return [text for n, texts in where if n not in said for text in texts]
+    return conjuncts(*(text for n, texts in where if n not in said for text in texts))
 
 
 def _last(top: Operator, below: Operator) -> Operator | None:

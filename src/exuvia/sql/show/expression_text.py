@@ -11,7 +11,7 @@ a number, which is shown as a moment. What DuckDB says in a form that is not kno
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -70,13 +70,15 @@ class CallText(NamedTuple):
 ExpressionText = ColumnText | ConstantText | CallText
 
 
-def conjuncts(found: ExpressionText) -> Iterator[ExpressionText]:
-    """What must all be true, one by one."""
-    if isinstance(found, CallText) and found.name == "and":
-        for each in found.arguments:
-            yield from conjuncts(each)
-    else:
-        yield found
+def conjuncts(*found: ExpressionText) -> list[ExpressionText]:
+    """What must all be true, each of it once."""
+    parts: dict[str, ExpressionText] = {}
+    for each in found:
+        if isinstance(each, CallText) and each.name == "and":
+            parts |= {part.text: part for part in conjuncts(*each.arguments)}
+        else:
+            parts[each.text] = each
+    return list(parts.values())
 
 
 def _shallow(found: ExpressionText) -> ExpressionText:
