@@ -83,19 +83,24 @@ class Refusing(MemoryStore):
         return super().snapshot(use)
 
 
-def test_after_a_wait_the_phase_under_way_goes_on() -> None:
-    store = Refusing()
+def to_be_filled(store: MemoryStore, rows: int) -> tuple[Table, Reorg]:
+    """A table of so many rows, and the reorg that fills its index."""
     before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
     txn = store.begin()
-    for n in range(50):
+    for n in range(rows):
         writer.insert(txn, before, [n, n])
     txn.commit()
     table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
     begin_reorg(store, 1)
     index = table.info.index("ik")
     assert index is not None
+    return table, fill_indexes((index.id,))
+
+
+def test_after_a_wait_the_phase_under_way_goes_on() -> None:
+    store = Refusing()
+    table, work = to_be_filled(store, 50)
     dial = Fixed(PipelineSettings(span_rows=10, batch_rows=5))
-    work = fill_indexes((index.id,))
     runner = PhaseRunner(store, JOB, 1, table, work, dial=dial)
     labels: list[str] = []
     for n in range(1000):
@@ -113,17 +118,9 @@ def test_after_a_wait_the_phase_under_way_goes_on() -> None:
 
 def test_fronts_hear_whether_a_phase_writes() -> None:
     store = MemoryStore()
-    before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
-    txn = store.begin()
-    for n in range(PACED_ROWS):
-        writer.insert(txn, before, [n, n])
-    txn.commit()
-    table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
-    begin_reorg(store, 1)
-    index = table.info.index("ik")
-    assert index is not None
+    table, work = to_be_filled(store, PACED_ROWS)
     dial = Fixed(PipelineSettings(span_rows=3_000, batch_rows=1_000))
-    runner = PhaseRunner(store, JOB, 1, table, fill_indexes((index.id,)), dial=dial)
+    runner = PhaseRunner(store, JOB, 1, table, work, dial=dial)
     told: list[tuple[str, bool]] = []
     reached, now = runner.step(0.0), 0.0
     while isinstance(reached, Running):
