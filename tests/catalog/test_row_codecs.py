@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -106,6 +107,15 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     ]
     run = RawRun.of(*encoded(table, rows))
     found = row_batch.decode(table, [], run, STAMP_BYTES, [1, 0])
+    cells = found.cells(1)
+    if cells is not None:
+        texts = [v if isinstance(v, bytes) else v.encode() for _, v in rows]
+        assert cells.tolist() == texts
+    backwards = np.arange(len(rows))[::-1]
+    assert found.some(1, backwards).to_list() == [v for _, v in rows[::-1]]
+    nulls = found.nulls(1)
+    has_null = [False] * len(rows) if nulls is None else nulls.tolist()
+    assert has_null == [v is None for _, v in rows]
     assert found.to_rows() == [[v, n] for n, v in rows]
 
 
@@ -201,6 +211,18 @@ def test_layouts_mixed_decode_as_each_row_does() -> None:
             assert table.decoding()(each) == table.decode(each)
             assert table.decoding([0])(each)[0] == table.decode(each)[0]
         assert table.selecting([1, 0])(some) == [table.decode(each)[1::-1] for each in some]
+
+
+def test_texts_of_several_layouts_are_not_taken_for_those_of_one() -> None:
+    first, second, _ = map(planned, evolved())
+    rows = [[n, "x" * n, Decimal(n)] for n in range(1, 20)]
+    payloads = [first.encoder.encode(row) for row in rows]
+    payloads += [second.encoder.encode([*row, 9]) for row in rows]
+    places = [second.row_prefix + keys.i64(n) for n in range(len(payloads))]
+    run = RawRun.of(places, [SEQUENCE + each for each in payloads])
+    columns = row_batch.decode(second, run, run, STAMP_BYTES)
+    assert columns.cells(1) is None
+    assert columns.some(1, np.arange(38)).to_list() == [row[1] for row in rows] * 2
 
 
 def test_a_later_revisions_layout_is_a_schema_change() -> None:

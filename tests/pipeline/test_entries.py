@@ -1,6 +1,7 @@
 """Keys as arrays, of one width or of several: what is done with them is what a list would do."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,38 @@ def test_padded_keys_are_the_keys(parts: list[list[bytes]]) -> None:
     assert hash_keys(keys).tolist() == hash_keys(plain).tolist()
     made = payloads(keys)
     assert plain == [] or made == [LIVE + key for key in plain]
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 5), (115, 120), (0, 60), (200, 700)])
+def test_texts_gathered_are_those_that_stand_there(least: int, most: int) -> None:
+    """Up to the last byte of the data; in rows or in any other order."""
+    chance = np.random.default_rng(most)
+    lengths = chance.integers(least, most + 1, 500)
+    data = chance.integers(0, 256, int(lengths.sum()), dtype=np.uint8)
+    at = np.cumsum(lengths) - lengths
+    plain = [data[a : a + n].tobytes() for a, n in zip(at, lengths, strict=True)]
+    for order in (np.arange(500), chance.permutation(500)):
+        found = Padded.gathered(data, at[order], lengths[order])
+        assert found.tolist() == [plain[n] for n in order]
+        assert not found.matrix[np.arange(found.matrix.shape[1]) >= lengths[order][:, None]].any()
+        assert found[order].tolist() == [found.tolist()[n] for n in order]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
+def test_texts_that_begin_alike_are_sorted(pairs: list[tuple[int, int]]) -> None:
+    """Their words are told apart by the third, the eighth, or only by what follows the text."""
+    texts = [b"a long beginning, and %d" % a + b"x" * b + b" \x01" for a, b in pairs]
+    plain = [text + b"%03d" % n for n, text in enumerate(texts)]
+    assert as_bytes(in_order([padded(plain)])[: len(plain)]) == sorted(plain)
+    assert positions(padded(plain)).tolist() == sorted(range(len(plain)), key=plain.__getitem__)
+
+
+def test_each_byte_of_a_long_key_has_its_say() -> None:
+    """Two values a byte: a pair of 3,000 keys is alike in two words, and the third tells it."""
+    chance = np.random.default_rng(11)
+    for width in (17, 24, 33, 40):
+        keys = chance.integers(0, 2, (3_000, width), dtype=np.uint8).view(f"V{width}").reshape(-1)
+        assert as_bytes(take(keys, positions(keys))) == sorted(as_bytes(keys))
 
 
 def test_which_keys_are_padded() -> None:
@@ -118,3 +151,15 @@ def test_parts_of_one_width_are_one_array() -> None:
     (whole,) = parts.taken()
     assert as_bytes(whole) == plain
     assert joined([whole]) is whole
+
+
+def test_parts_of_several_widths_are_one_array() -> None:
+    parts, plain = KeyParts(), list[bytes]()
+    for n in range(40):
+        some = [b"%d" % (n * 1_000 + row) + b"x" * (row % 17) for row in range(1_000)]
+        parts.add(padded(some))
+        plain += some
+    (whole,) = parts.taken()
+    assert isinstance(whole, Padded)
+    assert as_bytes(whole) == plain
+    assert as_bytes(in_order([whole])[: len(plain)]) == sorted(plain)

@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exuvia.catalog.columns import Vector, vector_of
+from exuvia.base.types import FieldType
+from exuvia.catalog.columns import Columns, vector_of
 from exuvia.kv.packet import Span
-from exuvia.pipeline.kernels.summary import Distinct, Sample, Summary, hash_texts, limit_of
+from exuvia.pipeline.kernels.summary import (
+    Distinct,
+    Part,
+    Sample,
+    Summary,
+    add_chunk,
+    hash_texts,
+    limit_of,
+)
 from support.tables import INT, text
 
 WHOLE = Span(b"a", b"z")
@@ -19,10 +28,11 @@ WHOLE = Span(b"a", b"z")
 TEXT, NUMBER = text(), INT
 
 
-def rows(first: int, number: int) -> list[Vector]:
+def rows(first: int, number: int) -> Columns:
     numbers = range(first, first + number)
     texts = [None if n % 7 == 3 else f"{n:06}" for n in numbers]
-    return [vector_of(list(numbers), NUMBER), vector_of(texts, TEXT)]
+    values = [vector_of(list(numbers), NUMBER), vector_of(texts, TEXT)]
+    return Columns([NUMBER, TEXT], ["n", "t"], [0, 1], [], lambda _, n: values[n], number)
 
 
 def seen(sample: Sample) -> list[list[Any]]:
@@ -34,7 +44,7 @@ def sampled(most: int, limit: float, *sizes: int) -> Sample:
     first = 0
     for n, size in enumerate(sizes):
         part = Sample(most, Span(b"%c" % (97 + n), b"z"), limit)
-        part.add(rows(first, size), size)
+        part.add(rows(first, size), [0, 1])
         found.merge(part)
         first += size
     return found
@@ -43,7 +53,7 @@ def sampled(most: int, limit: float, *sizes: int) -> Sample:
 def test_few_rows_are_all_there_in_their_order() -> None:
     found = sampled(100, limit_of(100, 60), 20, 40)
     found.cut()
-    assert seen(found) == [each.to_list() for each in rows(0, 60)]
+    assert seen(found) == [rows(0, 60).column(n).to_list() for n in (0, 1)]
     assert found.places.tolist() == list(range(60))
 
 
@@ -71,7 +81,7 @@ def test_what_was_counted_wrongly_is_still_bounded() -> None:
 
 def test_a_summary_crosses_to_the_driver_whole() -> None:
     one = Summary(1, 50, WHOLE, limit_of(50, 1000))
-    one.sample.add(rows(0, 1000), 1000)
+    one.sample.add(rows(0, 1000), [0, 1])
     one.rows, one.parts[0].nulls = 1000, 3
     back = Summary.decode(one.encode(), 50, WHOLE, [NUMBER, TEXT])
     assert (back.rows, back.parts[0].nulls) == (1000, 3)
@@ -99,6 +109,25 @@ def test_a_text_has_one_hash_however_wide_the_others_are(texts: list[str], offse
     alone = [hash_texts(pa.array([each])).tolist()[0] for each in texts]
     assert hashes == alone
     assert len(set(hashes)) == len(set(texts))
+
+
+def columns_of(texts: list[str], field: FieldType) -> Columns:
+    values = vector_of(list(texts), field)
+    return Columns([field], ["t"], [0], [], lambda _, n: values, len(texts))
+
+
+@pytest.mark.parametrize(
+    ("collate", "wanted"),
+    [("utf8mb4_bin", 4), ("utf8mb4_0900_bin", 5), ("utf8mb4_general_ci", 3)],
+)
+def test_texts_that_are_equal_count_once(collate: str, wanted: int) -> None:
+    """Spaces at the end and case, by the collation; and as many texts as had to be looked at."""
+    texts = ["one", "one ", "One", "", "three"]
+    one = Summary(1, 50, WHOLE)
+    for some in (texts, texts[:1], texts[1:2], texts[3:]):
+        add_chunk(one, [Part((0,), (-1,))], columns_of(some, text(collate)))
+    assert one.parts[0].distinct.count == wanted
+    assert one.parts[0].bytes == 3 + 4 + 3 + 5 + 3 + 4 + 5
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,8 @@ from exuvia.backup.folder import RowsFile, hasher
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.limits import COLD_INLINE, INLINE_ROWS
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.codec.key_batch import buffers_of
 from exuvia.catalog.codec.row_codec import storage_of
-from exuvia.catalog.columns import Array, Columns, Vector
+from exuvia.catalog.columns import Array, Columns, Vector, buffers_of
 from exuvia.catalog.model import TableInfo
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store

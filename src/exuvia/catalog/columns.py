@@ -176,6 +176,7 @@ class Columns:
         handles: Keys,
         make: "Callable[[Columns, int], Vector]",
         rows: int,
+        cells: "Callable[[int], Padded | None] | None" = None,
     ) -> None:
         self.positions = list(positions)
         self.names = names
@@ -183,7 +184,9 @@ class Columns:
         self.handles = handles
         self.rows = rows
         self._make = make
+        self._cells = cells
         self._made: dict[int, Vector] = {}
+        self._made_cells: dict[int, Padded | None] = {}
 
     def column(self, position: int) -> Vector:
         """The values of the column at that position of the table."""
@@ -191,6 +194,33 @@ class Columns:
         if found is None:
             found = self._made[position] = self._make(self, position)  # no cycle: rows go at once
         return found
+
+    def cells(self, position: int) -> Padded | None:
+        """The bytes of a column of texts; None if one is NULL, or they differ too much in length,
+        or it has no texts."""
+        if position not in self._made_cells:
+            make = self._cells or (lambda position: _cells_of(self.column(position)))
+            self._made_cells[position] = make(position)
+        return self._made_cells[position]
+
+    def nulls(self, position: int) -> Array | None:
+        """Which rows have NULL there; None where none has."""
+        return None if self.cells(position) is not None else self.column(position).nulls
+
+    def field(self, position: int) -> FieldType:
+        """The type of the column at that position."""
+        return self.fields[self.positions.index(position)]
+
+    def some(self, position: int, rows: Array) -> Vector:
+        """The column's values in these rows, in that order."""
+        cells = self.cells(position)
+        if cells is None:
+            return self.column(position).take(rows)
+        field, few = self.field(position), cells[rows]
+        ends = np.concatenate([[0], np.cumsum(few.lengths)]).astype(np.int32)
+        data = few.matrix[np.arange(few.matrix.shape[1]) < few.lengths[:, None]]
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+        return Vector(field, pa.Array.from_buffers(arrow_type(field), len(few), buffers), None)
 
     def to_rows(self) -> list[list[Value]]:
         """The rows, with the columns asked for, in the order asked for."""
@@ -200,6 +230,30 @@ class Columns:
     def handle_list(self) -> list[bytes]:
         """The handles as bytes."""
         return self.handles if isinstance(self.handles, list) else list(self.handles.tolist())
+
+
+def _cells_of(vector: Vector) -> Padded | None:
+    if vector.nulls is not None or storage_of(vector.field).code:
+        return None
+    offsets, data = buffers_of(vector.values)
+    lengths = np.diff(offsets).astype(np.int64)
+    if not lengths.any() or not Padded.is_wise(lengths):
+        return None
+    return Padded.gathered(data, offsets[:-1], lengths)
+
+
+def buffers_of(values: pa.Array) -> tuple[Array, Array]:
+    """Offsets (n + 1, from 0, int32) and the bytes they are in."""
+    if values.offset:
+        values = pa.concat_arrays([values])
+    _, offsets_buffer, data_buffer = values.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
+        values.offset : values.offset + len(values) + 1
+    ]
+    if data_buffer is None:
+        return offsets - offsets[0], np.zeros(0, dtype=np.uint8)
+    data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], data
 
 
 # -- arrow -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + 
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -267,6 +267,8 @@ class Padded:
 
     __slots__ = ("lengths", "matrix")
     _WASTE = 32  # bytes a key
+    _FEW = 8  # columns that are cleared one by one
+    _NARROW = 512  # bytes of a key that is cleared by a mask
 
     def __init__(self, matrix: NDArray[np.uint8], lengths: Places) -> None:
         self.matrix = matrix
@@ -281,24 +283,56 @@ class Padded:
     @classmethod
     def gathered(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded":
         """What stands at some places of `data`, not all of it empty."""
-        width = int(lengths.max())
-        if int(at.max()) + width > len(data):
+        width, least = int(lengths.max()), int(lengths.min())
+        if len(data) < width:
             data = np.concatenate([data, np.zeros(width, np.uint8)])
-        matrix = windows_of(data, width)[at].view(np.uint8).reshape(-1, width)
-        matrix[np.arange(width) >= lengths[:, None]] = 0
+        beyond = np.flatnonzero(at > len(data) - width)
+        matrix = windows_of(data, width)[np.minimum(at, len(data) - width) if len(beyond) else at]
+        matrix = matrix.view(np.uint8).reshape(-1, width)
+        for row in beyond.tolist():
+            cell = data[at[row] : at[row] + width]
+            matrix[row, : len(cell)] = cell
+        if width - least <= cls._FEW:
+            for column in range(least, width):
+                matrix[:, column] *= lengths > column
+        elif width <= cls._NARROW:
+            whole = matrix.reshape(-1)
+            whole &= _masks(width)[lengths].view(np.uint8)
+        else:
+            matrix *= np.arange(width) < lengths[:, None]
         return cls(matrix, lengths)
+
+    @property
+    def width(self) -> int:
+        """The length of all of them, 0 where they differ."""
+        least = int(self.lengths.min())
+        return least if least == int(self.lengths.max()) else 0
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, part: "slice | Places") -> "Padded":
-        return Padded(self.matrix[part], self.lengths[part])
+        some = self.matrix[part] if isinstance(part, slice) else self.matrix.take(part, axis=0)
+        return Padded(some, self.lengths[part])
 
     def tolist(self) -> list[bytes]:
         """The keys."""
         rows, width = self.matrix.shape
         whole = np.ascontiguousarray(self.matrix).view(f"V{width}").reshape(rows).tolist()
-        return [key[:length] for key, length in zip(whole, self.lengths.tolist(), strict=True)]
+        shorter = np.flatnonzero(self.lengths < width)
+        if 2 * len(shorter) > rows:
+            return [key[:length] for key, length in zip(whole, self.lengths.tolist(), strict=True)]
+        for row, length in zip(shorter.tolist(), self.lengths[shorter].tolist(), strict=True):
+            whole[row] = whole[row][:length]
+        return list(whole)
+
+
+@lru_cache(16)
+def _masks(width: int) -> NDArray[Any]:
+    """Item n keeps n bytes of `width`."""
+    rows = np.tri(width + 1, width, -1, dtype=np.uint8) * np.uint8(0xFF)
+    masks: NDArray[Any] = rows.view(f"V{width}").reshape(width + 1)
+    return masks
 
 
 def windows_of(data: NDArray[np.uint8], width: int) -> NDArray[Any]:

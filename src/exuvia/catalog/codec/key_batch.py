@@ -2,22 +2,28 @@
 gives row by row.
 
     all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
-    texts of one width  a matrix of bytes, a block of columns a part                   V<n>
-    of several widths   parts gathered, zeros behind each key                          Padded
+    parts of one width  a matrix of bytes, a block of columns a part                   V<n>
+    of several widths   likewise, zeros behind each key                                Padded
     much differing      bytes per part, joined row by row by Arrow                     list of bytes
 
     part            how                                        value by value instead
     numbers         numpy
     DECIMAL         numpy, two groups of digits on each side   more than 18 digits
+    plain texts     the bytes that stand in the rows, folded by one look-up
     *_bin, binary   Arrow: trim, replace                       texts with control characters
     folded          one look-up per byte                       texts not ASCII, or with controls
     cut keys        -                                          those that are cut
+
+Texts are plain where no encoding makes one longer or shorter: no NULL, no zero, no space where
+spaces at the end do not count, none longer than the index has of it.
 
 A unique index's keys end in the handle only where a part is NULL; then the keys are a list.
 A part whose bytes vary is a column of bytes, marker included. Values that have no fast way are
 encoded one by one (key_encoder.py).
 """
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +41,7 @@ from exuvia.catalog.codec.key_encoder import (
     encoder_of,
 )
 from exuvia.catalog.collation import END_NO_PAD, END_PAD, Collation, collation
-from exuvia.catalog.columns import Array, Columns, Keys, Vector
+from exuvia.catalog.columns import Array, Columns, Keys, Vector, buffers_of
 from exuvia.catalog.decimals import GROUP, GROUP_DIGITS, SMALL_DIGITS, scale_of
 from exuvia.catalog.model import IndexInfo, PredicateTerm
 from exuvia.catalog.predicate import COMPARED, Predicate, constants_of
@@ -56,26 +62,33 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
 
     Keys are an array of V<n> where all are of one width, Padded where they are not very different,
     else a list of bytes."""
+    if not columns.rows:
+        return EntryKeys([], None)
     form = table.form(index)
-    parts = [columns.column(position) for position in form.positions]
-    if form.wraps:
-        parts = [_wrapped(part, kind) for part, kind in zip(parts, form.types, strict=True)]
+    laid: dict[int, list[Piece]] = {}
+    parts: dict[int, Vector] = {}
+    for n, kind in enumerate(form.types):
+        found = None if form.wraps else _plain_text(form, n, columns)
+        if found is None:
+            part = columns.column(form.positions[n])
+            parts[n] = _wrapped(part, kind) if form.wraps else part
+        else:
+            laid[n] = found
     nulls: Array | None = None
-    for part in parts:
+    for part in parts.values():
         if part.nulls is not None:
             nulls = part.nulls if nulls is None else nulls | part.nulls
-    ends_in_handle = not form.unique
-    if all(part.field.family in NUMBERS for part in parts):
-        keys = _number_keys(form, parts, columns.handles, ends_in_handle)
-        if ends_in_handle or nulls is None:
-            return EntryKeys(keys, nulls)
-        return EntryKeys(_with_handles(keys, columns, nulls), nulls)
-    found = _matrix_keys(form, parts, columns, ends_in_handle)
-    if found is None:
-        found = _joined_keys(form, parts, columns, ends_in_handle)
-    if ends_in_handle or nulls is None:
-        return EntryKeys(found, nulls)
-    return EntryKeys(_with_handles(found, columns, nulls), nulls)
+    keys: Keys | None
+    if not laid and all(part.field.family in NUMBERS for part in parts.values()):
+        keys = _number_keys(form, list(parts.values()), columns.handles, not form.unique)
+    else:
+        keys = _laid_keys(form, laid, parts, columns.handles)
+    if keys is None:
+        parts |= {n: columns.column(form.positions[n]) for n in laid}
+        keys = _joined_keys(form, [parts[n] for n in range(len(parts))], columns)
+    if nulls is None or not form.unique:
+        return EntryKeys(keys, nulls)
+    return EntryKeys(_with_handles(keys, columns, nulls), nulls)
 
 
 def _wrapped(part: Vector, kind: FieldType) -> Vector:
@@ -121,105 +134,128 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
     return packed
 
 
-# -- texts of one width ----------------------------------------------------------------------------
-#
-# Hashes, codes, padded numbers: no NULL, and nothing that an encoding makes longer.
+# -- parts side by side ----------------------------------------------------------------------------
+
+Piece = bytes | Array | Padded
+"""What stands in each key: the same bytes, a matrix (n, width) of them, or texts."""
 
 
-def _matrix_keys(
-    form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool
+def _laid_keys(
+    form: IndexForm, laid: Mapping[int, list[Piece]], parts: Mapping[int, Vector], handles: Keys
 ) -> Keys | None:
-    """The keys as one array, if all of them are of one width and that was cheap to see."""
-    if with_handle and not isinstance(columns.handles, np.ndarray):
-        return None
-    rows = len(columns.handles)
-    blocks = []
-    for part, cell in zip(parts, form.info.idx_cols, strict=True):
-        block = _block(part, cell.length)
-        if block is None:
+    """The keys as one array, of parts that are laid out and others; None where one is too long, or
+    most of it would be zeros."""
+    most = form.keys.limit - HASH_BYTES
+    pieces: list[Piece] = []
+    for n, cell in enumerate(form.info.idx_cols):
+        found = laid[n] if n in laid else _pieces(parts[n], cell.length, most)
+        if found is None:
             return None
-        blocks.append(block)
-    if sum(block.shape[1] for block in blocks) > form.keys.limit - HASH_BYTES:
+        pieces += found
+    if sum(map(_most, pieces)) > most:
         return None
-    blocks.insert(0, np.frombuffer(form.prefix, np.uint8)[None, :])
-    if with_handle:
-        blocks.append(np.ascontiguousarray(columns.handles).view(np.uint8).reshape(rows, -1))
-    width = sum(block.shape[1] for block in blocks)
-    keys = np.empty((rows, width), np.uint8)
-    at = 0
-    for block in blocks:
-        keys[:, at : at + block.shape[1]] = block
-        at += block.shape[1]
-    packed: Array = keys.view(f"V{width}").reshape(rows)
-    return packed
+    if not form.unique:
+        pieces.append(_handle_piece(handles))
+    return _side_by_side([form.prefix, *pieces], len(handles))
 
 
-def _block(part: Vector, length: int) -> Array | None:
-    """The encoded part of every row. Shape (n, width), uint8."""
-    if part.nulls is not None:
+def _pieces(part: Vector, length: int, most: int) -> list[Piece] | None:
+    """The encoded part of every row; None where one is longer than `most`."""
+    if part.nulls is None and part.field.family in NUMBERS:
+        return [_number_block(part)]
+    offsets, data = buffers_of(part_bytes(part, length))
+    lengths = np.diff(offsets).astype(np.int64)
+    if int(lengths.max(initial=0)) > most:
         return None
-    family = part.field.family
-    if family in NUMBERS:
-        return _number_block(part)
-    if family not in (Family.STRING, Family.BYTES) or not len(part.values):
+    return [Padded.gathered(data, offsets[:-1], lengths)]
+
+
+def _handle_piece(handles: Keys) -> Piece:
+    if isinstance(handles, np.ndarray):
+        return np.ascontiguousarray(handles).view(np.uint8).reshape(len(handles), -1)
+    if isinstance(handles, Padded):
+        return handles
+    lengths = np.fromiter(map(len, handles), np.int64, len(handles))
+    data = np.frombuffer(b"".join(handles), np.uint8)
+    return Padded.gathered(data, np.cumsum(lengths) - lengths, lengths)
+
+
+def _plain_text(form: IndexForm, n: int, columns: Columns) -> list[Piece] | None:
+    """The encoded values of a part that are plain texts; None where they are something else."""
+    kind, length = form.types[n], form.info.idx_cols[n].length
+    if kind.family not in (Family.STRING, Family.BYTES):
         return None
-    found = collation(part.field.Collate) if family == Family.STRING else None
-    offsets, data = buffers_of(part.values)
-    width = int(offsets[1] - offsets[0])
-    if not (0 < width and (length < 0 or width <= length)):
+    cells = columns.cells(form.positions[n])
+    if cells is None or 0 <= length < cells.matrix.shape[1]:
         return None
-    if not (np.diff(offsets) == width).all():
+    found = collation(kind.Collate) if kind.family == Family.STRING else None
+    matrix = cells.matrix
+    if np.count_nonzero(matrix) != int(cells.lengths.sum()):
+        return None  # a zero that is no padding
+    pads = found is not None and found.pads
+    if found is not None and (pads or found.fold is not None):
+        least = int((matrix - np.uint8(1)).min()) + 1  # but zeros
+        if least < _SPACE or (pads and least == _SPACE):
+            return None
+        if found.fold is not None:
+            if matrix.max() >= _DELETE:
+                return None
+            if not found.is_exact:
+                cells = Padded(_fold_table(found)[matrix], cells.lengths)
+    return [PRESENT, cells, END_PAD if pads else END_NO_PAD]
+
+
+def _most(piece: Piece) -> int:
+    """Bytes of the longest."""
+    if isinstance(piece, bytes):
+        return len(piece)
+    return int((piece.matrix if isinstance(piece, Padded) else piece).shape[1])
+
+
+def _side_by_side(pieces: list[Piece], rows: int) -> Keys | None:
+    """What stands in each key put together; None where that would be zeros most of all."""
+    lengths: Array = np.zeros(rows, np.int64)
+    for piece in pieces:
+        lengths += piece.lengths if isinstance(piece, Padded) else _most(piece)
+    if not Padded.is_wise(lengths):
         return None
-    folded = _folded(data, found)
-    if folded is None or (folded == (_SPACE if found is not None and found.pads else 0)).any():
-        return None
-    end = END_PAD if found is not None and found.pads else END_NO_PAD
-    rows = len(part.values)
-    block = np.empty((rows, len(PRESENT) + width + len(end)), np.uint8)
-    block[:, : len(PRESENT)] = np.frombuffer(PRESENT, np.uint8)
-    block[:, len(PRESENT) : -len(end)] = folded.reshape(rows, width)
-    block[:, -len(end) :] = np.frombuffer(end, np.uint8)
-    return block
+    width = sum(map(_most, pieces))
+    matrix = np.zeros((rows, width), np.uint8)
+    whole = matrix.reshape(-1)
+    at: int | Array = 0  # in a key; in `whole`, once it is not the same in all keys
+    for piece in pieces:
+        size = _most(piece)
+        cells = piece.matrix if isinstance(piece, Padded) else piece
+        if isinstance(cells, bytes):
+            cells = np.frombuffer(cells, np.uint8)[None, :]
+        if isinstance(at, int):
+            matrix[:, at : at + size] = cells
+        elif size:  # behind what is shorter were zeros
+            windows_of(whole, size)[at] = np.ascontiguousarray(cells).view(f"V{size}").reshape(-1)
+        if isinstance(piece, Padded) and not piece.width:
+            at = piece.lengths + (np.arange(rows) * width + at if isinstance(at, int) else at)
+        else:
+            at = at + size
+    if isinstance(at, int):
+        packed: Array = matrix.view(f"V{width}").reshape(rows)
+        return packed
+    return Padded(matrix[:, : int(lengths.max())], lengths)
 
 
 # -- everything else -------------------------------------------------------------------------------
 
 
-def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns, with_handle: bool) -> Keys:
+def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns) -> list[bytes]:
     """Prefix, values (cut where too long) and perhaps the handle of each row."""
     lengths = [part.length for part in form.info.idx_cols]
     encoded = [part_bytes(part, length) for part, length in zip(parts, lengths, strict=True)]
-    kept = form.keys.limit - HASH_BYTES
     longest = sum(pc.max(pc.binary_length(part)).as_py() or 0 for part in encoded)
-    if longest > kept and (cut_keys := _cut_keys(form, encoded)) is not None:
-        if not with_handle:
-            return cut_keys
-        return [key + handle for key, handle in zip(cut_keys, columns.handle_list(), strict=True)]
-    handles = [_arrow_handles(columns.handles)] if with_handle else []
-    found = _side_by_side(form.prefix, [*encoded, *handles])
-    if found is not None:
-        return found
-    return list(join_rows([pa.scalar(form.prefix), *encoded, *handles]).to_pylist())
-
-
-def _side_by_side(prefix: bytes, parts: list[pa.Array]) -> Padded | None:
-    """The prefix and the parts of each row as one array, None where that is not wise."""
-    cells = [buffers_of(part) for part in parts]
-    sizes: list[Array] = [np.diff(offsets) for offsets, _ in cells]
-    lengths: Array = np.asarray(sum(sizes), dtype=np.int64) + len(prefix)
-    if not len(lengths) or not Padded.is_wise(lengths):
-        return None
-    most = [int(size.max()) for size in sizes]
-    width = len(prefix) + sum(most)
-    matrix = np.zeros((len(lengths), width), np.uint8)
-    matrix[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
-    at = np.arange(len(lengths), dtype=np.int64) * width + len(prefix)
-    for (offsets, data), size, widest in zip(cells, sizes, most, strict=True):
-        if widest:  # zeros behind what is shorter: the next part stands there
-            cell = Padded.gathered(data, offsets[:-1], size).matrix
-            windows_of(matrix.reshape(-1), widest)[at] = cell.view(f"V{widest}").reshape(-1)
-        at = at + size
-    return Padded(matrix[:, : int(lengths.max())], lengths)
+    keys = _cut_keys(form, encoded) if longest > form.keys.limit - HASH_BYTES else None
+    if keys is None:
+        keys = list(join_rows([pa.scalar(form.prefix), *encoded]).to_pylist())
+    if form.unique:
+        return keys
+    return [key + handle for key, handle in zip(keys, columns.handle_list(), strict=True)]
 
 
 def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
@@ -228,18 +264,6 @@ def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
     if pc.max(pc.binary_length(values)).as_py() <= form.keys.limit - HASH_BYTES:
         return None
     return [form.prefix + cut(value, form.keys.limit) for value in values.to_pylist()]
-
-
-def _arrow_handles(handles: Keys) -> pa.Array:
-    """Handles as a column of bytes."""
-    if not isinstance(handles, np.ndarray):
-        return pa.array(handles if isinstance(handles, list) else handles.tolist(), pa.binary())
-    width = handles.dtype.itemsize
-    ends = np.arange(0, (len(handles) + 1) * width, width, dtype=np.int32)
-    data = np.ascontiguousarray(handles).view(np.uint8)
-    return pa.Array.from_buffers(
-        pa.binary(), len(handles), [None, pa.py_buffer(ends), pa.py_buffer(data)]
-    )
 
 
 _SPACE = 0x20
@@ -348,12 +372,18 @@ def _folded(data: Array, found: Collation | None) -> Array | None:
         return None
     if found.is_exact:
         return data
-    # What each ASCII byte that is no control character becomes under a folding collation
+    folded: Array = _fold_table(found)[data]
+    return folded
+
+
+@lru_cache(64)
+def _fold_table(found: Collation) -> Array:
+    """What each ASCII byte that is no control character becomes under a folding collation."""
+    assert found.fold is not None, "it folds"
     table = np.arange(256, dtype=np.uint8)
     for code in range(_SPACE, _DELETE):
-        table[code] = ord(fold(chr(code)))
-    folded: Array = table[data]
-    return folded
+        table[code] = ord(found.fold(chr(code)))
+    return table
 
 
 def keys_of(column: pa.Array) -> Keys:
@@ -367,20 +397,6 @@ def keys_of(column: pa.Array) -> Keys:
         return alike
     wise = Padded.is_wise(lengths)
     return Padded.gathered(data, offsets[:-1], lengths) if wise else list(column.to_pylist())
-
-
-def buffers_of(values: pa.Array) -> tuple[Array, Array]:
-    """Offsets (n + 1, from 0, int32) and the bytes they are in."""
-    if values.offset:
-        values = pa.concat_arrays([values])
-    _, offsets_buffer, data_buffer = values.buffers()
-    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
-        values.offset : values.offset + len(values) + 1
-    ]
-    if data_buffer is None:
-        return offsets - offsets[0], np.zeros(0, dtype=np.uint8)
-    data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], data
 
 
 # -- DECIMAL up to 18 digits -----------------------------------------------------------------------

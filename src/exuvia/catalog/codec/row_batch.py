@@ -80,9 +80,12 @@ def decode(
             return vector_of([], table.info.cols[position].type)
         return mixed(parts, len(raws))
 
+    def cells(position: int) -> Padded | None:
+        return groups[0].cells(position) if len(groups) == 1 else None
+
     fields = [table.info.cols[position].type for position in wanted]
     names = [table.info.cols[position].name.O for position in wanted]
-    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws))
+    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws), cells)
 
 
 def beginnings(table: Table, run: RawRun, skip: int, position: int, size: int) -> Array | None:
@@ -412,6 +415,17 @@ class _Group:
         if int(lengths.min()) < size:
             found[np.arange(size) >= lengths[:, None]] = 0
         return found
+
+    def cells(self, position: int) -> Padded | None:
+        """See `Columns.cells`."""
+        column = self._table.info.cols[position]
+        place = self._plan.places.get(column.id)
+        if place is None or place[1] or cast_of(place[3], column.type) is not None:
+            return None
+        joined, starts, lengths, _ = self._places(place[2])
+        if self._nulls(place[0]) is not None or not lengths.any() or not Padded.is_wise(lengths):
+            return None
+        return Padded.gathered(joined.padded, starts, lengths)
 
     def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
         joined, starts, lengths, begin = self._places(variable)

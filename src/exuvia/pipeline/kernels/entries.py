@@ -30,7 +30,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.multi_valued import KINDS, elements, value_of
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, SnapshotUse, Span
+from exuvia.kv.packet import LIVE, Padded, RawRun, Snapshot, SnapshotUse, Span, windows_of
 from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
@@ -49,7 +49,7 @@ from exuvia.kv.store import Store
 #     long and alike, or of several widths   Python's sort of bytes
 
 WORD = 8
-_FEW_WORDS = 4
+_FEW_WORDS = 8
 _BLOCK_ROWS = 4096
 _LEAST_MAP = 1 << 16
 
@@ -98,53 +98,94 @@ def joined(parts: list[Keys]) -> Keys:
 
 
 class _Growing:
-    """Keys of one width in memory that grows where it is: nothing is copied to join them."""
+    """Rows of so many bytes in memory that grows where it is: nothing is copied to join them."""
 
-    def __init__(self, dtype: np.dtype[Any], size: int) -> None:
-        self.dtype = dtype
-        self._map = mmap.mmap(-1, _LEAST_MAP + size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._map = mmap.mmap(-1, _LEAST_MAP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with suppress(OSError):  # not every kernel has them
             self._map.madvise(mmap.MADV_HUGEPAGE)
         self._used = 0
 
-    def add(self, keys: Array) -> None:
-        """Behind the others."""
-        end = self._used + keys.nbytes
+    def add(self, matrix: Array) -> None:
+        """Behind the others, zeros behind what is shorter. Shape (n, at most `width`), uint8."""
+        size = len(matrix) * self.width
+        end = self._used + size
         if end > len(self._map):
             self._map.resize(max(2 * len(self._map), end))
-        room = np.frombuffer(self._map, np.uint8, keys.nbytes, self._used)
-        room[:] = np.ascontiguousarray(keys).view(np.uint8)
+        room = np.frombuffer(self._map, np.uint8, size, self._used)
+        room.reshape(len(matrix), self.width)[:, : matrix.shape[1]] = matrix
         self._used = end
 
     @property
-    def keys(self) -> Array:
+    def matrix(self) -> Array:
         """All of them, while no more are added."""
-        return np.frombuffer(self._map, self.dtype, self._used // self.dtype.itemsize)
+        whole: Array = np.frombuffer(self._map, np.uint8, self._used)
+        return whole.reshape(-1, self.width)
+
+
+class _Alike:
+    """Keys of one width."""
+
+    def __init__(self, keys: Array) -> None:
+        self._dtype = keys.dtype
+        self._rows = _Growing(keys.dtype.itemsize)
+
+    def takes(self, keys: Keys) -> bool:
+        """Whether they may stand behind the others."""
+        return isinstance(keys, np.ndarray) and keys.dtype == self._dtype
+
+    def add(self, keys: Keys) -> None:
+        self._rows.add(_matrix(keys))
+
+    def all(self) -> Keys:
+        return self._rows.matrix.view(self._dtype).reshape(-1)
+
+
+class _Unlike:
+    """Keys of several widths, none wider than those at first; it has some bytes more."""
+
+    def __init__(self, keys: Padded) -> None:
+        self._rows = _Growing(-(-keys.matrix.shape[1] // WORD) * WORD)
+        self._lengths: list[Array] = []
+
+    def takes(self, keys: Keys) -> bool:
+        """Whether they may stand behind the others."""
+        return not isinstance(keys, list) and _matrix(keys).shape[1] <= self._rows.width
+
+    def add(self, keys: Keys) -> None:
+        matrix = _matrix(keys)
+        self._rows.add(matrix)
+        same = np.full(len(matrix), matrix.shape[1], np.int64)
+        self._lengths.append(keys.lengths if isinstance(keys, Padded) else same)
+
+    def all(self) -> Keys:
+        return Padded(self._rows.matrix, np.concatenate(self._lengths))
 
 
 class KeyParts:
-    """Keys as they come, part by part. Those of one width become one array, and their parts go."""
+    """Keys as they come, part by part. Where they are arrays they become one, and the parts go."""
 
     def __init__(self) -> None:
-        self._parts: list[Keys | _Growing] = []
+        self._parts: list[list[bytes] | _Alike | _Unlike] = []
 
     def add(self, keys: Keys) -> None:
         """Behind the others."""
         if not len(keys):
             return
-        if not isinstance(keys, np.ndarray):
+        if isinstance(keys, list):
             self._parts.append(keys)
             return
-        last = self._parts[-1] if self._parts else None
-        if not isinstance(last, _Growing) or last.dtype != keys.dtype:
-            last = _Growing(keys.dtype, keys.nbytes)
+        last = self._parts[-1] if self._parts else []
+        if isinstance(last, list) or not last.takes(keys):
+            last = _Alike(keys) if isinstance(keys, np.ndarray) else _Unlike(keys)
             self._parts.append(last)
         last.add(keys)
 
     def taken(self) -> list[Keys]:
         """All of them, in order; it has none then."""
         parts, self._parts = self._parts, []
-        return [part.keys if isinstance(part, _Growing) else part for part in parts]
+        return [part if isinstance(part, list) else part.all() for part in parts]
 
 
 class PackedNumber(NamedTuple):
@@ -249,7 +290,7 @@ def positions(keys: Keys) -> Array:
     """Positions that sort the keys; equal ones stay as they are. Shape (n,), int64."""
     if isinstance(keys, list):
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-    matrix = _matrix(keys)
+    matrix = np.ascontiguousarray(_matrix(keys))
     columns = _varying_columns(matrix)
     if not columns:
         return np.arange(len(keys), dtype=np.int64)
@@ -261,22 +302,29 @@ def positions(keys: Keys) -> Array:
     open_ = np.flatnonzero(alike | np.append(alike[1:], False))
     group = np.cumsum(~alike)[open_]
     order[open_] = order[open_][np.lexsort((order[open_], group))]
-    for at in range(WORD, len(columns), WORD):
-        if not len(open_):
-            break
-        if len(open_) > len(keys) // 8 and len(columns) - at > _FEW_WORDS * WORD:
+    left = columns[WORD:]
+    while left and len(open_):
+        if len(open_) > len(keys) // 8 and len(left) > _FEW_WORDS * WORD:
             return positions(keys.tolist())
-        part = columns[at : at + WORD]
-        words = _word(matrix, part, order[open_])
+        words, left = _next_word(matrix, left, order[open_])
         together = group[1:] == group[:-1]
         if bool((together & (words[1:] < words[:-1])).any()):
             turned = np.lexsort((words, group))
             order[open_], words = order[open_][turned], words[turned]
         alike = np.concatenate([[False], together & (words[1:] == words[:-1])])
         group = np.cumsum(~alike)
-        left = alike | np.append(alike[1:], False)
-        open_, group = open_[left], group[left]
+        still = alike | np.append(alike[1:], False)
+        open_, group = open_[still], group[still]
     return order
+
+
+def _next_word(matrix: Array, columns: list[int], rows: Array) -> tuple[Array, list[int]]:
+    """Of these rows the bytes from the first column on, as words that sort like them; and the
+    columns behind. All that stands side by side is one look, whether it differs or not."""
+    begin = min(columns[0], matrix.shape[1] - WORD)
+    words = windows_of(matrix.reshape(-1), WORD)[rows * matrix.shape[1] + begin]
+    behind = [column for column in columns if column >= begin + WORD]
+    return words.view(">u8").astype(np.uint64), behind
 
 
 def _varying_columns(matrix: Array) -> list[int]:
@@ -567,6 +615,7 @@ def _named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row
         handles,
         lambda _, position: columns.column(position),
         columns.rows,
+        columns.cells,
     )
 
 

@@ -20,10 +20,19 @@ import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.codec.key_batch import buffers_of, join_rows, part_bytes, sortable
+from exuvia.catalog.codec.key_batch import join_rows, part_bytes, sortable
 from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.collation import collation
-from exuvia.catalog.columns import Array, Columns, Packed, Vector, joined, packed, unpacked
+from exuvia.catalog.columns import (
+    Array,
+    Columns,
+    Packed,
+    Vector,
+    buffers_of,
+    joined,
+    packed,
+    unpacked,
+)
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Padded, Span
 from exuvia.kv.store import Store
@@ -71,23 +80,24 @@ class Sample:
         self._pieces: list[_Piece] = []
         self._kept = self._bytes = 0
 
-    def add(self, values: list[Vector], rows: int) -> None:
-        """A chunk of rows, in the order of the table."""
-        lots: Array = self._random.random(rows)
-        self._take(_Piece(lots, np.arange(rows), values), rows)
+    def add(self, columns: Columns, positions: Sequence[int]) -> None:
+        """A chunk of rows, in the order of the table, of which those columns are looked at."""
+        lots: Array = self._random.random(columns.rows)
+        kept = np.flatnonzero(lots < self._limit)
+        values = [columns.some(position, kept) for position in positions] if len(kept) else []
+        self._take(_Piece(lots[kept], kept, values), columns.rows)
 
     def merge(self, other: "Sample") -> None:
         """Take in the sample of the rows that follow."""
         self._tighten(other._limit)
-        self._take(other._piece(), other._rows)
+        whole = other._piece()
+        self._take(whole.take(np.flatnonzero(whole.lots < self._limit)), other._rows)
 
-    def _take(self, piece: "_Piece", rows: int) -> None:
-        """Some of the next `rows` rows, which have drawn their lots."""
-        kept = np.flatnonzero(piece.lots < self._limit)
-        if len(kept):
-            few = piece.take(kept)
+    def _take(self, few: "_Piece", rows: int) -> None:
+        """Those of the next `rows` rows that are kept."""
+        if len(few.lots):
             self._pieces.append(few._replace(places=few.places + self._rows))
-            self._kept += len(kept)
+            self._kept += len(few.lots)
             self._bytes += few.bytes
         self._rows += rows
         if self._kept > 2 * self._most or self._bytes > 2 * BYTES:
@@ -342,14 +352,18 @@ def add_chunk(whole: Summary, parts: Sequence[Part], columns: Columns) -> None:
     whole.rows += columns.rows
     for part, summary in zip(parts, whole.parts, strict=True):
         words = _words(part, columns)
-        nulls = columns.column(part.positions[0]).nulls if len(part.positions) == 1 else None
+        nulls = columns.nulls(part.positions[0]) if len(part.positions) == 1 else None
         summary.nulls += 0 if nulls is None else int(nulls.sum())
-        summary.bytes += sum(_bytes(columns.column(position)) for position in part.positions)
+        summary.bytes += sum(_bytes(columns, position) for position in part.positions)
         summary.distinct.add(words if nulls is None else words[~nulls])
-    whole.sample.add([columns.column(n) for n in positions_of(parts)], columns.rows)
+    whole.sample.add(columns, positions_of(parts))
 
 
-def _bytes(values: Vector) -> int:
+def _bytes(columns: Columns, position: int) -> int:
+    cells = columns.cells(position)
+    if cells is not None:
+        return int(cells.lengths.sum())
+    values = columns.column(position)
     if isinstance(values.values, pa.Array):
         return int(pc.sum(pc.binary_length(values.values)).as_py() or 0)
     stored = len(values.values) - (0 if values.nulls is None else int(values.nulls.sum()))
@@ -372,13 +386,27 @@ def _words(part: Part, columns: Columns) -> Array:
     """A hash of each row's value, even over all 64-bit words. Shape (n,), uint64."""
     words: Array | None = None
     for position, length in zip(part.positions, part.lengths, strict=True):
-        values = columns.column(position)
-        more = _one(values, length)
-        if values.nulls is not None and len(part.positions) > 1:
-            more = np.where(values.nulls, np.uint64(0), more)
+        cells, nulls = columns.cells(position), columns.nulls(position)
+        if cells is not None and _are_compared_so(cells, columns.field(position), length):
+            more = _mixed(hash_keys(cells))
+        else:
+            more = _one(columns.column(position), length)
+        if nulls is not None and len(part.positions) > 1:
+            more = np.where(nulls, np.uint64(0), more)
         words = more if words is None else _mixed(words * np.uint64(3) + more)
     assert words is not None
     return words
+
+
+def _are_compared_so(texts: Padded, field: FieldType, length: int) -> bool:
+    """Whether they are equal where their bytes are; see `_compared`."""
+    rules = collation(field.Collate) if field.family == Family.STRING else None
+    if length >= 0 or (rules is not None and rules.fold is not None):
+        return False
+    if rules is None or not rules.pads:
+        return True
+    last = texts.matrix[np.arange(len(texts)), texts.lengths - 1]  # of an empty one a zero
+    return not (last == ord(" ")).any()
 
 
 def _one(values: Vector, length: int) -> Array:
