@@ -2,7 +2,7 @@
 
 import pytest
 
-from exuvia.cluster.versions import Acknowledger, ack_key
+from exuvia.cluster.versions import PACE_S, Acknowledger, ack_key
 from exuvia.kv import keys
 from exuvia.kv.packet import SnapshotUse, WriteKind
 from exuvia.kv.store import ForwardingStore
@@ -126,6 +126,23 @@ def test_a_blocked_job_does_not_hold_up_another(nodes):
     front.acknowledges()
     assert [lag.member for lag in owner.waits_for(7)] == ["front"]
     assert owner.waits_for(8) == []
+
+
+def test_a_front_with_clients_answers_for_one_table_at_its_pace(nodes, store, clock):
+    owner, front = nodes
+    front.acknowledger = Acknowledger(store, front.member, front.locks, is_busy=lambda: True)
+    owner.acknowledges()
+    front.acknowledges()
+    owner.announces(7, 2, {55: 7})
+    owner.announces(8, 3, {56: 2})
+    owner.acknowledges()
+    rests_s = front.acknowledges()
+    assert [lag.member for lag in owner.waits_for(7)] == ["front"]
+    assert owner.waits_for(8) == [], "another table's clients have had no version yet"
+    assert 0 < rests_s <= PACE_S
+    clock.advance(rests_s)
+    front.acknowledges()
+    assert owner.waits_for(7) == []
 
 
 def test_a_new_owner_finds_what_is_still_waited_for(nodes, store, clock):

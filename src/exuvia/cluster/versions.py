@@ -208,6 +208,9 @@ class MetadataLocks:
 IDLE_S = 1.0
 BLOCKED_S = 0.01
 REASON_S = 1.0
+PACE_S = 0.05
+"""A front with clients answers for a table so long after it did so before: each version costs the
+next statements some, and a transaction should not have to pay for all of a change."""
 SHOWN = 10
 TOLD_LETTERS = 80
 _INTERRUPTED = ErrQueryInterrupted().message
@@ -455,10 +458,17 @@ class Acknowledger:
     channel = "version"
 
     def __init__(
-        self, store: Store, member: Member, locks: MetadataLocks, watch: OwnerWatch | None = None
+        self,
+        store: Store,
+        member: Member,
+        locks: MetadataLocks,
+        watch: OwnerWatch | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._watch = watch
+        self._is_busy = is_busy
+        self._paces: dict[int, float] = {}  # when a table's next version may be answered
         self._member = member
         self._locks = locks
         self._answered: dict[int, Place] = {}
@@ -492,7 +502,12 @@ class Acknowledger:
         self._answered.update(done)
         self._seen, self._look_by = seen, now + REASON_S
         self._end_blockers()
-        return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now))
+        return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now), self._paced_s(now))
+
+    def _paced_s(self, now: float) -> float:
+        """Seconds until the first table may have its next version."""
+        self._paces = {table: at for table, at in self._paces.items() if at > now}
+        return min(self._paces.values(), default=now + IDLE_S) - now
 
     def _is_held_back(self) -> bool:
         """Whether each job that was held back still is: that needs no look at the store."""
@@ -526,12 +541,15 @@ class Acknowledger:
             for j, a in wanted.items()
             if self._answered.get(j, NOTHING) < a.place
             and not (a.assent is not None and assent.relied_on(txn, a.assent))
+            and all(self._paces.get(table, 0.0) <= now for table in a.tables)
         }
         blocked = self._blocked(txn, fresh)
         self._held_back = {job_id: fresh[job_id] for job_id in blocked}
         done = {j: a.place for j, a in fresh.items() if j not in blocked}
         for job_id, place in done.items():
             self._write(txn, job_id, place, [])
+        if done and self._is_busy():
+            self._paces |= {table: now + PACE_S for j in done for table in fresh[j].tables}
         self._explain(txn, blocked, now, beats)
         if beats:
             self._member.beat(txn)

@@ -227,7 +227,9 @@ class Front:
         self._loops.start(
             VersionFollower(
                 base.store,
-                Acknowledger(base.store, base.member, self._services.locks, owner),
+                Acknowledger(
+                    base.store, base.member, self._services.locks, owner, latencies.is_busy
+                ),
                 base.loader,
             ),
             Reaper(base.store, self.connections, self._slow),
