@@ -2,7 +2,7 @@
 
 import pytest
 
-from exuvia.cluster.versions import PACE_S, Acknowledger, ack_key
+from exuvia.cluster.versions import BUSY_S, MOST_TAKEN, PACE_S, Acknowledger, ack_key
 from exuvia.kv import keys
 from exuvia.kv.packet import SnapshotUse, WriteKind
 from exuvia.kv.store import ForwardingStore
@@ -128,9 +128,15 @@ def test_a_blocked_job_does_not_hold_up_another(nodes):
     assert owner.waits_for(8) == []
 
 
-def test_a_front_with_clients_answers_for_one_table_at_its_pace(nodes, store, clock):
+def follow_one_another(locks, table_id):
+    for token in ("one", "two"):
+        locks.hold(token, table_id, 6)
+        locks.release(token)
+
+
+def test_a_front_answers_for_a_busy_table_at_its_pace(nodes, clock):
     owner, front = nodes
-    front.acknowledger = Acknowledger(store, front.member, front.locks, is_busy=lambda: True)
+    follow_one_another(front.locks, 55)
     owner.acknowledges()
     front.acknowledges()
     owner.announces(7, 2, {55: 7})
@@ -138,11 +144,36 @@ def test_a_front_with_clients_answers_for_one_table_at_its_pace(nodes, store, cl
     owner.acknowledges()
     rests_s = front.acknowledges()
     assert [lag.member for lag in owner.waits_for(7)] == ["front"]
-    assert owner.waits_for(8) == [], "another table's clients have had no version yet"
+    assert owner.waits_for(8) == [], "another table, which nobody takes"
     assert 0 < rests_s <= PACE_S
     clock.advance(rests_s)
     front.acknowledges()
     assert owner.waits_for(7) == []
+    clock.advance(BUSY_S)
+    for revision in (8, 9):  # nobody takes it any more
+        owner.announces(7, revision, {55: revision})
+        owner.acknowledges()
+        front.acknowledges()
+        assert owner.waits_for(7) == []
+
+
+def test_a_table_is_busy_while_transactions_follow_one_another(nodes, clock):
+    locks = nodes[1].locks
+    locks.hold("one", 55, 6)
+    locks.hold("one", 55, 7)
+    locks.release("one")
+    assert not locks.is_busy(55), "one transaction, however often it takes the table"
+    assert locks.reserve(55)
+    follow_one_another(locks, 55)
+    assert locks.is_busy(55) and not locks.is_busy(56)
+    assert not locks.reserve(55), "who comes next would have to withdraw it"
+    clock.advance(BUSY_S)
+    assert not locks.is_busy(55) and locks.reserve(55)
+    for table_id in range(100, 100 + 2 * MOST_TAKEN):
+        clock.advance(BUSY_S / 100)
+        locks.hold("many", table_id, 1)
+    follow_one_another(locks, 99)
+    assert locks.is_busy(99)
 
 
 def test_a_new_owner_finds_what_is_still_waited_for(nodes, store, clock):

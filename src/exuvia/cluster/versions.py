@@ -69,6 +69,11 @@ from exuvia.kv.transaction import ONCE, Transaction
 
 READ_HOLD_S = 1.0
 """For how long an explicit transaction holds what it has only read."""
+BUSY_S = 0.1
+"""A table that two transactions took within that time is busy: another one will come soon."""
+MOST_TAKEN = 1024
+"""Tables of which it is known when they were taken; those that are not busy are forgotten."""
+_NEVER = (float("-inf"), float("-inf"))
 
 
 End = Callable[[Refused], None]
@@ -107,12 +112,17 @@ class MetadataLocks:
         self._open: dict[Hashable, float] = {}
         self._reserved: dict[int, int] = {}
         self._serials = count(1)
+        self._taken: dict[int, tuple[float, float]] = {}  # when the last two transactions took it
+
+    def is_busy(self, table_id: int) -> bool:
+        """Whether transactions follow one another on the table."""
+        return self._clock.monotonic() - self._taken.get(table_id, _NEVER)[0] < BUSY_S
 
     def reserve(self, table_id: int) -> int:
-        """A serial number, from 1, if no transaction holds the table; 0 if one does, or if an
-        explicit one is open: what it has read it may write one version late, and not later."""
+        """A serial number, from 1, if no transaction holds the table; 0 if one does or soon will,
+        or if an explicit one is open: what it has read it may write one version late, not later."""
         with self._lock:
-            if self._open or self._tables.get(table_id):
+            if self._open or self._tables.get(table_id) or self.is_busy(table_id):
                 return 0
             self._reserved[table_id] = serial = next(self._serials)
             return serial
@@ -165,6 +175,8 @@ class MetadataLocks:
         with self._lock:
             holds = self._tables.setdefault(table_id, {})
             known = holds.get(token)
+            if known is None:
+                self._note_taken(table_id)
             writes_first = known is None or (known.reads and not reads)
             if known is None or writes_first or revision < known.revision:
                 since = self._clock.monotonic() if writes_first or known is None else known.since
@@ -177,6 +189,13 @@ class MetadataLocks:
         if reserved is not None:
             self.withdraw()
             self.unreserve(table_id, reserved)
+
+    def _note_taken(self, table_id: int) -> None:
+        now = self._clock.monotonic()
+        self._taken[table_id] = self._taken.get(table_id, _NEVER)[1], now
+        if len(self._taken) > MOST_TAKEN:
+            kept = {t: taken for t, taken in self._taken.items() if now - taken[1] < BUSY_S}
+            self._taken = kept
 
     def release(self, token: Hashable) -> None:
         """The transaction has ended. Twice is harmless."""
@@ -209,7 +228,7 @@ IDLE_S = 1.0
 BLOCKED_S = 0.01
 REASON_S = 1.0
 PACE_S = 0.05
-"""A front with clients answers for a table so long after it did so before: each version costs the
+"""So long after it answered for a busy table a front answers for it again: each version costs the
 next statements some, and a transaction should not have to pay for all of a change."""
 SHOWN = 10
 TOLD_LETTERS = 80
@@ -463,11 +482,9 @@ class Acknowledger:
         member: Member,
         locks: MetadataLocks,
         watch: OwnerWatch | None = None,
-        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._watch = watch
-        self._is_busy = is_busy
         self._paces: dict[int, float] = {}  # when a table's next version may be answered
         self._member = member
         self._locks = locks
@@ -548,8 +565,8 @@ class Acknowledger:
         done = {j: a.place for j, a in fresh.items() if j not in blocked}
         for job_id, place in done.items():
             self._write(txn, job_id, place, [])
-        if done and self._is_busy():
-            self._paces |= {table: now + PACE_S for j in done for table in fresh[j].tables}
+        tables = (table for job_id in done for table in fresh[job_id].tables)
+        self._paces |= {table: now + PACE_S for table in tables if self._locks.is_busy(table)}
         self._explain(txn, blocked, now, beats)
         if beats:
             self._member.beat(txn)

@@ -227,9 +227,7 @@ class Front:
         self._loops.start(
             VersionFollower(
                 base.store,
-                Acknowledger(
-                    base.store, base.member, self._services.locks, owner, latencies.is_busy
-                ),
+                Acknowledger(base.store, base.member, self._services.locks, owner),
                 base.loader,
             ),
             Reaper(base.store, self.connections, self._slow),

@@ -244,7 +244,6 @@ class LatencyReports:
         self._durations = durations
         self._window: deque[tuple[bool, Counts]] = deque(maxlen=_KEPT)
         self._before: deque[Counts] = deque(maxlen=_BASELINE)
-        self._lately: deque[int] = deque(maxlen=_WINDOW)
         self._drivers = Heard()
         self._answered: set[bytes] = set()
         self._reads = False
@@ -253,7 +252,6 @@ class LatencyReports:
     def step(self, now: float) -> float:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
-        self._lately.append(int(counts.sum()))
         asked, reads = self._asked(now)
         if asked - self._answered:
             self._window.clear()  # and `counts` is dropped: the job's schema versions came in it
@@ -272,10 +270,6 @@ class LatencyReports:
 
     def _p99_while(self, reads: bool) -> tuple[float, int]:
         return p99_of([counts for each, counts in self._window if each == reads][-_WINDOW:])
-
-    def is_busy(self) -> bool:
-        """Whether this front has so many clients that they are looked after. Any thread."""
-        return sum(self._lately) >= LEAST_SAMPLES
 
     def window(self) -> tuple[float, int]:
         """(p99 of this front's transactions of late, how many). Any thread. Unit: s."""

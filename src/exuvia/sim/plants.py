@@ -517,7 +517,7 @@ SHAPE_PLANTS = {
     "old set forgotten": ShapePlant(old_set_forgotten, _MOVES, ("rows",)),
     "twin left": ShapePlant(twin_left, _MOVES, ("copies",)),
     "any copy": ShapePlant(any_copy, _REKEYS, ("law 5", "copies")),
-    "copy not required": ShapePlant(copy_not_required, _REKEYS, ("copies",)),
+    "copy not required": ShapePlant(copy_not_required, _REKEYS, ("copies", "rows")),
     "old rows forgotten": ShapePlant(old_rows_forgotten, (*_REKEYS, *_DROPS), ("rows",)),
     "entries not again": ShapePlant(
         entries_not_again, ("change primary key, rows move",), ("law 5", "law 9")
