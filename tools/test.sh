@@ -6,8 +6,12 @@
 python=$1 marks=$2
 shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
-first="tests/sql tests/upgrade tests/spark"
+first="tests/sql tests/upgrade"
 second="tests/node tests/wire"
+case $marks in # where the long tests are left out, those of nodes are the shorter part
+*"not long"*) second="$second tests/spark" ;;
+*) first="$first tests/spark" ;;
+esac
 third=""
 for each in tests/test_*.py tests/*/; do
   each=${each%/}
