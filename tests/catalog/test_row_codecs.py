@@ -107,12 +107,12 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     ]
     run = RawRun.of(*encoded(table, rows))
     found = row_batch.decode(table, [], run, STAMP_BYTES, [1, 0])
-    cells = found.cells(1)
+    cells = found.padded(1)
     if cells is not None:
         texts = [v if isinstance(v, bytes) else v.encode() for _, v in rows]
         assert cells.tolist() == texts
     backwards = np.arange(len(rows))[::-1]
-    assert found.some(1, backwards).to_list() == [v for _, v in rows[::-1]]
+    assert found.take(1, backwards).to_list() == [v for _, v in rows[::-1]]
     nulls = found.nulls(1)
     has_null = [False] * len(rows) if nulls is None else nulls.tolist()
     assert has_null == [v is None for _, v in rows]
@@ -221,8 +221,8 @@ def test_texts_of_several_layouts_are_not_taken_for_those_of_one() -> None:
     places = [second.row_prefix + keys.i64(n) for n in range(len(payloads))]
     run = RawRun.of(places, [SEQUENCE + each for each in payloads])
     columns = row_batch.decode(second, run, run, STAMP_BYTES)
-    assert columns.cells(1) is None
-    assert columns.some(1, np.arange(38)).to_list() == [row[1] for row in rows] * 2
+    assert columns.padded(1) is None
+    assert columns.take(1, np.arange(38)).to_list() == [row[1] for row in rows] * 2
 
 
 def test_a_later_revisions_layout_is_a_schema_change() -> None:

@@ -128,7 +128,7 @@ def test_a_blocked_job_does_not_hold_up_another(nodes):
     assert owner.waits_for(8) == []
 
 
-def follow_one_another(locks, table_id):
+def two_transactions_take(locks, table_id):
     for token in ("one", "two"):
         locks.hold(token, table_id, 6)
         locks.release(token)
@@ -136,7 +136,7 @@ def follow_one_another(locks, table_id):
 
 def test_a_front_answers_for_a_busy_table_at_its_pace(nodes, clock):
     owner, front = nodes
-    follow_one_another(front.locks, 55)
+    two_transactions_take(front.locks, 55)
     owner.acknowledges()
     front.acknowledges()
     owner.announces(7, 2, {55: 7})
@@ -164,7 +164,7 @@ def test_a_table_is_busy_while_transactions_follow_one_another(nodes, clock):
     locks.release("one")
     assert not locks.is_busy(55), "one transaction, however often it takes the table"
     assert locks.reserve(55)
-    follow_one_another(locks, 55)
+    two_transactions_take(locks, 55)
     assert locks.is_busy(55) and not locks.is_busy(56)
     assert not locks.reserve(55), "who comes next would have to withdraw it"
     clock.advance(BUSY_S)
@@ -172,7 +172,7 @@ def test_a_table_is_busy_while_transactions_follow_one_another(nodes, clock):
     for table_id in range(100, 100 + 2 * MOST_TAKEN):
         clock.advance(BUSY_S / 100)
         locks.hold("many", table_id, 1)
-    follow_one_another(locks, 99)
+    two_transactions_take(locks, 99)
     assert locks.is_busy(99)
 
 

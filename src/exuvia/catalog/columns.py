@@ -176,7 +176,7 @@ class Columns:
         handles: Keys,
         make: "Callable[[Columns, int], Vector]",
         rows: int,
-        cells: "Callable[[int], Padded | None] | None" = None,
+        pad: "Callable[[int], Padded | None] | None" = None,
     ) -> None:
         self.positions = list(positions)
         self.names = names
@@ -184,9 +184,9 @@ class Columns:
         self.handles = handles
         self.rows = rows
         self._make = make
-        self._cells = cells
+        self._pad = pad
         self._made: dict[int, Vector] = {}
-        self._made_cells: dict[int, Padded | None] = {}
+        self._made_padded: dict[int, Padded | None] = {}
 
     def column(self, position: int) -> Vector:
         """The values of the column at that position of the table."""
@@ -195,25 +195,25 @@ class Columns:
             found = self._made[position] = self._make(self, position)  # no cycle: rows go at once
         return found
 
-    def cells(self, position: int) -> Padded | None:
+    def padded(self, position: int) -> Padded | None:
         """The bytes of a column of texts; None if one is NULL, or they differ too much in length,
         or it has no texts."""
-        if position not in self._made_cells:
-            make = self._cells or (lambda position: _cells_of(self.column(position)))
-            self._made_cells[position] = make(position)
-        return self._made_cells[position]
+        if position not in self._made_padded:
+            make = self._pad or (lambda position: _padded_of(self.column(position)))
+            self._made_padded[position] = make(position)
+        return self._made_padded[position]
 
     def nulls(self, position: int) -> Array | None:
         """Which rows have NULL there; None where none has."""
-        return None if self.cells(position) is not None else self.column(position).nulls
+        return None if self.padded(position) is not None else self.column(position).nulls
 
     def field(self, position: int) -> FieldType:
         """The type of the column at that position."""
         return self.fields[self.positions.index(position)]
 
-    def some(self, position: int, rows: Array) -> Vector:
+    def take(self, position: int, rows: Array) -> Vector:
         """The column's values in these rows, in that order."""
-        cells = self.cells(position)
+        cells = self.padded(position)
         if cells is None:
             return self.column(position).take(rows)
         field, few = self.field(position), cells[rows]
@@ -232,14 +232,11 @@ class Columns:
         return self.handles if isinstance(self.handles, list) else list(self.handles.tolist())
 
 
-def _cells_of(vector: Vector) -> Padded | None:
+def _padded_of(vector: Vector) -> Padded | None:
     if vector.nulls is not None or storage_of(vector.field).code:
         return None
     offsets, data = buffers_of(vector.values)
-    lengths = np.diff(offsets).astype(np.int64)
-    if not lengths.any() or not Padded.is_wise(lengths):
-        return None
-    return Padded.gathered(data, offsets[:-1], lengths)
+    return Padded.if_wise(data, offsets[:-1], np.diff(offsets).astype(np.int64))
 
 
 def buffers_of(values: pa.Array) -> tuple[Array, Array]:

@@ -176,7 +176,7 @@ class MetadataLocks:
             holds = self._tables.setdefault(table_id, {})
             known = holds.get(token)
             if known is None:
-                self._note_taken(table_id)
+                self._record_taken(table_id)
             writes_first = known is None or (known.reads and not reads)
             if known is None or writes_first or revision < known.revision:
                 since = self._clock.monotonic() if writes_first or known is None else known.since
@@ -190,7 +190,7 @@ class MetadataLocks:
             self.withdraw()
             self.unreserve(table_id, reserved)
 
-    def _note_taken(self, table_id: int) -> None:
+    def _record_taken(self, table_id: int) -> None:
         now = self._clock.monotonic()
         self._taken[table_id] = self._taken.get(table_id, _NEVER)[1], now
         if len(self._taken) > MOST_TAKEN:
@@ -519,9 +519,11 @@ class Acknowledger:
         self._answered.update(done)
         self._seen, self._look_by = seen, now + REASON_S
         self._end_blockers()
-        return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now), self._paced_s(now))
+        return min(
+            BLOCKED_S if is_blocked else IDLE_S, member.due_in(now), self._until_next_version(now)
+        )
 
-    def _paced_s(self, now: float) -> float:
+    def _until_next_version(self, now: float) -> float:
         """Seconds until the first table may have its next version."""
         self._paces = {table: at for table, at in self._paces.items() if at > now}
         return min(self._paces.values(), default=now + IDLE_S) - now

@@ -302,6 +302,13 @@ class Padded:
             matrix *= np.arange(width) < lengths[:, None]
         return cls(matrix, lengths)
 
+    @classmethod
+    def if_wise(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded | None":
+        """The same; None where all of it is empty, or most of it would be zeros."""
+        if not lengths.any() or not cls.is_wise(lengths):
+            return None
+        return cls.gathered(data, at, lengths)
+
     @property
     def width(self) -> int:
         """The length of all of them, 0 where they differ."""

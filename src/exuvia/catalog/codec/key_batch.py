@@ -65,7 +65,7 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
     if not columns.rows:
         return EntryKeys([], None)
     form = table.form(index)
-    laid: dict[int, list[Piece]] = {}
+    plain: dict[int, list[Piece]] = {}
     parts: dict[int, Vector] = {}
     for n, kind in enumerate(form.types):
         found = None if form.wraps else _plain_text(form, n, columns)
@@ -73,18 +73,18 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
             part = columns.column(form.positions[n])
             parts[n] = _wrapped(part, kind) if form.wraps else part
         else:
-            laid[n] = found
+            plain[n] = found
     nulls: Array | None = None
     for part in parts.values():
         if part.nulls is not None:
             nulls = part.nulls if nulls is None else nulls | part.nulls
     keys: Keys | None
-    if not laid and all(part.field.family in NUMBERS for part in parts.values()):
+    if not plain and all(part.field.family in NUMBERS for part in parts.values()):
         keys = _number_keys(form, list(parts.values()), columns.handles, not form.unique)
     else:
-        keys = _laid_keys(form, laid, parts, columns.handles)
+        keys = _array_keys(form, plain, parts, columns.handles)
     if keys is None:
-        parts |= {n: columns.column(form.positions[n]) for n in laid}
+        parts |= {n: columns.column(form.positions[n]) for n in plain}
         keys = _joined_keys(form, [parts[n] for n in range(len(parts))], columns)
     if nulls is None or not form.unique:
         return EntryKeys(keys, nulls)
@@ -140,23 +140,23 @@ Piece = bytes | Array | Padded
 """What stands in each key: the same bytes, a matrix (n, width) of them, or texts."""
 
 
-def _laid_keys(
-    form: IndexForm, laid: Mapping[int, list[Piece]], parts: Mapping[int, Vector], handles: Keys
+def _array_keys(
+    form: IndexForm, plain: Mapping[int, list[Piece]], parts: Mapping[int, Vector], handles: Keys
 ) -> Keys | None:
     """The keys as one array, of parts that are laid out and others; None where one is too long, or
     most of it would be zeros."""
     most = form.keys.limit - HASH_BYTES
     pieces: list[Piece] = []
     for n, cell in enumerate(form.info.idx_cols):
-        found = laid[n] if n in laid else _pieces(parts[n], cell.length, most)
+        found = plain[n] if n in plain else _pieces(parts[n], cell.length, most)
         if found is None:
             return None
         pieces += found
-    if sum(map(_most, pieces)) > most:
+    if sum(map(_longest, pieces)) > most:
         return None
     if not form.unique:
         pieces.append(_handle_piece(handles))
-    return _side_by_side([form.prefix, *pieces], len(handles))
+    return _concatenated([form.prefix, *pieces], len(handles))
 
 
 def _pieces(part: Vector, length: int, most: int) -> list[Piece] | None:
@@ -185,7 +185,7 @@ def _plain_text(form: IndexForm, n: int, columns: Columns) -> list[Piece] | None
     kind, length = form.types[n], form.info.idx_cols[n].length
     if kind.family not in (Family.STRING, Family.BYTES):
         return None
-    cells = columns.cells(form.positions[n])
+    cells = columns.padded(form.positions[n])
     if cells is None or 0 <= length < cells.matrix.shape[1]:
         return None
     found = collation(kind.Collate) if kind.family == Family.STRING else None
@@ -205,26 +205,26 @@ def _plain_text(form: IndexForm, n: int, columns: Columns) -> list[Piece] | None
     return [PRESENT, cells, END_PAD if pads else END_NO_PAD]
 
 
-def _most(piece: Piece) -> int:
+def _longest(piece: Piece) -> int:
     """Bytes of the longest."""
     if isinstance(piece, bytes):
         return len(piece)
     return int((piece.matrix if isinstance(piece, Padded) else piece).shape[1])
 
 
-def _side_by_side(pieces: list[Piece], rows: int) -> Keys | None:
+def _concatenated(pieces: list[Piece], rows: int) -> Keys | None:
     """What stands in each key put together; None where that would be zeros most of all."""
     lengths: Array = np.zeros(rows, np.int64)
     for piece in pieces:
-        lengths += piece.lengths if isinstance(piece, Padded) else _most(piece)
+        lengths += piece.lengths if isinstance(piece, Padded) else _longest(piece)
     if not Padded.is_wise(lengths):
         return None
-    width = sum(map(_most, pieces))
+    width = sum(map(_longest, pieces))
     matrix = np.zeros((rows, width), np.uint8)
     whole = matrix.reshape(-1)
     at: int | Array = 0  # in a key; in `whole`, once it is not the same in all keys
     for piece in pieces:
-        size = _most(piece)
+        size = _longest(piece)
         cells = piece.matrix if isinstance(piece, Padded) else piece
         if isinstance(cells, bytes):
             cells = np.frombuffer(cells, np.uint8)[None, :]
@@ -395,8 +395,8 @@ def keys_of(column: pa.Array) -> Keys:
     if (lengths == lengths[0]).all():
         alike: Array = data.view(f"V{lengths[0]}")
         return alike
-    wise = Padded.is_wise(lengths)
-    return Padded.gathered(data, offsets[:-1], lengths) if wise else list(column.to_pylist())
+    found = Padded.if_wise(data, offsets[:-1], lengths)
+    return list(column.to_pylist()) if found is None else found
 
 
 # -- DECIMAL up to 18 digits -----------------------------------------------------------------------

@@ -80,12 +80,12 @@ def decode(
             return vector_of([], table.info.cols[position].type)
         return mixed(parts, len(raws))
 
-    def cells(position: int) -> Padded | None:
-        return groups[0].cells(position) if len(groups) == 1 else None
+    def padded(position: int) -> Padded | None:
+        return groups[0].padded(position) if len(groups) == 1 else None
 
     fields = [table.info.cols[position].type for position in wanted]
     names = [table.info.cols[position].name.O for position in wanted]
-    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws), cells)
+    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws), padded)
 
 
 def beginnings(table: Table, run: RawRun, skip: int, position: int, size: int) -> Array | None:
@@ -416,16 +416,16 @@ class _Group:
             found[np.arange(size) >= lengths[:, None]] = 0
         return found
 
-    def cells(self, position: int) -> Padded | None:
-        """See `Columns.cells`."""
+    def padded(self, position: int) -> Padded | None:
+        """See `Columns.padded`."""
         column = self._table.info.cols[position]
         place = self._plan.places.get(column.id)
         if place is None or place[1] or cast_of(place[3], column.type) is not None:
             return None
         joined, starts, lengths, _ = self._places(place[2])
-        if self._nulls(place[0]) is not None or not lengths.any() or not Padded.is_wise(lengths):
+        if self._nulls(place[0]) is not None:
             return None
-        return Padded.gathered(joined.padded, starts, lengths)
+        return Padded.if_wise(joined.padded, starts, lengths)
 
     def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
         joined, starts, lengths, begin = self._places(variable)
@@ -448,11 +448,9 @@ def _padded(texts: pa.Array) -> Keys:
     """The bytes of texts without NULL, as `RawRun.padded` gives what stands in rows."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    lengths = np.diff(ends)
-    if data is None or not lengths.any() or not Padded.is_wise(lengths):
-        found: list[bytes] = texts.to_pylist()
-        return found
-    return Padded.gathered(np.frombuffer(data, np.uint8), ends[:-1], lengths)
+    cells = np.frombuffer(b"" if data is None else data, np.uint8)
+    found = Padded.if_wise(cells, ends[:-1], np.diff(ends))
+    return list(texts.to_pylist()) if found is None else found
 
 
 def _side_by_side(head: Array, cells: list[Keys]) -> list[bytes]:

@@ -97,7 +97,7 @@ def joined(parts: list[Keys]) -> Keys:
 # by chunk and joined had 90,000 pages, and a fill spent a quarter of its time on them.
 
 
-class _Growing:
+class _GrowingMatrix:
     """Rows of so many bytes in memory that grows where it is: nothing is copied to join them."""
 
     def __init__(self, width: int) -> None:
@@ -124,32 +124,32 @@ class _Growing:
         return whole.reshape(-1, self.width)
 
 
-class _Alike:
+class _FixedWidthKeys:
     """Keys of one width."""
 
     def __init__(self, keys: Array) -> None:
         self._dtype = keys.dtype
-        self._rows = _Growing(keys.dtype.itemsize)
+        self._rows = _GrowingMatrix(keys.dtype.itemsize)
 
-    def takes(self, keys: Keys) -> bool:
+    def accepts(self, keys: Keys) -> bool:
         """Whether they may stand behind the others."""
         return isinstance(keys, np.ndarray) and keys.dtype == self._dtype
 
     def add(self, keys: Keys) -> None:
         self._rows.add(_matrix(keys))
 
-    def all(self) -> Keys:
+    def keys(self) -> Keys:
         return self._rows.matrix.view(self._dtype).reshape(-1)
 
 
-class _Unlike:
+class _PaddedKeys:
     """Keys of several widths, none wider than those at first; it has some bytes more."""
 
     def __init__(self, keys: Padded) -> None:
-        self._rows = _Growing(-(-keys.matrix.shape[1] // WORD) * WORD)
+        self._rows = _GrowingMatrix(-(-keys.matrix.shape[1] // WORD) * WORD)
         self._lengths: list[Array] = []
 
-    def takes(self, keys: Keys) -> bool:
+    def accepts(self, keys: Keys) -> bool:
         """Whether they may stand behind the others."""
         return not isinstance(keys, list) and _matrix(keys).shape[1] <= self._rows.width
 
@@ -159,7 +159,7 @@ class _Unlike:
         same = np.full(len(matrix), matrix.shape[1], np.int64)
         self._lengths.append(keys.lengths if isinstance(keys, Padded) else same)
 
-    def all(self) -> Keys:
+    def keys(self) -> Keys:
         return Padded(self._rows.matrix, np.concatenate(self._lengths))
 
 
@@ -167,7 +167,7 @@ class KeyParts:
     """Keys as they come, part by part. Where they are arrays they become one, and the parts go."""
 
     def __init__(self) -> None:
-        self._parts: list[list[bytes] | _Alike | _Unlike] = []
+        self._parts: list[list[bytes] | _FixedWidthKeys | _PaddedKeys] = []
 
     def add(self, keys: Keys) -> None:
         """Behind the others."""
@@ -177,15 +177,15 @@ class KeyParts:
             self._parts.append(keys)
             return
         last = self._parts[-1] if self._parts else []
-        if isinstance(last, list) or not last.takes(keys):
-            last = _Alike(keys) if isinstance(keys, np.ndarray) else _Unlike(keys)
+        if isinstance(last, list) or not last.accepts(keys):
+            last = _FixedWidthKeys(keys) if isinstance(keys, np.ndarray) else _PaddedKeys(keys)
             self._parts.append(last)
         last.add(keys)
 
     def taken(self) -> list[Keys]:
         """All of them, in order; it has none then."""
         parts, self._parts = self._parts, []
-        return [part if isinstance(part, list) else part.all() for part in parts]
+        return [part if isinstance(part, list) else part.keys() for part in parts]
 
 
 class PackedNumber(NamedTuple):
@@ -615,7 +615,7 @@ def _named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row
         handles,
         lambda _, position: columns.column(position),
         columns.rows,
-        columns.cells,
+        columns.padded,
     )
 
 

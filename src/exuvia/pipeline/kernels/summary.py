@@ -84,7 +84,7 @@ class Sample:
         """A chunk of rows, in the order of the table, of which those columns are looked at."""
         lots: Array = self._random.random(columns.rows)
         kept = np.flatnonzero(lots < self._limit)
-        values = [columns.some(position, kept) for position in positions] if len(kept) else []
+        values = [columns.take(position, kept) for position in positions] if len(kept) else []
         self._take(_Piece(lots[kept], kept, values), columns.rows)
 
     def merge(self, other: "Sample") -> None:
@@ -360,7 +360,7 @@ def add_chunk(whole: Summary, parts: Sequence[Part], columns: Columns) -> None:
 
 
 def _bytes(columns: Columns, position: int) -> int:
-    cells = columns.cells(position)
+    cells = columns.padded(position)
     if cells is not None:
         return int(cells.lengths.sum())
     values = columns.column(position)
@@ -386,8 +386,8 @@ def _words(part: Part, columns: Columns) -> Array:
     """A hash of each row's value, even over all 64-bit words. Shape (n,), uint64."""
     words: Array | None = None
     for position, length in zip(part.positions, part.lengths, strict=True):
-        cells, nulls = columns.cells(position), columns.nulls(position)
-        if cells is not None and _are_compared_so(cells, columns.field(position), length):
+        cells, nulls = columns.padded(position), columns.nulls(position)
+        if cells is not None and _equal_as_bytes(cells, columns.field(position), length):
             more = _mixed(hash_keys(cells))
         else:
             more = _one(columns.column(position), length)
@@ -398,7 +398,7 @@ def _words(part: Part, columns: Columns) -> Array:
     return words
 
 
-def _are_compared_so(texts: Padded, field: FieldType, length: int) -> bool:
+def _equal_as_bytes(texts: Padded, field: FieldType, length: int) -> bool:
     """Whether they are equal where their bytes are; see `_compared`."""
     rules = collation(field.Collate) if field.family == Family.STRING else None
     if length >= 0 or (rules is not None and rules.fold is not None):
