@@ -102,6 +102,18 @@ def behind(txn: Transaction, most: int) -> dict[str, int]:
     }
 
 
+def is_awaited(txn: Transaction, handler_id: int, table_id: int) -> bool:
+    """Whether the handler is still to see a change of that table. False where it refuses an event:
+    nobody knows for how long."""
+    mentioned = f'"id":{table_id},'
+    for event in pending(txn):
+        if not event.flag & 1 << handler_id and mentioned in event.change:
+            change = SchemaChange.from_json(event.change, event.place)
+            if table_id in change.table_ids:
+                return handler_id not in troubles(txn)
+    return False
+
+
 def get(txn: Transaction, place: tuple[int, int]) -> Event | None:
     """The event as it stands now; None once all have seen it."""
     table = planned(txn, TABLE)

@@ -370,7 +370,7 @@ def merged(
     ids += [(True, each.id) for each in subject.indexes]
     return [
         _merge(known[place], part, table, most_top, most)._replace(
-            table_id=table.info.id, is_index=place[0], hist_id=place[1]
+            table_id=table.info.statistics_id, is_index=place[0], hist_id=place[1]
         )
         for place, part in zip(ids, subject.parts, strict=True)
         if place in known

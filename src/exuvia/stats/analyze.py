@@ -9,6 +9,10 @@
 
 `stopped()` is asked at every batch of rows; Stopped is raised then, and the rows say failed.
 
+A change of the table that is done before it begins, and that the notifier's "stats meta"
+(stats/ddl_handler.py) has not been told of, is waited for: what it does to the statistics follows
+from those of before the change, and would be done to the new ones.
+
 What happens to the table meanwhile stays in modify_count: an analysis takes away what was there
 when it began. Indexes are never analyzed alone: the rows are read anyway (as version 2 of TiDB's
 statistics does).
@@ -35,6 +39,7 @@ from exuvia.base.types import FieldType, packed_moment
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
+from exuvia.events import notifier
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Answer, Transaction, Work
@@ -176,6 +181,8 @@ def _merge(
 # -- analyze ---------------------------------------------------------------------------------------
 
 TOLD_EVERY_S = 0.5
+FOLLOWED_S = 10.0  # the notifier takes a tenth of a second, unless something is wrong
+FOLLOWED_LOOK_S = 0.02
 
 
 def _never() -> bool:
@@ -196,10 +203,7 @@ class Analyzer:
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool] = _never) -> None:
         """All of it. Raises Stopped, Gone, Deposed, Unavailable; the job rows say so too."""
-        with self._store.read() as txn:
-            table = self._schemas.table_by_id(txn, order.table_id)
-        if table is None:
-            raise Gone(f"table {order.table_id} is gone")
+        table = self._table(order.table_id, stopped)
         chosen = list(table.parts)
         if order.partitions:
             chosen = [each for each in chosen if each.physical_id in order.partitions]
@@ -212,10 +216,27 @@ class Analyzer:
             for number, part in zip(numbers, chosen, strict=False):
                 read[part.physical_id] = self._one(order, part, subject, number, stopped)
             if table.is_partitioned:
-                self._whole(order, table, subject, numbers[-1], read)
+                self._whole(order, table, subject, numbers[-1], read, stopped)
         except Exception as error:  # whatever it was, its rows say that it has ended
             self._failed(numbers, str(error) or "[executor:1317]Query execution was interrupted")
             raise
+
+    def _table(self, table_id: int, stopped: Callable[[], bool]) -> Table:
+        """The table, in a snapshot in which its statistics follow its definition; at most
+        FOLLOWED_S later. Raises Gone, Stopped."""
+        deadline = self._clock.monotonic() + FOLLOWED_S
+        while True:
+            seen = self._store.counter(meta.CHANNEL)
+            with self._store.read() as txn:
+                table = self._schemas.table_by_id(txn, table_id)
+                follows = not notifier.is_awaited(txn, notifier.STATS_META, table_id)
+            if table is None:
+                raise Gone(f"table {table_id} is gone")
+            if follows or self._clock.monotonic() >= deadline:
+                return table
+            if stopped():
+                raise Stopped
+            self._store.wait(meta.CHANNEL, seen, FOLLOWED_LOOK_S)
 
     # -- a physical table --------------------------------------------------------------------------
 
@@ -295,11 +316,15 @@ class Analyzer:
         subject: Subject,
         number: int,
         read: dict[int, Summary],
+        stopped: Callable[[], bool],
     ) -> None:
+        """From the partitions that the table has by now. Raises Gone, Stopped."""
+        ids = [part.physical_id for part in self._table(order.table_id, stopped).parts]
+        if read.keys().isdisjoint(ids):
+            raise Gone(f"the partitions of table {table.info.name.O} are gone")
         place = meta.whole_id(table)
         base = self._started(number, place)
-        ids = [part.physical_id for part in table.parts]
-        if len(read) == len(ids):
+        if read.keys() == set(ids):
             found = read[ids[0]]
             for each in ids[1:]:
                 found.merge(read[each])

@@ -280,6 +280,7 @@ class Deltas:
         self._store = store
         self._member = member
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._pending: dict[int, Delta] = {}
 
     def merge(self, ledger: Mapping[int, Delta]) -> None:
@@ -293,6 +294,10 @@ class Deltas:
 
     def step(self, now: float) -> float:
         """Write a batch; seconds until the next."""
+        with self._writing:
+            return self._step()
+
+    def _step(self) -> float:
         batch = self._take()
         if not batch:
             return FLUSH_S
@@ -309,9 +314,9 @@ class Deltas:
         return 0.0 if len(batch) == BATCH else FLUSH_S
 
     def flush(self, batches: int = 100) -> None:
-        """Write all there is: before the front ends."""
+        """Write all there is, and what another thread is writing: before the front ends."""
         for _ in range(batches):
-            with self._lock:
+            with self._writing, self._lock:
                 if not self._pending:
                     return
             self.step(0.0)
