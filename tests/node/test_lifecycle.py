@@ -145,8 +145,12 @@ def test_threads_of_a_front_share_memory(node: NodeProcess) -> None:
     heaps = [begin for begin, _ in ours if not begin % (64 << 20)]  # glibc's, of which one is more
     assert 0 < len(heaps) <= 3
     assert max(end - begin for begin, end in ours) < 1 << 30  # which mimalloc, Arrow's own, takes
-    environment = Path(f"/proc/{node.back_pid()}/environ").read_bytes()
-    assert b"ARROW_DEFAULT_MEMORY_POOL" not in environment
+
+
+def test_a_back_has_its_memory_as_its_system_gives_it(node: NodeProcess) -> None:
+    environment = Path(f"/proc/{node.back_pid()}/environ").read_bytes().split(b"\0")
+    assert b"NUMPY_MADVISE_HUGEPAGE=0" in environment
+    assert not [each for each in environment if each.startswith(b"ARROW_DEFAULT_MEMORY_POOL=")]
 
 
 def test_a_killed_back_is_started_again_and_schema_changes_go_on(node: NodeProcess) -> None:

@@ -72,6 +72,8 @@ BACK_STOP_S = 3.5
 HEAPS = 2  # of malloc
 _M_ARENA_MAX = -8  # malloc.h
 _ARROW_ALLOCATES = "ARROW_DEFAULT_MEMORY_POOL"
+_NO_LARGE_PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
+"""Arrays come and go by the million rows, and each large page is asked of the host anew."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +103,7 @@ class Front:
         self.metrics = Metrics()
         self._slow = SlowLog(clock)
         self.pool = Pool(options.most_connections)
-        self._environment = dict(os.environ)  # the back's
+        self._environment = _NO_LARGE_PAGES | os.environ  # the back's, and its workers'
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises StoreMoved when all has stopped for that."""

@@ -11,7 +11,6 @@ whose key ends in the handle instead), None in a plain index, where it is always
 
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -93,8 +92,9 @@ def joined(parts: list[Keys]) -> Keys:
     return Padded(matrix, lengths)
 
 
-# What the system gives costs 3 us a page in a virtual machine: a million texts that were kept chunk
-# by chunk and joined had 90,000 pages, and a fill spent a quarter of its time on them.
+# What the system gives costs 2 to 3 us a page in a virtual machine: a million texts that were kept
+# chunk by chunk and joined had 90,000 pages, and a fill spent a quarter of its time on them. Large
+# pages cost more still, 3 ms for 2 MB: the host has to find them, too (decision 126).
 
 
 class _GrowingMatrix:
@@ -103,8 +103,6 @@ class _GrowingMatrix:
     def __init__(self, width: int) -> None:
         self.width = width
         self._map = mmap.mmap(-1, _LEAST_MAP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(OSError):  # not every kernel has them
-            self._map.madvise(mmap.MADV_HUGEPAGE)
         self._used = 0
 
     def add(self, matrix: Array) -> None:
