@@ -301,7 +301,7 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
 
 
 def test_emptying_rests_beside_clients_and_longer_while_a_reorg_goes_on():
-    cluster, t = filled(60)
+    cluster, t = filled(100)
     gc, clock = cluster.owner.take_gc(), cluster.clock
     gc.pace = BatchSize(5, near=True)
     cluster.run(requests.drop_table(cluster.database(), t.info))
@@ -336,4 +336,13 @@ def test_emptying_rests_beside_clients_and_longer_while_a_reorg_goes_on():
     clock.advance(4)
     others(500)
     assert rest_s() == pytest.approx(0.002 * 9), "a driver that says nothing new has ended"
+    job_id = cluster.submit(requests.create_database("other"))
+    assert rest_s() == pytest.approx(0.002 * 50)
+    cluster.finish(job_id)
+    assert rest_s() == pytest.approx(0.002 * 9)
+    cluster.submit(requests.create_database("last"))
+    clock.advance(0.2)
+    rest_s()
+    clock.advance(0.2)
+    assert rest_s() == 0, "it waits beside nobody"
     assert cluster.read(gc_worker.pending_ranges), "it was not yet at its end"

@@ -26,7 +26,7 @@ revision, late fill tasks by the reorg's epoch. So emptying needs no check beyon
 deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
 would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it; a
-much longer one while a reorg goes on: somebody waits for that.
+much longer one while a reorg goes on, or any job beside clients: somebody waits for that.
 
 Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
 """
@@ -427,15 +427,18 @@ class GcWorker:
     ) -> Then:
         """What follows a batch: a rest. Ranges and change logs take turns."""
         reorg_goes_on = bool(self._drivers.lately(drivers_in(txn), now))
-        return partial(self._taken, rows, began, reorg_goes_on, logs_turn)
+        job_goes_on = reorg_goes_on or not queue.is_empty(txn)
+        return partial(self._taken, rows, began, reorg_goes_on, job_goes_on, logs_turn)
 
-    def _taken(self, rows: int, began: float, reorg_goes_on: bool, logs_turn: bool) -> float:
+    def _taken(
+        self, rows: int, began: float, reorg_goes_on: bool, job_goes_on: bool, logs_turn: bool
+    ) -> float:
         self._others.ours += 1
         self._logs_turn = logs_turn
         spent_s = self._clock.monotonic() - began
         busy = self._others.are_many()
         self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)
-        if reorg_goes_on:
+        if reorg_goes_on or (busy and job_goes_on):
             return spent_s * _REORG_REST_FACTOR
         return spent_s * _REST_FACTOR if busy else 0.0
 

@@ -135,6 +135,12 @@ def unfinished(txn: Transaction, after: int = 0) -> list[Job]:
     return _rows(txn, after)
 
 
+def is_empty(txn: Transaction) -> bool:
+    """Whether no job is unfinished; of the two queues of an older format it is not told."""
+    span = system_table(txn, "tidb_ddl_job").row_span()
+    return next(iter(txn.scan(span, limit=1)), None) is None
+
+
 def _rows(txn: Transaction, after: int) -> list[Job]:
     table = system_table(txn, "tidb_ddl_job")
     span = Span(keys.row_prefix(table.info.id) + keys.i64(after + 1), table.row_span().end)

@@ -148,6 +148,7 @@ class UnhurriedStore(ForwardingStore):
 # who reads of what was waited while somebody wrote.
 
 EVERY_S = 0.5
+CHANNEL = "share"  # a driver begins to ask
 _WINDOW = 10  # looks: five seconds
 _KEPT = 4 * _WINDOW  # looks: of phases that take turns, too
 _BASELINE = 120  # looks: the minute before the first job
@@ -236,7 +237,7 @@ def reports_in(txn: Transaction) -> dict[bytes, Latency]:
 class LatencyReports:
     """Tells drivers of reorgs what this front's clients wait. A loop of the front."""
 
-    channel = ""
+    channel = CHANNEL
 
     def __init__(self, store: Store, member: Member, durations: Durations) -> None:
         self._store = store
@@ -296,6 +297,7 @@ class Aim(NamedTuple):
 
 _BESIDE_S = 0.003
 _TURNS_S = 0.05  # from writing to reading: small partitions do so all the time
+_FIRST_LOOKS = 4  # until fronts have said whether there are clients: before the first long writes
 _RISE = 0.05  # a look
 _HOLD_LOOKS = 6  # after a fall: what was measured before it is still in the window
 
@@ -356,7 +358,8 @@ class ShareController:
     def step(self, now: float, reads: bool = False) -> None:
         """Look at the clients, twice a second. `reads`: its tasks write nothing now. Raises
         Deposed, Conflict."""
-        every_s = EVERY_S if reads == self._reads else _TURNS_S
+        settled = reads == self._reads and self._number >= _FIRST_LOOKS
+        every_s = EVERY_S if settled else _TURNS_S
         if now < self._looked_at + every_s or not self._job_id:
             return
         self._looked_at, self._reads = now, reads
@@ -381,6 +384,8 @@ class ShareController:
         for fence in self._fences:
             txn.require_equal(*fence)
         txn.put(self._key, msgspec.msgpack.encode(said))
+        if self._number == 1:
+            txn.notify(CHANNEL)
 
     def _decide(self, judged: Sequence[Latency], are_some: bool, aim: Aim, jobs: int) -> None:
         """The share from now on, and why. It stays, as far as jobs let it, until there are answers
