@@ -1,13 +1,15 @@
 """What the pipeline does about accidents that tests/torture only meets by chance."""
 
 import itertools
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import SchemaState
@@ -15,16 +17,17 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.store import Store, open_store
+from exuvia.kv.packet import Bulk, BulkResult, Snapshot, SnapshotUse
+from exuvia.kv.store import ForwardingStore, Store, open_store
 from exuvia.pipeline import spark
-from exuvia.pipeline.executor import Executor
+from exuvia.pipeline.executor import Executor, InlineTasks
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import is_narrow
 from exuvia.pipeline.reorg import change_column, fill_indexes
-from exuvia.pipeline.settings import Fixed, Variables
+from exuvia.pipeline.settings import ALONE_S, Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch
+from exuvia.pipeline.throttle import Batch, can_idle
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
@@ -143,6 +146,43 @@ def test_a_task_that_reads_lets_its_driver_look_after_the_clients() -> None:
     _, task = a_fill(store, 10)
     slow = itertools.count(0.0, 0.06)
     assert [each.rows for each in life(store, task, lambda: next(slow))[:-1]] == [0, 0, 10]
+
+
+class ClassOfEach(ForwardingStore):
+    """At which class of scheduling it was read and written."""
+
+    def __init__(self, shared: MemoryStore) -> None:
+        super().__init__(shared)
+        self.reads: list[int] = []
+        self.writes: list[int] = []
+
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
+        if use is not SnapshotUse.SYSTEM:
+            self.reads.append(os.sched_getscheduler(0))
+        return super().snapshot(use)
+
+    def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        self.writes.append(os.sched_getscheduler(0))
+        return super().bulk_chain(batches, most_s)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_the_backs_own_thread_gives_way_while_it_reads_beside_clients(beside: bool) -> None:
+    store, between = ClassOfEach(MemoryStore()), list[int]()
+    _, task = a_fill(store.shared, 10)
+    dial = Fixed(PipelineSettings(batch_s=ALONE_S / 2 if beside else ALONE_S))
+
+    def work() -> None:
+        wave = InlineTasks(store, [task], dial, SystemClock().monotonic)
+        while not wave.done():
+            wave.step()
+            between.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=work)  # its class of scheduling is its own, too
+    thread.start()
+    thread.join()
+    assert set(store.reads) == {os.SCHED_IDLE if beside and can_idle() else os.SCHED_OTHER}
+    assert set(store.writes) == {os.SCHED_OTHER} == set(between)
 
 
 def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(

@@ -185,6 +185,27 @@ def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_agai
     assert "allowed, share 100%" in beside.says().reason
 
 
+def test_a_driver_knows_of_clients_before_it_writes() -> None:
+    """It wakes the fronts, and looks often until they can have answered: the first writes held the
+    writer for 15 ms."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    woken = beside.store.counter(LatencyReports.channel)
+    beside.controller.step(beside.now)
+    assert beside.says().batch_s == ALONE_S
+    assert beside.store.counter(LatencyReports.channel) == woken + 1
+    beside.reports.step(beside.now)
+    looks = []
+    for _ in range(20):
+        beside.now += 0.05
+        beside.controller.step(beside.now)
+        looks.append(beside.says().number)
+    assert beside.says().batch_s < ALONE_S
+    assert looks[:4] == [2, 3, 4, 4]
+    assert looks[-1] == 5, "then twice a second"
+    assert beside.store.counter(LatencyReports.channel) == woken + 1
+
+
 def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> None:
     """A job that began behind another one was held back for what that one had done."""
     beside = Beside()

@@ -21,7 +21,7 @@ from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.settings import ALONE_S, Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task, WaveShare
-from exuvia.pipeline.throttle import Batch
+from exuvia.pipeline.throttle import Batch, GivingWay, TurnsStore
 from exuvia.pipeline.worker_process import WorkerEnded, WorkerProcess
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,9 @@ class InlineTasks:
         monotonic: Callable[[], float],
         worker: WorkerProcess | None = None,
     ) -> None:
-        self._begin = partial(TaskAttempt, store, dial=dial, monotonic=monotonic)
+        self._begin = partial(TaskAttempt, TurnsStore(store), dial=dial, monotonic=monotonic)
+        self._dial = dial
+        self._giving_way = GivingWay()
         self._waiting = list(reversed(tasks))
         self._own: TaskAttempt | None = None
         self._worker = worker
@@ -58,7 +60,8 @@ class InlineTasks:
             self._share(self._worker)
         if self._own is None:
             return 0.0
-        reached = self._own.advance()
+        with self._giving_way.for_a_step(self._dial.read().batch_s < ALONE_S):
+            reached = self._own.advance()
         if isinstance(reached, Batch):
             return reached.rest_s
         self._own = None

@@ -22,10 +22,11 @@ their own: what writing cost them is no reason to hold back a comparison.
 import math
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
@@ -51,6 +52,7 @@ from exuvia.pipeline.task import Outcome, TaskOrder
 #     the JVM, and what it starts   nice 10   yields the processor to others
 #     thread of the kernel          nice 10   reads, decodes, sorts
 #     thread of the writes          nice 0    takes the store's writer, writes, gives it back
+#     the back's own thread         nice 0    all of it; gives way in the idle class while it reads
 #
 # Linux keeps a priority per thread. Were the writes made with the kernel's own, a batch that has
 # the store's only writer could be put aside for others, and all of them would wait for it (priority
@@ -101,13 +103,11 @@ def can_idle() -> bool:
     return bool(seen)
 
 
-class UnhurriedStore(ForwardingStore):
-    """A store whose writes are made by a thread of ordinary priority; everything else as it is."""
+class _Writes(ForwardingStore, ABC):
+    """A store whose writes are made by `_write`; everything else as it is."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._hand = ThreadPoolExecutor(1, thread_name_prefix="exuvia-writes")
-        self._hand.submit(step_forward).result()
+    @abstractmethod
+    def _write(self, work: Callable[[], Answer]) -> Answer: ...
 
     def commit(self, packet: Packet) -> int:
         return self._write(partial(self.shared.commit, packet))
@@ -131,12 +131,34 @@ class UnhurriedStore(ForwardingStore):
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
         return self._write(partial(self.shared.bulk_chain, batches, most_s))
 
+
+class UnhurriedStore(_Writes):
+    """Writes are made by a thread of ordinary priority."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._hand = ThreadPoolExecutor(1, thread_name_prefix="exuvia-writes")
+        self._hand.submit(step_forward).result()
+
     def _write(self, work: Callable[[], Answer]) -> Answer:
         return self._hand.submit(work).result()
 
     def close(self) -> None:
         self._hand.shutdown()
         super().close()
+
+
+class TurnsStore(_Writes):
+    """A thread that gives way takes turns while it writes."""
+
+    def _write(self, work: Callable[[], Answer]) -> Answer:
+        if not is_idle():
+            return work()
+        run_idle(False)
+        try:
+            return work()
+        finally:
+            run_idle(True)
 
 
 # -- what clients' transactions take: in a front ---------------------------------------------------
@@ -451,7 +473,7 @@ class TaskPace:
         return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
 
 
-# -- the idle class: in a task of Spark ------------------------------------------------------------
+# -- the idle class ------------------------------------------------------------------------------
 #
 # Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class
 # a thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs
@@ -472,11 +494,26 @@ class GivingWay:
 
     def beside_clients(self, there_are_some: bool, least: float = 0.25) -> None:
         """Give way, or take turns."""
-        may_idle = there_are_some and SCHEDULE.exists() and can_idle()
-        idles = may_idle and not self._is_starved(least)
+        idles = self._may(there_are_some, least)
         if idles != self._idles:
             run_idle(idles)
             self._idles = idles
+
+    @contextmanager
+    def for_a_step(self, there_are_some: bool, least: float = 0.25) -> Iterator[None]:
+        """Likewise, until the step has ended: what the thread does besides is not put off."""
+        idles = self._may(there_are_some, least)
+        if idles:
+            run_idle(True)
+        try:
+            yield
+        finally:
+            if idles:
+                run_idle(False)
+
+    def _may(self, there_are_some: bool, least: float) -> bool:
+        may_idle = there_are_some and SCHEDULE.exists() and can_idle()
+        return may_idle and not self._is_starved(least)
 
     def _is_starved(self, least: float) -> bool:
         ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
