@@ -27,7 +27,7 @@ from exuvia.pipeline.reorg import change_column, fill_indexes
 from exuvia.pipeline.settings import ALONE_S, Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch, can_idle
+from exuvia.pipeline.throttle import NICE, Batch, can_idle
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
@@ -148,8 +148,12 @@ def test_a_task_that_reads_lets_its_driver_look_after_the_clients() -> None:
     assert [each.rows for each in life(store, task, lambda: next(slow))[:-1]] == [0, 0, 10]
 
 
-class ClassOfEach(ForwardingStore):
-    """At which class of scheduling it was read and written."""
+def nice() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+class PriorityOfEach(ForwardingStore):
+    """At which priority it was read and written."""
 
     def __init__(self, shared: MemoryStore) -> None:
         super().__init__(shared)
@@ -158,17 +162,18 @@ class ClassOfEach(ForwardingStore):
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
         if use is not SnapshotUse.SYSTEM:
-            self.reads.append(os.sched_getscheduler(0))
+            self.reads.append(nice())
         return super().snapshot(use)
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        self.writes.append(os.sched_getscheduler(0))
+        self.writes.append(nice())
         return super().bulk_chain(batches, most_s)
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_the_backs_own_thread_gives_way_while_it_reads_beside_clients(beside: bool) -> None:
-    store, between = ClassOfEach(MemoryStore()), list[int]()
+def test_the_backs_own_thread_steps_back_while_it_reads_beside_clients(beside: bool) -> None:
+    ordinary = nice()
+    store, between = PriorityOfEach(MemoryStore()), list[int]()
     _, task = a_fill(store.shared, 10)
     dial = Fixed(PipelineSettings(batch_s=ALONE_S / 2 if beside else ALONE_S))
 
@@ -176,13 +181,13 @@ def test_the_backs_own_thread_gives_way_while_it_reads_beside_clients(beside: bo
         wave = InlineTasks(store, [task], dial, SystemClock().monotonic)
         while not wave.done():
             wave.step()
-            between.append(os.sched_getscheduler(0))
+            between.append(nice())
 
-    thread = threading.Thread(target=work)  # its class of scheduling is its own, too
+    thread = threading.Thread(target=work)  # its priority is its own, too
     thread.start()
     thread.join()
-    assert set(store.reads) == {os.SCHED_IDLE if beside and can_idle() else os.SCHED_OTHER}
-    assert set(store.writes) == {os.SCHED_OTHER} == set(between)
+    assert set(store.reads) == {max(NICE, ordinary) if beside and can_idle() else ordinary}
+    assert set(store.writes) == {ordinary} == set(between)
 
 
 def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(

@@ -9,6 +9,7 @@ client is beside it.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -42,7 +43,8 @@ class InlineTasks:
         monotonic: Callable[[], float],
         worker: WorkerProcess | None = None,
     ) -> None:
-        self._begin = partial(TaskAttempt, TurnsStore(store), dial=dial, monotonic=monotonic)
+        self._store = TurnsStore(store)
+        self._begin = partial(TaskAttempt, self._store, dial=dial, monotonic=monotonic)
         self._dial = dial
         self._giving_way = GivingWay()
         self._waiting = list(reversed(tasks))
@@ -60,7 +62,8 @@ class InlineTasks:
             self._share(self._worker)
         if self._own is None:
             return 0.0
-        with self._giving_way.for_a_step(self._dial.read().batch_s < ALONE_S):
+        steps_back = self._giving_way.may(self._dial.read().batch_s < ALONE_S)
+        with self._store.stepped_back() if steps_back else nullcontext():
             reached = self._own.advance()
         if isinstance(reached, Batch):
             return reached.rest_s

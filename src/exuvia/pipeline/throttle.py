@@ -52,12 +52,15 @@ from exuvia.pipeline.task import Outcome, TaskOrder
 #     the JVM, and what it starts   nice 10   yields the processor to others
 #     thread of the kernel          nice 10   reads, decodes, sorts
 #     thread of the writes          nice 0    takes the store's writer, writes, gives it back
-#     the back's own thread         nice 0    all of it; gives way in the idle class while it reads
+#     the back's own thread         nice 10   reads, decodes, sorts beside clients
+#                                   nice 0    all else
 #
 # Linux keeps a priority per thread. Were the writes made with the kernel's own, a batch that has
 # the store's only writer could be put aside for others, and all of them would wait for it (priority
 # inversion). To come back to 0 a process needs the right to (root, CAP_SYS_NICE, RLIMIT_NICE);
-# without it the writes stay at 10, in batches of a few milliseconds while clients commit.
+# without it the writes stay at 10, in batches of a few milliseconds while clients commit, and the
+# back's own thread keeps its priority. It is not put into the idle class, as Spark's kernels are:
+# others of its process wait for the interpreter's lock, which it may hold.
 # One process has one kernel at a time, so one thread of each kind is enough.
 
 NICE = 10
@@ -65,15 +68,23 @@ NICE = 10
 Answer = TypeVar("Answer")
 
 
+def _priority() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+def _set_priority(nice: int) -> None:
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
+
+
 def step_back() -> None:
     """Lower the calling thread's priority, for good."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+    _set_priority(NICE)
 
 
 def step_forward() -> None:
     """Ordinary priority for the calling thread, where the system allows it."""
     with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+        _set_priority(0)
 
 
 def run_idle(idle: bool) -> None:
@@ -149,16 +160,32 @@ class UnhurriedStore(_Writes):
 
 
 class TurnsStore(_Writes):
-    """A thread that gives way takes turns while it writes."""
+    """Who has stepped back for a while takes turns with others while it writes. One thread's."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._ordinary = _priority()
+        self._is_back = False
+
+    @contextmanager
+    def stepped_back(self) -> Iterator[None]:
+        """Read and compute at low priority; the thread must have the right to end that."""
+        self._is_back = True
+        _set_priority(max(NICE, self._ordinary))
+        try:
+            yield
+        finally:
+            self._is_back = False
+            _set_priority(self._ordinary)
 
     def _write(self, work: Callable[[], Answer]) -> Answer:
-        if not is_idle():
+        if not self._is_back:
             return work()
-        run_idle(False)
+        _set_priority(self._ordinary)
         try:
             return work()
         finally:
-            run_idle(True)
+            _set_priority(max(NICE, self._ordinary))
 
 
 # -- what clients' transactions take: in a front ---------------------------------------------------
@@ -473,7 +500,7 @@ class TaskPace:
         return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
 
 
-# -- the idle class ------------------------------------------------------------------------------
+# -- the idle class: in a task of Spark ----------------------------------------------------------
 #
 # Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class
 # a thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs
@@ -494,26 +521,15 @@ class GivingWay:
 
     def beside_clients(self, there_are_some: bool, least: float = 0.25) -> None:
         """Give way, or take turns."""
-        idles = self._may(there_are_some, least)
+        idles = self.may(there_are_some, least)
         if idles != self._idles:
             run_idle(idles)
             self._idles = idles
 
-    @contextmanager
-    def for_a_step(self, there_are_some: bool, least: float = 0.25) -> Iterator[None]:
-        """Likewise, until the step has ended: what the thread does besides is not put off."""
-        idles = self._may(there_are_some, least)
-        if idles:
-            run_idle(True)
-        try:
-            yield
-        finally:
-            if idles:
-                run_idle(False)
-
-    def _may(self, there_are_some: bool, least: float) -> bool:
-        may_idle = there_are_some and SCHEDULE.exists() and can_idle()
-        return may_idle and not self._is_starved(least)
+    def may(self, there_are_some: bool, least: float = 0.25) -> bool:
+        """Whether it may give way now: there are clients, who leave it its least share."""
+        is_able = there_are_some and SCHEDULE.exists() and can_idle()
+        return is_able and not self._is_starved(least)
 
     def _is_starved(self, least: float) -> bool:
         ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
