@@ -500,7 +500,7 @@ class TaskPace:
         return min(_MOST_REST_S, max(0.0, alone_s / share - spent_s))
 
 
-# -- the idle class: in a task of Spark ----------------------------------------------------------
+# -- the idle class: in a task of Spark ------------------------------------------------------------
 #
 # Low priority gives a processor up late, up to a tick of the scheduler. In the system's idle class
 # a thread gives it up at once to whatever wakes up. So beside clients the kernel's thread runs
