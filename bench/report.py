@@ -386,7 +386,8 @@ def _clients_text(
             "## Clients beside a fill\n",
             "Four sysbench clients of `oltp_read_write` (`bench/open_loop.lua`): each transaction "
             "has an appointed time, and its latency counts from then. Pooled over all fills of the "
-            "run, against the time without a fill before and after them.\n",
+            "run, against the time without a fill before and after them; the index is dropped a "
+            "second after each.\n",
             head,
             "|" + "---|" * 7,
             *lines,

@@ -284,6 +284,7 @@ def _beside(product: Product, notes: Notes, sizes: Sizes, rate: int) -> None:
             usages.append(meter.usage)
             if isinstance(watched, Progress):
                 progress = watched.seen
+            time.sleep(PAUSE_S)  # or the DROP's beginning is measured with the fill's end
             session.execute(product.drop_index("filled"))
             time.sleep(PAUSE_S)
             if time.monotonic() > end:

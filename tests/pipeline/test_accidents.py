@@ -3,13 +3,12 @@
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import SchemaState
@@ -17,19 +16,22 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Bulk, BulkResult, Snapshot, SnapshotUse
+from exuvia.kv.packet import Bulk, BulkResult, Packet, Snapshot, SnapshotUse
 from exuvia.kv.store import ForwardingStore, Store, open_store
 from exuvia.pipeline import spark
-from exuvia.pipeline.executor import Executor, InlineTasks
+from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import is_narrow
-from exuvia.pipeline.reorg import change_column, fill_indexes
-from exuvia.pipeline.settings import ALONE_S, Fixed, PipelineSettings, Variables
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, change_column, fill_indexes
+from exuvia.pipeline.settings import Fixed, Variables
+from exuvia.pipeline.shared import do_share
 from exuvia.pipeline.spark import SparkTasks
-from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import NICE, Batch, can_idle
+from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder, WaveShare, encode
+from exuvia.pipeline.throttle import NICE, Batch, OwnProgress, can_come_back
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
+MS = 1_000_000  # ns
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
 
 
@@ -165,29 +167,52 @@ class PriorityOfEach(ForwardingStore):
             self.reads.append(nice())
         return super().snapshot(use)
 
+    def commit(self, packet: Packet) -> int:
+        self.writes.append(nice())
+        return super().commit(packet)
+
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
         self.writes.append(nice())
         return super().bulk_chain(batches, most_s)
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_the_backs_own_thread_steps_back_while_it_reads_beside_clients(beside: bool) -> None:
+def driven(store: Store, table: Table, task: Task) -> Iterator[None]:
+    """Its job's own driver, a step at a time."""
+    reorg = PhaseRunner(store, JOB, 1, table, fill_indexes(task.order.index_ids))
+    while not isinstance(reorg.step(0.0), Done):
+        yield
+
+
+def asked(store: Store, table: Table, task: Task) -> Iterator[None]:
+    """The driver of another node."""
+    do_share(store, None, WaveShare("tag", 10, 10, 10, [encode(task)]), lambda: False)
+    yield
+
+
+@pytest.mark.parametrize("doing", [driven, asked])
+def test_the_backs_own_thread_steps_back_while_it_reads_whoever_is_there(
+    doing: Callable[[Store, Table, Task], Iterator[None]],
+) -> None:
     ordinary = nice()
     store, between = PriorityOfEach(MemoryStore()), list[int]()
-    _, task = a_fill(store.shared, 10)
-    dial = Fixed(PipelineSettings(batch_s=ALONE_S / 2 if beside else ALONE_S))
+    table, task = a_fill(store.shared, 10)
 
     def work() -> None:
-        wave = InlineTasks(store, [task], dial, SystemClock().monotonic)
-        while not wave.done():
-            wave.step()
-            between.append(nice())
+        between.extend(nice() for _ in doing(store, table, task))
 
     thread = threading.Thread(target=work)  # its priority is its own, too
     thread.start()
     thread.join()
-    assert set(store.reads) == {max(NICE, ordinary) if beside and can_idle() else ordinary}
+    assert max(NICE, ordinary) in store.reads or not can_come_back()
     assert set(store.writes) == {ordinary} == set(between)
+    index = table.info.index("ik")
+    assert index and len(list(reader.scan_index(store.begin(), table, index))) == 10
+
+
+def test_a_thread_that_has_next_to_nothing_of_the_processor_does_not_step_back() -> None:
+    times = iter([(0, 0), (10 * MS, 300 * MS), (15 * MS, 310 * MS), (200 * MS, 320 * MS)])
+    progress = OwnProgress(lambda: next(times))
+    assert [progress.is_enough() for _ in range(4)] == [True, False, False, True]
 
 
 def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(

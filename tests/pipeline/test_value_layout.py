@@ -12,7 +12,6 @@ from exuvia.catalog.model import SchemaState
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import STAMP_BYTES, InChunks, Snapshot, SnapshotUse, Span
 from exuvia.kv.store import ForwardingStore, Store
-from exuvia.kv.transaction import ATTEMPTS, Answer, ManagedTransaction, Work
 from exuvia.pipeline.kernels.entries import of_rows
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, fill_indexes
@@ -74,16 +73,11 @@ class OtherSnapshot(InChunks):
 
 
 class OtherStore(ForwardingStore):
-    """Its transactions are the engine's own; its snapshots show the other layout."""
+    """Its transactions are the engine's own; its other snapshots show the other layout."""
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
-        return OtherSnapshot(self.shared.snapshot(use))
-
-    def read(self) -> ManagedTransaction:
-        return self.shared.read()
-
-    def transact(self, work: Work[Answer], attempts: int = ATTEMPTS) -> Answer:
-        return self.shared.transact(work, attempts)
+        snapshot = self.shared.snapshot(use)
+        return snapshot if use is SnapshotUse.LOOK else OtherSnapshot(snapshot)
 
 
 def rows_of_three_kinds(store: Store) -> None:

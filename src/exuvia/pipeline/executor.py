@@ -9,7 +9,6 @@ client is beside it.
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -22,7 +21,7 @@ from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.settings import ALONE_S, Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task, WaveShare
-from exuvia.pipeline.throttle import Batch, GivingWay, TurnsStore
+from exuvia.pipeline.throttle import Batch
 from exuvia.pipeline.worker_process import WorkerEnded, WorkerProcess
 
 _log = logging.getLogger(__name__)
@@ -43,10 +42,7 @@ class InlineTasks:
         monotonic: Callable[[], float],
         worker: WorkerProcess | None = None,
     ) -> None:
-        self._store = TurnsStore(store)
-        self._begin = partial(TaskAttempt, self._store, dial=dial, monotonic=monotonic)
-        self._dial = dial
-        self._giving_way = GivingWay()
+        self._begin = partial(TaskAttempt, store, dial=dial, monotonic=monotonic)
         self._waiting = list(reversed(tasks))
         self._own: TaskAttempt | None = None
         self._worker = worker
@@ -62,9 +58,7 @@ class InlineTasks:
             self._share(self._worker)
         if self._own is None:
             return 0.0
-        steps_back = self._giving_way.may(self._dial.read().batch_s < ALONE_S)
-        with self._store.stepped_back() if steps_back else nullcontext():
-            reached = self._own.advance()
+        reached = self._own.advance()
         if isinstance(reached, Batch):
             return reached.rest_s
         self._own = None

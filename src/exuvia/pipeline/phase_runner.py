@@ -55,7 +55,7 @@ from exuvia.pipeline.reorg import (
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, all_parts, order_for
-from exuvia.pipeline.throttle import ShareController
+from exuvia.pipeline.throttle import NiceStore, ShareController
 from exuvia.pipeline.verify import rules
 from exuvia.pipeline.verify.compare import sample, verification
 from exuvia.pipeline.verify.judge import duplicates_refusal
@@ -166,7 +166,7 @@ class PhaseRunner:
         others: Others | None = None,
         worker: WorkerProcess | None = None,
     ) -> None:
-        self._store = store
+        self._store = store = NiceStore(store)
         self._replaced = table.info.physical_ids
         self._table = table = _under(table, reorg.under) if reorg.under else table
         self._reorg = reorg
@@ -207,6 +207,10 @@ class PhaseRunner:
             return self._ended
         if now < self._again_at:
             return Waiting(self._reason, self._rows_done, self._again_at - now)
+        with self._store.niced():
+            return self._step(now)
+
+    def _step(self, now: float) -> Progress:
         try:
             if now >= self._room_at:
                 self._room_at = now + ROOM_S

@@ -30,6 +30,7 @@ from exuvia.pipeline.executor import ALONE, Crew, Executor, TaskBatch
 from exuvia.pipeline.settings import PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, Outcome, WaveShare
+from exuvia.pipeline.throttle import NiceStore
 from exuvia.pipeline.worker_process import WorkerProcess
 
 AVOIDED_S = 30.0
@@ -177,7 +178,8 @@ def do_share(
     told = {"job": tasks[0].order.job_id, "kind": tasks[0].kind, "tasks": len(tasks)}
     _log.info("tasks of another node", extra=told)
     dial = Variables(store, time.monotonic, job_id=tasks[0].order.job_id)
-    executor = Executor(store, spark, dial, time.monotonic, worker=worker)
+    own = NiceStore(store)
+    executor = Executor(own, spark, dial, time.monotonic, worker=worker)
     executor.choose(share.rows, share.most, share.most_cold)
     executor.start(share.tag, tasks)
     rests = threading.Event()
@@ -185,5 +187,7 @@ def do_share(
         if stop():
             executor.cancel()
             raise Deposed("the wave was left")
-        rests.wait(min(executor.step(), _LONGEST_REST_S))
+        with own.niced():
+            rest_s = executor.step()
+        rests.wait(min(rest_s, _LONGEST_REST_S))
     return [task.encode(each) for each in executor.results()]

@@ -52,15 +52,17 @@ from exuvia.pipeline.task import Outcome, TaskOrder
 #     the JVM, and what it starts   nice 10   yields the processor to others
 #     thread of the kernel          nice 10   reads, decodes, sorts
 #     thread of the writes          nice 0    takes the store's writer, writes, gives it back
-#     the back's own thread         nice 10   reads, decodes, sorts beside clients
-#                                   nice 0    all else
+#     the back's thread of a reorg  nice 10   reads, decodes, sorts, frees what it has read
+#                                   nice 0    writes; and all it does outside a reorg's steps
 #
 # Linux keeps a priority per thread. Were the writes made with the kernel's own, a batch that has
 # the store's only writer could be put aside for others, and all of them would wait for it (priority
 # inversion). To come back to 0 a process needs the right to (root, CAP_SYS_NICE, RLIMIT_NICE);
 # without it the writes stay at 10, in batches of a few milliseconds while clients commit, and the
 # back's own thread keeps its priority. It is not put into the idle class, as Spark's kernels are:
-# others of its process wait for the interpreter's lock, which it may hold.
+# others of its process wait for the interpreter's lock, which it may hold. It steps back whether
+# there are clients or not: until somebody has said so, a client's commit that the disk has answered
+# waits for it, up to a tick of the scheduler, while the other processor rests.
 # One process has one kernel at a time, so one thread of each kind is enough.
 
 NICE = 10
@@ -98,8 +100,8 @@ def is_idle() -> bool:
 
 
 @cache
-def can_idle() -> bool:
-    """Whether a thread that gives way may stop doing so: that takes the right to as well."""
+def can_come_back() -> bool:
+    """Whether a thread that steps back or gives way may stop doing so: that takes the right to."""
     seen: list[bool] = []
 
     def there_and_back() -> None:
@@ -112,6 +114,50 @@ def can_idle() -> bool:
     thread.start()
     thread.join()
     return bool(seen)
+
+
+SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
+
+
+def ran_and_waited_ns() -> tuple[int, int]:
+    """How long the calling thread computed, and how long it could have and did not (proc(5),
+    schedstat); 0 and 0 where the system does not say."""
+    try:
+        ran, waited, _ = SCHEDULE.read_text().split()
+    except OSError:
+        return 0, 0
+    return int(ran), int(waited)
+
+
+def kept_waiting_s() -> float:
+    """How long the calling thread could have computed and did not."""
+    return ran_and_waited_ns()[1] / 1e9
+
+
+LEAST_PART = 0.25
+_LOOK_NS = 200_000_000
+
+
+class OwnProgress:
+    """How much of the time in which it wanted to compute a thread has had a processor."""
+
+    def __init__(self, look: Callable[[], tuple[int, int]] = ran_and_waited_ns) -> None:
+        self._look = look
+        self._is_told = SCHEDULE.exists()
+        self._seen: tuple[int, int] | None = None
+        self._is_enough = True
+
+    def is_enough(self, least: float = LEAST_PART) -> bool:
+        """Whether it was at least that part; False where the system does not say."""
+        if not self._is_told:
+            return False
+        now = self._look()
+        if self._seen is None:
+            self._seen = now
+        ran, waited = now[0] - self._seen[0], now[1] - self._seen[1]
+        if ran + waited >= _LOOK_NS:
+            self._is_enough, self._seen = ran >= (ran + waited) * least, now
+        return self._is_enough
 
 
 class _Writes(ForwardingStore, ABC):
@@ -159,27 +205,33 @@ class UnhurriedStore(_Writes):
         super().close()
 
 
-class TurnsStore(_Writes):
-    """Who has stepped back for a while takes turns with others while it writes. One thread's."""
+class NiceStore(_Writes):
+    """For one thread, which computes at low priority for a while and writes at its ordinary one."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._ordinary = _priority()
-        self._is_back = False
+        self._ordinary = 0
+        self._is_niced = False
+        self._progress = OwnProgress()
 
     @contextmanager
-    def stepped_back(self) -> Iterator[None]:
-        """Read and compute at low priority; the thread must have the right to end that."""
-        self._is_back = True
+    def niced(self) -> Iterator[None]:
+        """Low priority until then, unless the thread could not come back from it, or has had next
+        to nothing of the processor of late."""
+        if not (can_come_back() and self._progress.is_enough()):
+            yield
+            return
+        self._ordinary = _priority()
+        self._is_niced = True
         _set_priority(max(NICE, self._ordinary))
         try:
             yield
         finally:
-            self._is_back = False
+            self._is_niced = False
             _set_priority(self._ordinary)
 
     def _write(self, work: Callable[[], Answer]) -> Answer:
-        if not self._is_back:
+        if not self._is_niced:
             return work()
         _set_priority(self._ordinary)
         try:
@@ -458,23 +510,7 @@ class ShareController:
 # it has waited already, and that counts as rest: so a share is a share of what it does alone, and
 # the least one is kept beside the hungriest clients as well, as far as there is a processor left.
 
-SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
 _MOST_REST_S = 0.5
-
-
-def ran_and_waited_ns() -> tuple[int, int]:
-    """How long the calling thread computed, and how long it could have and did not (proc(5),
-    schedstat); 0 and 0 where the system does not say."""
-    try:
-        ran, waited, _ = SCHEDULE.read_text().split()
-    except OSError:
-        return 0, 0
-    return int(ran), int(waited)
-
-
-def kept_waiting_s() -> float:
-    """How long the calling thread could have computed and did not."""
-    return ran_and_waited_ns()[1] / 1e9
 
 
 class TaskPace:
@@ -507,36 +543,20 @@ class TaskPace:
 # there; where they leave it less than its least share it takes turns with them at low priority,
 # until they leave it more.
 
-_LOOK_NS = 200_000_000
-
 
 class GivingWay:
     """Whether one thread computes only when nobody else wants to."""
 
     def __init__(self, look: Callable[[], tuple[int, int]] = ran_and_waited_ns) -> None:
-        self._look = look
-        self._seen = (0, 0)
-        self._starves = False
+        self._progress = OwnProgress(look)
         self._idles = is_idle()  # an earlier task may have left it so
 
-    def beside_clients(self, there_are_some: bool, least: float = 0.25) -> None:
+    def beside_clients(self, there_are_some: bool, least: float = LEAST_PART) -> None:
         """Give way, or take turns."""
-        idles = self.may(there_are_some, least)
+        idles = there_are_some and can_come_back() and self._progress.is_enough(least)
         if idles != self._idles:
             run_idle(idles)
             self._idles = idles
-
-    def may(self, there_are_some: bool, least: float = 0.25) -> bool:
-        """Whether it may give way now: there are clients, who leave it its least share."""
-        is_able = there_are_some and SCHEDULE.exists() and can_idle()
-        return is_able and not self._is_starved(least)
-
-    def _is_starved(self, least: float) -> bool:
-        ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
-        if ran + waited >= _LOOK_NS:
-            self._starves = ran < (ran + waited) * least
-            self._seen = (self._seen[0] + ran, self._seen[1] + waited)
-        return self._starves
 
 
 # -- how many tasks write at once ------------------------------------------------------------------
