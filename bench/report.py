@@ -193,12 +193,18 @@ def _about(product: Product) -> Record:
     }
 
 
+def _anywhere(text: str) -> str:
+    """Without the paths of this machine."""
+    text = text.replace(str(HERE.parent) + "/", "")
+    return re.sub(r"/[^\s\"]*exuvia-bench-\w+", "FOLDER", text)
+
+
 def writer(path: Path, run: str) -> Write:
     """Adds records to the file, and says figures as they come."""
 
     def write(record: Record) -> None:
         with path.open("a") as out:
-            out.write(json.dumps({"run": run, **record}) + "\n")
+            out.write(_anywhere(json.dumps({"run": run, **record})) + "\n")
         if record["kind"] == "figure":
             what = record.get("error") or f"{record['value']:,.4g} {record.get('unit', '')}"
             sys.stdout.write(f"{record['product']:<12} {record['work']:<24} {what}\n")
@@ -515,11 +521,9 @@ def _commands_text(figures: dict[tuple[Any, ...], Record]) -> str:
             continue
         values = ", ".join(_shown(value) for value in each["values"][:10])
         more = ", ..." if len(each["values"]) > 10 else ""
-        command = each["command"].replace(str(HERE.parent) + "/", "")
-        command = re.sub(r"/\S*exuvia-bench-\w+", "FOLDER", command)
         lines.append(
-            f"- {PRODUCTS[name].title}, {work}, run {each['run']}: `{command}`: {values}{more} "
-            f"{each.get('unit', '')}"
+            f"- {PRODUCTS[name].title}, {work}, run {each['run']}: `{each['command']}`: "
+            f"{values}{more} {each.get('unit', '')}"
         )
     return "\n".join([*lines, ""])
 

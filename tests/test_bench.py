@@ -157,6 +157,15 @@ def test_report_says_what_was_met_missed_and_failed(tmp_path: Path) -> None:
         assert len(ET.parse(tmp_path / picture).getroot()) > 5
 
 
+def test_records_name_no_path_of_the_machine(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    command = f"sysbench {report.HERE}/open_loop.lua --log=/var/x/exuvia-bench-a_1/clients"
+    report.writer(results, "now")({"kind": "series", "command": command})
+    assert json.loads(results.read_text())["command"] == (
+        "sysbench bench/open_loop.lua --log=FOLDER/clients"
+    )
+
+
 def test_a_product_that_fails_is_a_row_and_not_an_end(tmp_path: Path) -> None:
     class Broken(Exuvia):
         def start(self) -> None:

@@ -28,7 +28,7 @@ from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.shared import do_share
 from exuvia.pipeline.spark import SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder, WaveShare, encode
-from exuvia.pipeline.throttle import NICE, Batch, OwnProgress, can_come_back
+from exuvia.pipeline.throttle import NICE, Batch, StarvationWatch, can_step_back
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 MS = 1_000_000  # ns
@@ -203,16 +203,16 @@ def test_the_backs_own_thread_steps_back_while_it_reads_whoever_is_there(
     thread = threading.Thread(target=work)  # its priority is its own, too
     thread.start()
     thread.join()
-    assert max(NICE, ordinary) in store.reads or not can_come_back()
+    assert max(NICE, ordinary) in store.reads or not can_step_back()
     assert set(store.writes) == {ordinary} == set(between)
     index = table.info.index("ik")
     assert index and len(list(reader.scan_index(store.begin(), table, index))) == 10
 
 
-def test_a_thread_that_has_next_to_nothing_of_the_processor_does_not_step_back() -> None:
+def test_a_thread_starves_that_has_less_than_a_quarter_of_what_it_wants() -> None:
     times = iter([(0, 0), (10 * MS, 300 * MS), (15 * MS, 310 * MS), (200 * MS, 320 * MS)])
-    progress = OwnProgress(lambda: next(times))
-    assert [progress.is_enough() for _ in range(4)] == [True, False, False, True]
+    watch = StarvationWatch(lambda: next(times))
+    assert [watch.starves() for _ in range(4)] == [False, True, True, False]
 
 
 def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(

@@ -40,7 +40,7 @@ from exuvia.pipeline.throttle import (
     ShareController,
     TaskPace,
     UnhurriedStore,
-    can_come_back,
+    can_step_back,
     decided,
     p99_of,
     step_back,
@@ -482,7 +482,7 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
 
     elsewhere(work)
     gave_way, took_turns = os.SCHED_IDLE, os.SCHED_OTHER
-    if not can_come_back():
+    if not can_step_back():
         gave_way = took_turns
     assert seen == [gave_way, took_turns, gave_way, gave_way, took_turns]
     assert os.sched_getscheduler(0) == os.SCHED_OTHER

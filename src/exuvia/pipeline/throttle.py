@@ -99,9 +99,13 @@ def is_idle() -> bool:
     return os.sched_getscheduler(0) == os.SCHED_IDLE
 
 
+SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
+
+
 @cache
-def can_come_back() -> bool:
-    """Whether a thread that steps back or gives way may stop doing so: that takes the right to."""
+def can_step_back() -> bool:
+    """Whether a thread can step back or give way for a while: it has the right to end that, and the
+    system says whether it starves meanwhile."""
     seen: list[bool] = []
 
     def there_and_back() -> None:
@@ -113,10 +117,7 @@ def can_come_back() -> bool:
     thread = threading.Thread(target=there_and_back)
     thread.start()
     thread.join()
-    return bool(seen)
-
-
-SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
+    return bool(seen) and SCHEDULE.exists()
 
 
 def ran_and_waited_ns() -> tuple[int, int]:
@@ -138,26 +139,23 @@ LEAST_PART = 0.25
 _LOOK_NS = 200_000_000
 
 
-class OwnProgress:
-    """How much of the time in which it wanted to compute a thread has had a processor."""
+class StarvationWatch:
+    """Whether a thread is kept from the processor. `look`: as `ran_and_waited_ns`."""
 
     def __init__(self, look: Callable[[], tuple[int, int]] = ran_and_waited_ns) -> None:
         self._look = look
-        self._is_told = SCHEDULE.exists()
         self._seen: tuple[int, int] | None = None
-        self._is_enough = True
+        self._starves = False
 
-    def is_enough(self, least: float = LEAST_PART) -> bool:
-        """Whether it was at least that part; False where the system does not say."""
-        if not self._is_told:
-            return False
+    def starves(self, least: float = LEAST_PART) -> bool:
+        """Whether it had less than that part of the time in which it wanted to compute, of late."""
         now = self._look()
         if self._seen is None:
             self._seen = now
         ran, waited = now[0] - self._seen[0], now[1] - self._seen[1]
         if ran + waited >= _LOOK_NS:
-            self._is_enough, self._seen = ran >= (ran + waited) * least, now
-        return self._is_enough
+            self._starves, self._seen = ran < (ran + waited) * least, now
+        return self._starves
 
 
 class _Writes(ForwardingStore, ABC):
@@ -212,13 +210,12 @@ class NiceStore(_Writes):
         super().__init__(store)
         self._ordinary = 0
         self._is_niced = False
-        self._progress = OwnProgress()
+        self._watch = StarvationWatch()
 
     @contextmanager
     def niced(self) -> Iterator[None]:
-        """Low priority until then, unless the thread could not come back from it, or has had next
-        to nothing of the processor of late."""
-        if not (can_come_back() and self._progress.is_enough()):
+        """Low priority until then, unless the thread could not come back from it, or starves."""
+        if not can_step_back() or self._watch.starves():
             yield
             return
         self._ordinary = _priority()
@@ -548,12 +545,12 @@ class GivingWay:
     """Whether one thread computes only when nobody else wants to."""
 
     def __init__(self, look: Callable[[], tuple[int, int]] = ran_and_waited_ns) -> None:
-        self._progress = OwnProgress(look)
+        self._watch = StarvationWatch(look)
         self._idles = is_idle()  # an earlier task may have left it so
 
     def beside_clients(self, there_are_some: bool, least: float = LEAST_PART) -> None:
         """Give way, or take turns."""
-        idles = there_are_some and can_come_back() and self._progress.is_enough(least)
+        idles = there_are_some and can_step_back() and not self._watch.starves(least)
         if idles != self._idles:
             run_idle(idles)
             self._idles = idles
