@@ -406,7 +406,9 @@ class EmbeddedConnection:
             for piece in split(text):
                 answer = session.execute(piece)
                 found += [answer] if isinstance(answer, Result) else answer
-            return found
+        if session.is_released:
+            self.close()
+        return found
 
     def run_many(self, statements: Iterable[tuple[str, list[Value]]]) -> list[Result]:
         """The answers to one text with several lists of values. In autocommit writes are one

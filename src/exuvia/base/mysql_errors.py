@@ -197,6 +197,12 @@ ErrPrimaryCantHaveNull = MySQLError(
     "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead",
 )
 ErrTooManyRows = MySQLError(1172, "42000", "Result consisted of more than one row")
+ErrUpdateWithoutKeyInSafeMode = MySQLError(
+    1175,
+    "HY000",
+    "You are using safe update mode and you tried to update a table without a WHERE that uses a "
+    "KEY column. ",
+)
 ErrKeyDoesNotExist = MySQLError(1176, "42000", "Key '%s' doesn't exist in table '%s'")
 ErrCheckNoSuchTable = MySQLError(1177, "42000", "Can't open table")
 # MySQL says HY000; 08007 is the standard's "transaction resolution unknown"
@@ -204,7 +210,17 @@ ErrErrorDuringCommit = MySQLError(1180, "08007", "Got error %s during COMMIT")
 
 # -- variables, locks, prepared statements, collations, values --
 
+ErrNewAbortingConnection = MySQLError(
+    1184,
+    "08S01",
+    "Aborted connection %s to db: '%s' user: '%s' host: '%s' (%s)",
+)
 ErrUnknownSystemVariable = MySQLError(1193, "HY000", "Unknown system variable '%s'")
+ErrTooManyUserConnections = MySQLError(
+    1203,
+    "42000",
+    "User %s already has more than 'max_user_connections' active connections",
+)
 ErrLockWaitTimeout = MySQLError(
     1205,
     "HY000",
@@ -704,6 +720,7 @@ ErrForeignKeyColumnCannotChangeChild = MySQLError(
     "Cannot change column '%s': used in a foreign key constraint '%s' of table '%s'",
 )
 ErrMalformedPacket = MySQLError(1835, "HY000", "Malformed communication packet.")
+ErrSQLInReadOnlyMode = MySQLError(1836, "HY000", "Running in read-only mode")
 ErrAlterOperationNotSupportedReason = MySQLError(
     1846, "0A000", "%s is not supported. Reason: %s. Try %s."
 )
@@ -888,6 +905,14 @@ ErrForeignKeyNoColumnInParent = MySQLError(
     "HY000",
     "Failed to add the foreign key constraint. Missing column '%s' for constraint '%s' in the "
     "referenced table '%s'",
+)
+ErrTableWithoutPrimaryKey = MySQLError(
+    3750,
+    "HY000",
+    "Unable to create or change a table without a primary key, when the system variable "
+    "'sql_require_primary_key' is set. Add a primary key to the table or unset this variable to "
+    "avoid this message. Note that tables without a primary key can cause performance problems in "
+    "row-based replication, so please consult your DBA before changing this setting.",
 )
 ErrWarnDataOutOfRangeFunctionalIndex = MySQLError(
     3752, "22003", "Value is out of range for expression index '%s' at row %s"

@@ -435,6 +435,12 @@ class Connection(asyncio.Protocol):
         with self._turn:
             self.task = None
         self._observe(task, started)
+        self._release()
+
+    def _release(self) -> None:
+        """Close after COMMIT RELEASE or ROLLBACK RELEASE."""
+        if self.statements is not None and self.statements.session.is_released:
+            self._transport.close()
 
     def _answer(self, task: CommandTask, outgoing: Outgoing) -> bool:
         """Run it and send the answer; False for who has to wait: nothing was answered yet."""
@@ -517,6 +523,7 @@ class Connection(asyncio.Protocol):
             return
         if chunk is not None:
             self._transport.write(chunk)
+        self._release()
         self.since = self.parts.clock.monotonic()
         self._transport.resume_reading()
         self._work()

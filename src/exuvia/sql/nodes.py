@@ -848,22 +848,27 @@ class SetDefaultRole(Node, frozen=True):
 
 
 class Begin(Node, frozen=True):
-    """BEGIN, START TRANSACTION."""
+    """BEGIN, START TRANSACTION. `read_only` None: as the session's settings say."""
 
-    read_only: bool = False
+    read_only: bool | None = None
     consistent_snapshot: bool = False
     pessimistic: bool | None = None  # BEGIN PESSIMISTIC | OPTIMISTIC; None: as tidb_txn_mode says
     as_of: Tree | None = None  # READ ONLY AS OF TIMESTAMP
 
 
 class Commit(Node, frozen=True):
-    """COMMIT."""
+    """COMMIT. `chain`, `release` None: as completion_type says."""
+
+    chain: bool | None = None
+    release: bool | None = None
 
 
 class Rollback(Node, frozen=True):
-    """ROLLBACK [TO savepoint]."""
+    """ROLLBACK [TO savepoint]. `chain`, `release` None: as completion_type says."""
 
     savepoint: str | None = None
+    chain: bool | None = None
+    release: bool | None = None
 
 
 class SetSavepoint(Node, frozen=True):

@@ -57,6 +57,22 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     return IntoVariables(found, into) if into else found
 
 
+def with_select_limit(node: Statement | exp.Query, context: Context) -> Statement | exp.Query:
+    """A client's query with the LIMIT of sql_select_limit, if it has none of its own."""
+    most = context.session.settings.select_limit
+    if most is None or not isinstance(node, exp.Query) or "into" in node.meta:
+        return node
+    assert isinstance(node, exp.Expression)
+    inner = node
+    while isinstance(inner, exp.Subquery) and not (inner.args.get("limit") or inner.alias):
+        inner = inner.this
+    if inner.args.get("limit") or inner.args.get("offset"):
+        return node
+    limited = node.copy()
+    limited.set("limit", exp.Limit(expression=exp.Literal.number(most)))
+    return limited
+
+
 def _bound(node: Statement | exp.Query, context: Context) -> Plan | None:
     """The plan with a binding's hints, noted; None without one."""
     tree = _with_hints(node, context)
@@ -136,7 +152,7 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         ):
             tree = _with_hints(statement, context)
             is_bound = tree is not None
-            found = _kept(statement if tree is None else tree, context)
+            found = _kept(with_select_limit(tree or statement, context), context)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:

@@ -312,7 +312,7 @@ def _chosen(
     hinted: bool,
     shares: Shares | None,
 ) -> Path:
-    matches = [match(table, index, _positions(table, index), terms) for index in indexes]
+    matches = [match(table, index, positions_of(table, index), terms) for index in indexes]
     used = [found for found in matches if found.used]
     if not hinted:
         used = [found for found in used if not _is_mostly_null(found, shares)]
@@ -349,7 +349,8 @@ def _best(used: list[Match], shares: Shares | None) -> Match:
     return max(pairs, key=lambda pair: (pair[0], _rank(pair[1])))[1]
 
 
-def _positions(table: Table, index: IndexInfo) -> tuple[int, ...]:
+def positions_of(table: Table, index: IndexInfo) -> tuple[int, ...]:
+    """Positions of the columns of an index, in its order."""
     return table.handle_positions if index.exuvia_clustered else tuple(table.form(index).positions)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self, TypeVar
 from sqlglot import exp
 
 from exuvia.base.errors import WouldWait
-from exuvia.base.mysql_errors import ErrWrongArguments
+from exuvia.base.mysql_errors import ErrUpdateWithoutKeyInSafeMode, ErrWrongArguments
 from exuvia.base.types import Value
 from exuvia.catalog.codec.row_codec import Select
 from exuvia.catalog.table import Table
@@ -125,6 +125,11 @@ class Filter:
         made.source = self.source._replace(table=table)
         made.path = path
         return made
+
+    def check_safe(self, context: Context) -> None:
+        """Raises 1175 under sql_safe_updates, where neither a key nor a LIMIT bounds the rows."""
+        if self.limit is None and not self.path.narrows and context.session.settings.safe_updates:
+            raise ErrUpdateWithoutKeyInSafeMode()
 
     @property
     def is_exact(self) -> bool:

@@ -165,6 +165,7 @@ class IndexMerge(EitherPath):
     """See the module."""
 
     name = "IndexMerge"
+    narrows = True
 
     def __init__(
         self, table: Table, index: IndexInfo, before: Match, term: MemberTerm, other: Path

@@ -68,6 +68,8 @@ class Path:
     index: IndexInfo | None = None
     bounded = False
     """Whether values at both ends of its range may make it short: only the rows will tell."""
+    narrows = False
+    """Whether a condition on a key says which rows it reads."""
     used: tuple[int, ...] | None = None
     """Positions of the columns that are read of its rows; None: all of them."""
 
@@ -131,6 +133,7 @@ class Matched(Path):
         super().__init__(table, covers)
         self.match = match
         self.index = match.key
+        self.narrows = match.used
 
     def count(self, context: Context, most: int = -1) -> int | None:
         return None
@@ -406,6 +409,7 @@ class Everywhere(Path):
         self.choice = choice
         self.name = path.name
         self.index = path.index
+        self.narrows = path.narrows
         self.short = path.short and choice.route.number <= MOST_SHORT
         self._paths: dict[int, Path] = {}
 

@@ -44,6 +44,7 @@ from exuvia.sql.parse.columns import (
     default,
     foreign_key,
     index,
+    invisible_column,
     named_check,
     word_or_string,
 )
@@ -384,6 +385,8 @@ def _alter_part(cursor: TokenCursor) -> Spec:
     name = cursor.name()
     if cursor.accept("DROP", "DEFAULT"):
         return SetDefault(name, None)
+    if cursor.at("SET", "INVISIBLE") or cursor.at("SET", "VISIBLE"):
+        raise invisible_column()
     cursor.expect("SET", "DEFAULT")
     tree, text, is_expr = default(cursor)
     return SetDefault(name, tree, text, is_expr)

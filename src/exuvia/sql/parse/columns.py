@@ -6,6 +6,8 @@ Sources: manual, "Data Types", "CREATE INDEX Statement".
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnsupportedDDLOperation
 from exuvia.sql.nodes import (
     CheckConstraint,
     ColumnDefinition,
@@ -245,9 +247,18 @@ def _column_attribute(
         facts["references"] = reference(cursor)
     elif cursor.accept("COLUMN_FORMAT") or cursor.accept("STORAGE"):
         cursor.take()
-    elif not (cursor.accept("VISIBLE") or cursor.accept("INVISIBLE")):
+    elif cursor.accept("INVISIBLE"):
+        raise invisible_column()
+    elif not cursor.accept("VISIBLE"):
         return False
     return True
+
+
+def invisible_column() -> Refused:
+    """8200: every column is in SELECT *."""
+    return ErrUnsupportedDDLOperation(
+        "INVISIBLE of a column, only indexes may be; leave the word out and name columns in SELECT"
+    )
 
 
 def _is_global(cursor: TokenCursor) -> bool:

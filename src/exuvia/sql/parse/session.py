@@ -36,6 +36,14 @@ _LEVELS = (
     ("REPEATABLE", "READ"),
     ("SERIALIZABLE",),
 )
+_VALUES = frozenset(
+    (
+        *("NULL", "TRUE", "FALSE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"),
+        *("CURRENT_USER", "CURRENT_ROLE", "LOCALTIME", "LOCALTIMESTAMP"),
+        *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
+    )
+)
+"""Words that are expressions."""
 _SCOPES = {"GLOBAL": "global", "SESSION": "session", "LOCAL": "session", "PERSIST": "global"}
 
 
@@ -53,7 +61,8 @@ def begin(cursor: TokenCursor) -> Node:
 def start(cursor: TokenCursor) -> Node:
     """START TRANSACTION [characteristics]."""
     cursor.expect("START", "TRANSACTION")
-    read_only = snapshot = False
+    read_only: bool | None = None
+    snapshot = False
     as_of: Tree | None = None
     while not cursor.done:
         if cursor.accept("READ", "ONLY"):
@@ -64,32 +73,41 @@ def start(cursor: TokenCursor) -> Node:
             snapshot = True
         else:
             cursor.expect("READ", "WRITE")
+            read_only = False
         if not cursor.accept(","):
             break
     return Begin(read_only, snapshot, as_of=as_of)
 
 
 def commit(cursor: TokenCursor) -> Node:
-    """COMMIT [WORK] [AND NO CHAIN] [NO RELEASE]."""
+    """COMMIT [WORK] [AND [NO] CHAIN] [[NO] RELEASE]."""
     cursor.take()
-    _chain(cursor)
-    return Commit()
-
-
-def _chain(cursor: TokenCursor) -> None:
     cursor.accept("WORK")
-    cursor.accept("AND", "NO", "CHAIN")
-    cursor.accept("NO", "RELEASE")
+    return Commit(*_completion(cursor))
+
+
+def _completion(cursor: TokenCursor) -> tuple[bool | None, bool | None]:
+    """[AND [NO] CHAIN] [[NO] RELEASE]: (chain, release), None where it is not said."""
+    chain = release = None
+    if cursor.accept("AND"):
+        chain = not cursor.accept("NO")
+        cursor.expect("CHAIN")
+    if not chain and cursor.accept("RELEASE"):
+        release = True
+    elif cursor.accept("NO"):
+        cursor.expect("RELEASE")
+        release = False
+    return chain, release
 
 
 def rollback(cursor: TokenCursor) -> Node:
-    """ROLLBACK [WORK] [TO [SAVEPOINT] name]."""
+    """ROLLBACK [WORK] [TO [SAVEPOINT] name | AND [NO] CHAIN, [NO] RELEASE]."""
     cursor.take()
-    _chain(cursor)
+    cursor.accept("WORK")
     if cursor.accept("TO"):
         cursor.accept("SAVEPOINT")
         return Rollback(cursor.name())
-    return Rollback()
+    return Rollback(None, *_completion(cursor))
 
 
 def savepoint(cursor: TokenCursor) -> Node:
@@ -267,7 +285,9 @@ def _set_item(cursor: TokenCursor) -> Assignment:
     if cursor.accept("@"):
         name = cursor.take().text
         _equals(cursor)
-        return Assignment("user", name.lower(), _value(cursor))
+        if cursor.at("DEFAULT") and cursor.peek(1) != "(":
+            raise cursor.error()
+        return Assignment("user", name.lower(), cursor.expression(","))
     scope = "session"
     if cursor.accept("@@"):
         if cursor.peek(1) == "." and cursor.peek() in _SCOPES:
@@ -290,7 +310,8 @@ def _equals(cursor: TokenCursor) -> None:
 
 
 def _value(cursor: TokenCursor) -> Tree | None:
-    """An expression; a bare word (ON, utf8mb4) becomes a string; DEFAULT is None."""
+    """The value of a system variable: an expression, or None for DEFAULT. A bare word that is no
+    function (ON, utf8mb4) becomes a string."""
     following = cursor.peek(1)
     token = cursor.token
     if token is not None and following in ("", ",") and token.token_type is not TokenType.STRING:
@@ -300,7 +321,8 @@ def _value(cursor: TokenCursor) -> Tree | None:
             if word == "DEFAULT":
                 cursor.take()
                 return None
-            if word.replace("_", "a").isalnum() and not word[0].isdigit() and word != "NULL":
+            is_word = word.replace("_", "a").isalnum() and not word[0].isdigit()
+            if is_word and word not in _VALUES:
                 cursor.take()
                 return exp.Literal.string(token.text)
     return cursor.expression(",")

@@ -33,6 +33,7 @@ from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.actions.index import indexes_of
+from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
@@ -52,6 +53,7 @@ from exuvia.sql.nodes import (
     AddIndex,
     AlterTable,
     ChangePrimaryKey,
+    DropColumn,
     DropIndex,
     Ignored,
     IndexDefinition,
@@ -78,6 +80,7 @@ from exuvia.sql.schema.change import (
     SchemaReader,
     of_job,
     refuse_cached,
+    require_primary_key,
 )
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
@@ -231,6 +234,7 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
     if at.reader.variable("exuvia_compatibility") == "mysql":
         specs = tuple(_with_columns_keys(specs))
+    _check_key_stays(at, specs)
     specs = _with_changed_key(at.table, specs)
     specs = tuple(with_checks_of_columns(specs))
     specs = with_check_names(at.table, specs, at.names_of_earlier("constraint"))
@@ -255,6 +259,19 @@ def _with_changed_key(table: TableInfo, specs: Sequence[Spec]) -> tuple[Spec, ..
         return tuple(specs)
     made = ChangePrimaryKey(definition)
     return tuple(made if each is adds[0] else each for each in specs if each is not drops[0])
+
+
+def _check_key_stays(at: AlterContext, specs: Sequence[Spec]) -> None:
+    """Raises 3750 under sql_require_primary_key for what leaves the table without one."""
+    key = primary_key(at.table)
+    parts = set() if key is None else {part.name.L for part in key.idx_cols}
+    drops = any(
+        _is_primary(spec) if isinstance(spec, DropIndex) else spec.name.lower() in parts
+        for spec in specs
+        if isinstance(spec, DropIndex | DropColumn)
+    )
+    adds = any(isinstance(spec, AddIndex) and spec.index.kind == "primary" for spec in specs)
+    require_primary_key(at.reader, adds or not drops)
 
 
 def _is_primary(spec: DropIndex) -> bool:

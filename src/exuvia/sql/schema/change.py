@@ -42,6 +42,7 @@ from exuvia.base.mysql_errors import (
     ErrNoDB,
     ErrNoSuchTable,
     ErrOptOnCacheTable,
+    ErrTableWithoutPrimaryKey,
     ErrUnknown,
     ErrUnsupportedDDLOperation,
     MySQLError,
@@ -96,6 +97,12 @@ class Modes(NamedTuple):
 
 
 STRICT = Modes()
+
+
+def require_primary_key(reader: "SchemaReader", has_one: bool) -> None:
+    """Raises 3750 for a table that would be without one under sql_require_primary_key."""
+    if not has_one and reader.variable("sql_require_primary_key") == "ON":
+        raise ErrTableWithoutPrimaryKey()
 
 
 def modes_of(

@@ -40,6 +40,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.placement import living, without_policies
 from exuvia.ddl import requests
+from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.actions.table import placed
 from exuvia.ddl.elements import with_predicate_columns
 from exuvia.ddl.job import Job
@@ -60,6 +61,7 @@ from exuvia.sql.schema.change import (
     charsets_of,
     modes_of,
     refuse_new_charsets,
+    require_primary_key,
     unneeded,
 )
 from exuvia.sql.schema.check import table_with_checks
@@ -104,6 +106,7 @@ def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
     else:
         modes = modes_of(reader, warn, note, reader.zone)
         info = table_in(table_info(node, database, warn, modes), reader.zone, None)
+        require_primary_key(reader, primary_key(info) is not None)
         job = _job(reader, database, node, info, warn, text)
     codes = {ErrTableExists.code} if node.if_not_exists else set()
     existence = Existence(frozenset(codes))
@@ -175,6 +178,7 @@ def _temporary(
     else:
         info = source
     global_temporary.check_table(info, node)
+    require_primary_key(reader, primary_key(info) is not None)
     info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
     info = ttl.with_ttl(reader, database, node, info)
     policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
@@ -201,6 +205,7 @@ def _select_job(
     ):
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+    require_primary_key(reader, primary_key(info) is not None)
     refuse_new_charsets(reader.txn, charsets_of(info))
     info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
@@ -267,6 +272,7 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     ttl.check_new(reader, database, info)
+    require_primary_key(reader, primary_key(info) is not None)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)

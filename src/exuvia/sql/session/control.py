@@ -1,9 +1,12 @@
 """Transaction control, USE, KILL, PREPARE ... EXECUTE, and what is accepted and does nothing."""
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.mysql_errors import (
+    ErrCantExecuteInReadOnlyTransaction,
     ErrKillDenied,
     ErrNoDB,
     ErrNoSuchThread,
@@ -46,11 +49,10 @@ def begin(session: SessionApi, node: Begin, text: str) -> Result:
     """BEGIN, START TRANSACTION: commits what is open. The snapshot is taken by the first read, or
     now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it).
     READ ONLY AS OF TIMESTAMP: raises 8135, 1105, 1292, 8055."""
-    read_only = node.read_only or session.variable("transaction_read_only") == "ON"
     time, as_of = None, node.as_of
     if as_of is not None:
         time = session.look(lambda context: time_of(as_of, context))
-    begun = session.begin(read_only, node.pessimistic, time)
+    begun = session.begin(node.read_only, node.pessimistic, time)
     if node.consistent_snapshot:
         try:
             begun.txn.open()
@@ -62,14 +64,32 @@ def begin(session: SessionApi, node: Begin, text: str) -> Result:
 
 
 def commit(session: SessionApi, node: Commit, text: str) -> Result:
-    session.commit()
+    """COMMIT [AND CHAIN] [RELEASE]."""
+    _complete(session, node, session.commit)
     return Result()
 
 
+def _complete(session: SessionApi, node: Commit | Rollback, end: Callable[[], None]) -> None:
+    """End the transaction. A chain begins another that is like it, a release ends the connection;
+    completion_type says so of a statement that says neither."""
+    chain, release = node.chain, node.release
+    if chain is None and release is None:
+        completion = session.settings.completion
+        chain, release = completion == "CHAIN", completion == "RELEASE"
+    former = session.current
+    end()
+    if release:
+        session.is_released = True
+    elif chain and former is None:
+        session.begin()
+    elif chain and former is not None:
+        session.begin(former.read_only, former.pessimistic).read_committed = former.read_committed
+
+
 def rollback(session: SessionApi, node: Rollback, text: str) -> Result:
-    """ROLLBACK [TO savepoint]. Raises 1305."""
+    """ROLLBACK [TO savepoint | AND CHAIN | RELEASE]. Raises 1305."""
     if node.savepoint is None:
-        session.rollback()
+        _complete(session, node, session.rollback)
     elif session.current is None:
         raise ErrSpDoesNotExist("SAVEPOINT", node.savepoint)
     else:
@@ -172,8 +192,11 @@ def _prepared(session: SessionApi, name: str, what: str) -> Ready:
 
 
 def lock_tables(session: SessionApi, node: LockTables, text: str) -> Result:
-    """LOCK TABLES ends what is open and locks nothing: a dump reads one snapshot instead."""
+    """LOCK TABLES ends what is open and locks nothing: a dump reads one snapshot instead. Raises
+    1792."""
     session.commit()
+    if session.settings.read_only and any(mode == "write" for _, mode in node.locks):
+        raise ErrCantExecuteInReadOnlyTransaction()
     return Result()
 
 

@@ -21,6 +21,7 @@ from exuvia.base.errors import NESTED_TOO_DEEPLY, ExuviaError, Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
     ErrAsOf,
+    ErrCantExecuteInReadOnlyTransaction,
     ErrClientLocalFilesDisabled,
     ErrInfoSchemaExpired,
     ErrMaxExecTimeExceeded,
@@ -133,6 +134,7 @@ class Session:
         self._interruption = Interruption()
         self._commanded = False
         self.client_is_gone = False
+        self.is_released = False  # its last statement ends the connection
         self.changed_schema = (
             False  # by the command under way: it is none of those that p99 is about
         )
@@ -330,22 +332,23 @@ class Session:
         kind = kind_of(node)
         letters = letters_of(parameters)
         time = self._time_of(node, kind, parameters, letters)
+
+        def planned(context: Context) -> Result:
+            return planner.plan(planner.with_select_limit(node, context), context).run(context)
+
         if time is not None:
             known = None if kind is None else kind.in_txn
 
             def read(context: Context) -> Result:
                 if known is not None:
                     return known(context, node)
-                return planner.plan(node, context).run(context)
+                return planned(context)
 
             return self._answer(self.transactions.run_at(time, read, parameters, letters))
         if kind is None or kind.planned:
-            return self.run(
-                lambda context: planner.plan(node, context).run(context),
-                parameters,
-                letters,
-                planner.locks_rows(node),
-            )
+            return self.run(planned, parameters, letters, planner.locks_rows(node))
+        if kind.writes:
+            self._begin_change()
         if kind.in_txn is None:
             outer, self._bound = self._bound, (parameters, letters)
             try:
@@ -357,6 +360,14 @@ class Session:
                 self._bound = outer
         in_txn = kind.in_txn
         return self.run(lambda context: in_txn(context, node), parameters, letters)
+
+    def _begin_change(self) -> None:
+        """What changes more than rows is a transaction of its own. Raises 1792 in a session that
+        is READ ONLY."""
+        if self.settings.read_only:
+            self.commit()
+            raise ErrCantExecuteInReadOnlyTransaction()
+        self.transactions.forget_next()
 
     @property
     def reads_at(self) -> ReadTime | None:
@@ -422,6 +433,8 @@ class Session:
             self.row_count = result.affected
         if result.last_insert_id:
             self.last_insert_id = result.last_insert_id
+            if self.settings.forced_id:
+                self.settings.set_session("insert_id", 0)
         return result
 
     def _note(self, error: Refused) -> Refused:
@@ -438,7 +451,7 @@ class Session:
 
     def begin(
         self,
-        read_only: bool = False,
+        read_only: bool | None = None,
         pessimistic: bool | None = None,
         time: ReadTime | None = None,
     ) -> OpenTransaction:

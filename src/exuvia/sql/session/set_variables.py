@@ -63,11 +63,6 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
 
 
 def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:
-    """What stands right of `=`: a bare word is its own text, as in `SET sql_mode = ANSI`."""
-    if isinstance(tree, exp.Column) and not tree.table:
-        return tree.name, _TEXT
-    if isinstance(tree, exp.Var):
-        return tree.name, _TEXT
     found: list[tuple[Setting, FieldType]] = []
 
     def work(context: Context) -> Result:
@@ -78,10 +73,10 @@ def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:
     return found[0]
 
 
-_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Flen=64, Charset="utf8mb4", Collate="utf8mb4_bin")
-
-
 def _setting(session: SessionApi, tree: Tree) -> Setting:
+    """The value for a system variable; a bare word is its own text, as in `SET sql_mode = ANSI`."""
+    if isinstance(tree, exp.Var) or (isinstance(tree, exp.Column) and not tree.table):
+        return tree.name
     value, kind = _value(session, tree)
     if value is None or isinstance(value, str | int | float | Decimal | bytes):
         if kind.Tp in (TypeCode.NULL, TypeCode.NEWDECIMAL, TypeCode.VAR_STRING, TypeCode.VARCHAR):
@@ -115,6 +110,8 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
         return warning
     warning = session.settings.set_session(name, value)
     _bring_other(session, name)
+    if name == "last_insert_id":
+        session.last_insert_id = int(session.settings.get(name))
     return warning
 
 

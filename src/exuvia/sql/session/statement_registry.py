@@ -5,6 +5,9 @@
     change      changes the schema                    (SchemaReader, node, text) -> Change
     none        it reads or writes rows: it is planned (sql/planner.py)
 
+`alters`: an own_txn that changes what is stored, as a change does: refused (1792) where the session
+is READ ONLY.
+
 Words are those that parse/text.py has readers for. A query is no class of ours and stands for
 itself: planned, its privileges asked where a table's name is resolved.
 
@@ -230,6 +233,12 @@ class StatementKind(NamedTuple):
     in_txn: InTxn | None = None
     own_txn: OwnTxn | None = None
     change: Build | None = None
+    alters: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes what is stored, by itself and not by rows that it plans to write."""
+        return self.alters or self.change is not None
 
     @property
     def planned(self) -> bool:
@@ -314,30 +323,42 @@ STATEMENTS: dict[type, StatementKind] = {
         "TRUNCATE", _table("DROP"), change=drop_table.truncate_table
     ),
     nodes.Update: StatementKind("UPDATE", _where_rows_are),
-    nodes.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
+    nodes.AlterUser: StatementKind(
+        "ALTER", _alter_user, own_txn=ddl_accounts.alter_user, alters=True
+    ),
     nodes.CreateRole: StatementKind(
-        "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_grants.create_role
+        "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_grants.create_role, alters=True
     ),
     nodes.CreateUser: StatementKind(
-        "CREATE", _server("CREATE USER"), own_txn=ddl_accounts.create_user
+        "CREATE", _server("CREATE USER"), own_txn=ddl_accounts.create_user, alters=True
     ),
     nodes.DropRole: StatementKind(
-        "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_grants.drop_role
+        "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_grants.drop_role, alters=True
     ),
-    nodes.DropUser: StatementKind("DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user),
-    nodes.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant),
-    nodes.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant_roles),
+    nodes.DropUser: StatementKind(
+        "DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user, alters=True
+    ),
+    nodes.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant, alters=True),
+    nodes.GrantRoles: StatementKind(
+        "GRANT", _by_its_own, own_txn=ddl_grants.grant_roles, alters=True
+    ),
     nodes.RenameUser: StatementKind(
-        "RENAME", _server("CREATE USER"), own_txn=ddl_accounts.rename_user
+        "RENAME", _server("CREATE USER"), own_txn=ddl_accounts.rename_user, alters=True
     ),
-    nodes.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke),
-    nodes.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke_roles),
-    nodes.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_default_role),
-    nodes.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
+    nodes.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke, alters=True),
+    nodes.RevokeRoles: StatementKind(
+        "REVOKE", _by_its_own, own_txn=ddl_grants.revoke_roles, alters=True
+    ),
+    nodes.SetDefaultRole: StatementKind(
+        "SET", _by_its_own, own_txn=ddl_grants.set_default_role, alters=True
+    ),
+    nodes.SetPassword: StatementKind(
+        "SET", _set_password, own_txn=ddl_accounts.set_password, alters=True
+    ),
     nodes.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_role),
     nodes.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
     nodes.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
-    nodes.ImportInto: StatementKind("IMPORT", _import, own_txn=import_into),
+    nodes.ImportInto: StatementKind("IMPORT", _import, own_txn=import_into, alters=True),
     # who may not do everything sees and ends own ones
     nodes.ShowImportJobs: StatementKind("SHOW", _nothing, in_txn=import_jobs.show_import_jobs),
     nodes.CancelImportJob: StatementKind("CANCEL", _by_its_own, own_txn=import_jobs.cancel),
@@ -347,7 +368,9 @@ STATEMENTS: dict[type, StatementKind] = {
     ),
     nodes.AdminBindings: StatementKind("ADMIN", _SUPER, own_txn=bindings.admin_bindings),
     nodes.AdminCleanupLocks: StatementKind("ADMIN", _SUPER, own_txn=maintenance.cleanup_locks),
-    nodes.AdminRepairTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair_table),
+    nodes.AdminRepairTable: StatementKind(
+        "ADMIN", _SUPER, own_txn=maintenance.repair_table, alters=True
+    ),
     nodes.CompactTable: StatementKind("ALTER", _table("ALTER"), own_txn=maintenance.compact),
     nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
     nodes.AdminBdrRole: StatementKind("ADMIN", _SUPER, own_txn=jobs.bdr_role),
@@ -363,7 +386,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.AdminEndUndo: StatementKind("ADMIN", _SUPER, change=undo.end_undo),
     nodes.AdminUndo: StatementKind("ADMIN", _SUPER, change=undo.undo),
     nodes.AdminWaitJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.wait),
-    nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
+    nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair, alters=True),
     nodes.AdminResignOwner: StatementKind("ADMIN", _SUPER, own_txn=admin_nodes.resign_owner),
     nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
     nodes.AdminShowDdlJobQueries: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_job_queries),

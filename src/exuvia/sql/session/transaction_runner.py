@@ -35,6 +35,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.catalog import meta
+from exuvia.catalog.table import Table
 from exuvia.cluster.row_locks import Locker
 from exuvia.events.change_log import ReadTime
 from exuvia.kv.packet import SnapshotUse
@@ -68,29 +69,47 @@ class TransactionRunner:
         self.current: OpenTransaction | None = None
         self.time: ReadTime | None = None
         self.locker = Locker()
-        self.next_is_read_only = False
+        self.next_is_read_only: bool | None = None
         self.next_isolation = ""
 
     # -- the open transaction ----------------------------------------------------------------------
 
     def begin(
         self,
-        read_only: bool = False,
+        read_only: bool | None = None,
         pessimistic: bool | None = None,
         time: ReadTime | None = None,
     ) -> OpenTransaction:
         """Open a transaction; one that is open is committed first.
 
-        `pessimistic` None: as tidb_txn_mode says. `time`: at which its queries read."""
+        `read_only` None: as SET TRANSACTION, or else transaction_read_only, says; `pessimistic`
+        None: as tidb_txn_mode says. `time`: at which its queries read."""
         self.commit()
         self.time = time
         settings = self._session.settings
-        read_only, self.next_is_read_only = read_only or self.next_is_read_only, False
+        if read_only is None:
+            read_only = self.is_next_read_only
         locking = settings.pessimistic if pessimistic is None else pessimistic
-        isolation, self.next_isolation = self.next_isolation or settings.isolation, ""
+        isolation = self.next_isolation or settings.isolation
+        self.forget_next()
         self.current = self._open(explicit=True, read_only=read_only, pessimistic=locking)
         self.current.read_committed = locking and isolation == "READ-COMMITTED"
         return self.current
+
+    @property
+    def is_next_read_only(self) -> bool:
+        """Whether the transaction that begins next is."""
+        following = self.next_is_read_only
+        return self._session.settings.read_only if following is None else following
+
+    @property
+    def is_next_told(self) -> bool:
+        """Whether SET TRANSACTION has said something of it."""
+        return self.next_is_read_only is not None or self.next_isolation != ""
+
+    def forget_next(self) -> None:
+        """The transaction that SET TRANSACTION was about has begun."""
+        self.next_is_read_only, self.next_isolation = None, ""
 
     def commit(self) -> None:
         """Commit the open transaction, if any. An optimistic one lets those finish first who hold
@@ -251,6 +270,8 @@ class TransactionRunner:
         session = self._session
         services = session.services
         current = self.current
+        if current is None and self.is_next_told:
+            return None
         if current is not None and not current.read_committed:
             context = self._context(current, parameters, letters)
             current.about = session.statement
@@ -331,13 +352,18 @@ class TransactionRunner:
         """Its result, why it lost, or the key it has to wait for."""
         if locks is not None:
             locks.look()
-        open_ = self._open(explicit=False, reads=reads)
+        open_ = self._open(explicit=False, read_only=self.is_next_read_only, reads=reads)
         try:
             context = self._context(open_, parameters, letters, locks)
             open_.txn.snapshot.in_use(True)  # until it is closed
+            tables: list[Table] = []
+            if self.is_next_told:
+                context.reading = tables.append
             result = work(context)
             if context.warnings:
                 result.warnings = context.warnings
+            if tables:
+                self.forget_next()  # this was the transaction
             if locks is not None:
                 if not open_.writes:
                     self._lock_everywhere()  # no commit will find out

@@ -70,7 +70,7 @@ def explain(context: Context, node: Explain) -> Result:
     if form not in FORMATS:
         raise ErrUnknownExplainFormat(node.format)
     context.explains = True
-    plan = planner.plan(statement, context)
+    plan = planner.plan(planner.with_select_limit(statement, context), context)
     if not node.analyze:
         return shown(Explaining(context).seen(plan, statement), form, is_measured=False)
     watch = Watch(context.session.services.clock.monotonic)

@@ -112,6 +112,7 @@ class SessionApi(Protocol):
     client_found_rows: bool
     client_is_gone: bool
     changed_schema: bool
+    is_released: bool
     active_roles: tuple[tuple[str, str], ...]
     resource_group: str  # kept and shown
     must_change_password: bool
@@ -225,11 +226,12 @@ class SessionApi(Protocol):
 
     def begin(
         self,
-        read_only: bool = False,
+        read_only: bool | None = None,
         pessimistic: bool | None = None,
         time: ReadTime | None = None,
     ) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first. `time`: at which it reads."""
+        """Open a transaction; one that is open is committed first. `read_only` None: as the
+        session's settings say. `time`: at which it reads."""
 
     def commit(self) -> None:
         """Commit the open one."""

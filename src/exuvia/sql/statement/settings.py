@@ -22,10 +22,12 @@ from exuvia.sql.statement.bindings import SessionBindings
 from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
+UNLIMITED = (1 << 64) - 1
+"""sql_select_limit's default."""
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
 _FLAVOURS = (
     *("sql_mode", "collation_connection", "time_zone", "div_precision_increment"),
-    "default_week_format",
+    *("default_week_format", "sql_select_limit"),
 )
 
 
@@ -43,6 +45,11 @@ class SessionSettings:
         self.autocommit = True
         self.metadata_lock = self.at_start("tidb_enable_metadata_lock") == "ON"
         self.pessimistic = True
+        self.read_only = False
+        self.safe_updates = False
+        self.select_limit: int | None = None  # rows that a SELECT without LIMIT answers
+        self.forced_id = 0  # insert_id
+        self.completion = ""
         self.lock_wait_s = 50.0
         self.isolation = ""
         self.entry_bytes = ENTRY_BYTES
@@ -57,6 +64,12 @@ class SessionSettings:
         self.autocommit = self.get("autocommit") == "ON"
         self.pessimistic = self.get("tidb_txn_mode") == "pessimistic"
         self.isolation = self.get(ISOLATION)
+        self.read_only = self.get("transaction_read_only") == "ON"
+        self.completion = self.get("completion_type")
+        self.safe_updates = self.get("sql_safe_updates") == "ON"
+        most = int(self.get("sql_select_limit"))
+        self.select_limit = most if most < UNLIMITED else None
+        self.forced_id = int(self.get("insert_id"))
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
         self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
         self.max_execution_s = int(self.get("max_execution_time")) / 1000
@@ -78,7 +91,7 @@ class SessionSettings:
 
     def get(self, name: str) -> str:
         """Text of a variable in this session. Raises 1193."""
-        found = variables.VARIABLES.get(name) or variables.find(name)
+        found = variables.VARIABLES.get(variables.ALIASES.get(name, name)) or variables.find(name)
         if found.scope == "G" and not found.read_only:
             return self.read_global(found.name)
         text = self._texts.get(found.name)
@@ -151,7 +164,7 @@ class SessionSettings:
         found = {}
         for name, each in variables.VARIABLES.items():
             texts = now if each.scope == "G" and not each.read_only else self._texts
-            found[name] = texts.get(name, each.default)
+            found[name] = texts.get(variables.canonical(name), each.default)
         found[SERVICE_SCOPE] = self.read_global(SERVICE_SCOPE)
         return found
 

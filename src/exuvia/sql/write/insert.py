@@ -706,13 +706,18 @@ class RowInserter:
         self._affected = 0
         self._duplicates = 0
         self._zero_is_an_id = settings.zero_is_an_id
+        self._forced_id = settings.forced_id
         self._writer = RowWriter(self._table, context, target.partitions)
         is_alone = target.ids_are_handles and policy == "insert" and not context.txn.locks
         self._alone = context.locks if is_alone else None
 
     def reserve(self, rows: int) -> None:
         """Take consecutive ids for a statement of several rows that names none."""
-        if rows > 1 and self._target.auto >= 0 and not self._target.auto_is_named:
+        if (
+            rows > 1
+            and self._target.auto >= 0
+            and not (self._target.auto_is_named or self._forced_id)
+        ):
             self._reserved = self._ids.next("auto", rows, self._spacing)
 
     def add_new(self, cells: "Sequence[ColumnCell]", columns: Sequence[Sequence[Value]]) -> bool:
@@ -755,6 +760,8 @@ class RowInserter:
         own = made[position]
         step = self._spacing.increment
         if self._reserved or own[0] is None:
+            if self._forced_id:
+                return None
             if not self._reserved and self._target.greatest_id < MANY_IDS:
                 return None  # ids run out soon: whoever fails has taken no more than its own
             first = self._reserved or self._ids.next("auto", count, self._spacing)
@@ -805,7 +812,10 @@ class RowInserter:
         position = self._target.auto
         value = row[position]
         if value is None or (value == 0 and not self._zero_is_an_id):
-            if self._reserved:
+            if self._forced_id:
+                value, self._forced_id = self._forced_id, 0
+                self._ids.rebase(value)
+            elif self._reserved:
                 value = self._reserved
                 self._reserved += self._spacing.increment
             else:

@@ -29,7 +29,9 @@ from exuvia.base.mysql_errors import (
     ErrNonUpdatableTable,
     ErrNotSupportedYet,
     ErrUnknownTable,
+    ErrUpdateWithoutKeyInSafeMode,
 )
+from exuvia.sql.access.choose import positions_of, shown_indexes
 from exuvia.sql.access.filtering import Filter, FilteredPlan, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
 from exuvia.sql.expressions import constant_of
@@ -81,6 +83,7 @@ class DeleteRows(FilteredPlan):
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
+        self.filter.check_safe(context)
         writer = RowWriter(self.table, context)
         found = list(self.filter.all_rows(context))
         removed = 0
@@ -128,6 +131,7 @@ class UpdateRows(FilteredPlan):
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
+        self.filter.check_safe(context)
         writer = RowWriter(self.table, context, self.filter.partitions)
         matched = changed = 0
         for handle, old in list(self.filter.all_rows(context)):
@@ -219,6 +223,7 @@ class UpdateFound(Plan):
         ]
         items = [_handle(target.source) for target in self._targets] + self._values
         self.query = _query(node, items)
+        self._unsafe = _is_unsafe(node, [target.source for target in self._targets])
 
     def _placed(self, tree: Tree) -> Tree | int:
         """The tree, or its place among the values that the query computes."""
@@ -231,6 +236,7 @@ class UpdateFound(Plan):
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
+        _check_safe(self._unsafe, context)
         columns, rows = self.found(self.query, context)
         width = len(self._targets)
         kinds = [column.type for column in columns[width:]]
@@ -282,9 +288,11 @@ class DeleteFound(Plan):
             check_writable(target.table, "DELETE", context)
             context.demand(target.table, "DELETE")
         self.query = _query(node, [_handle(target) for target in self._targets])
+        self._unsafe = _is_unsafe(node, self._targets)
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
+        _check_safe(self._unsafe, context)
         _, rows = self.found(self.query, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
         removed = 0
@@ -300,6 +308,41 @@ class DeleteFound(Plan):
         for writer in writers:
             writer.finish()
         return Result(affected=removed)
+
+
+def _check_safe(unsafe: bool, context: Context) -> None:
+    if unsafe and context.session.settings.safe_updates:
+        raise ErrUpdateWithoutKeyInSafeMode()
+
+
+_BOUNDS = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is)
+
+
+def _is_unsafe(node: Update | Delete, targets: Sequence[TableSource]) -> bool:
+    """Whether neither a LIMIT nor, for each target, a condition on a key bounds the rows."""
+    if node.limit is not None:
+        return False
+    joins = list(node.source.find_all(exp.Join))
+    trees = [node.where, *(join.args.get("on") for join in joins)]
+    sides = [
+        side
+        for tree in trees
+        if tree is not None
+        for term in tree.find_all(*_BOUNDS)
+        for side in (term.this, term.args.get("expression"))
+        if isinstance(side, exp.Column)
+    ]
+    sides += [exp.column(name.name) for join in joins for name in join.args.get("using") or ()]
+    return any(_leads_no_key(target, sides) for target in targets)
+
+
+def _leads_no_key(target: TableSource, sides: Sequence[exp.Column]) -> bool:
+    named = {target.resolve(side) for side in sides}
+    return not any(
+        positions_of(target.table, index)[0] in named
+        for index in shown_indexes(target.table.info)
+        if not index.is_invisible
+    )
 
 
 def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:

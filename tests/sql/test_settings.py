@@ -1,0 +1,343 @@
+"""System variables that change an answer: each test sets one and sees another answer.
+
+catalog/sysvar/effects.py names these tests.
+"""
+
+import pytest
+
+from exuvia.sql.session.session import Session
+from support.world import World, error, rows, run
+
+READ_ONLY = 1792, "25006"
+
+
+@pytest.fixture
+def table(session: Session) -> Session:
+    """A session with a table of two rows, indexed by a."""
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b INT, KEY by_a (a))")
+    run(session, "INSERT INTO t VALUES (1, 10, 100), (2, 20, 200)")
+    return session
+
+
+# -- access mode and isolation of transactions -----------------------------------------------------
+
+WRITES = (
+    "INSERT INTO t VALUES (3, 3, 3)",
+    "INSERT INTO t SELECT id + 10, a, b FROM t",
+    "REPLACE INTO t VALUES (1, 1, 1)",
+    "INSERT INTO t VALUES (1, 1, 1) ON DUPLICATE KEY UPDATE a = 7",
+    "UPDATE t SET a = 5",
+    "UPDATE t SET a = 5 WHERE id = 1",
+    "UPDATE t JOIN t u ON t.id = u.id SET t.a = 5",
+    "DELETE FROM t",
+    "DELETE FROM t WHERE id IN (SELECT a FROM t u)",
+    "SELECT * FROM t FOR UPDATE",
+    "BATCH ON id LIMIT 1 DELETE FROM t WHERE a > 0",
+)
+CHANGES = (
+    "CREATE TABLE u (a INT)",
+    "CREATE TABLE u LIKE t",
+    "CREATE TABLE u SELECT * FROM t",
+    "CREATE TEMPORARY TABLE u (a INT)",
+    "ALTER TABLE t ADD COLUMN c INT",
+    "CREATE INDEX i ON t (b)",
+    "DROP INDEX by_a ON t",
+    "TRUNCATE TABLE t",
+    "RENAME TABLE t TO u",
+    "DROP TABLE t",
+    "CREATE VIEW v AS SELECT 1",
+    "CREATE SEQUENCE s",
+    "CREATE DATABASE other_database",
+    "CREATE USER somebody",
+    "GRANT SELECT ON *.* TO root",
+    "LOCK TABLES t WRITE",
+)
+
+
+@pytest.mark.parametrize("way", ["session", "variable", "alias"])
+def test_transaction_read_only(table: Session, way: str) -> None:
+    """Outside of BEGIN too, and for every kind of write."""
+    ways = {
+        "session": "SET SESSION TRANSACTION READ ONLY",
+        "variable": "SET transaction_read_only = ON",
+        "alias": "SET tx_read_only = 1",
+    }
+    run(table, ways[way])
+    assert rows(table, "SELECT @@transaction_read_only, @@tx_read_only") == [[1, 1]]
+    before = rows(table, "SELECT * FROM t")
+    for statement in WRITES + CHANGES:
+        assert error(table, statement) == READ_ONLY, statement
+    assert rows(table, "SELECT * FROM t") == before
+    run(table, "PREPARE p FROM 'INSERT INTO t VALUES (3, 3, ?)'")
+    run(table, "SET @v = 3")
+    assert error(table, "EXECUTE p USING @v") == READ_ONLY
+    assert error(table, "INSERT INTO t VALUES (?, 3, 3)", [3]) == READ_ONLY
+    run(table, "SET autocommit = 0")
+    assert error(table, WRITES[0]) == READ_ONLY
+    run(table, "SET autocommit = 1")
+    run(table, "BEGIN")
+    assert error(table, WRITES[0]) == READ_ONLY
+    run(table, "START TRANSACTION READ WRITE")
+    assert run(table, WRITES[0]).affected == 1
+    run(table, "ROLLBACK")
+    run(table, "SET SESSION TRANSACTION READ WRITE")
+    assert run(table, WRITES[0]).affected == 1
+
+
+def test_global_transaction_read_only(table: Session, world: World) -> None:
+    run(table, "SET GLOBAL TRANSACTION READ ONLY")
+    try:
+        assert run(table, "UPDATE t SET a = 1").affected == 2  # it began before
+        later = world.session(table.database)
+        assert error(later, "UPDATE t SET a = 2") == READ_ONLY
+        later.close()
+    finally:
+        run(table, "SET GLOBAL TRANSACTION READ WRITE")
+
+
+def test_temporary_tables_are_written_in_a_read_only_session(table: Session) -> None:
+    run(table, "CREATE TEMPORARY TABLE mine (a INT)")
+    run(table, "SET SESSION TRANSACTION READ ONLY")
+    assert run(table, "INSERT INTO mine VALUES (1)").affected == 1
+
+
+def test_set_transaction_is_for_exactly_the_next(table: Session) -> None:
+    write = "UPDATE t SET a = a + 1 WHERE id = 1"
+    run(table, "SET TRANSACTION READ ONLY")
+    assert error(table, write) == READ_ONLY
+    run(table, "SELECT @@version")  # no transaction
+    assert error(table, write) == READ_ONLY
+    run(table, "SELECT * FROM t")
+    assert run(table, write).affected == 1
+    run(table, "SET TRANSACTION READ ONLY")
+    run(table, "SELECT * FROM t WHERE id = 1")  # by a kept plan
+    assert run(table, write).affected == 1
+    run(table, "SET TRANSACTION READ ONLY")
+    run(table, "BEGIN")
+    assert error(table, write) == READ_ONLY
+    run(table, "COMMIT")
+    assert run(table, write).affected == 1
+    run(table, "SET SESSION TRANSACTION READ ONLY")
+    run(table, "SET TRANSACTION READ WRITE")
+    assert run(table, write).affected == 1
+    assert error(table, write) == READ_ONLY
+
+
+def sees_newest(session: Session, another: Session) -> bool:
+    """Whether the session's transaction sees what commits after its first read."""
+    run(session, "BEGIN")
+    run(session, "SELECT * FROM t")
+    run(another, "UPDATE t SET b = b + 1 WHERE id = 2")
+    (found,) = rows(session, "SELECT b FROM t WHERE id = 2")
+    run(session, "COMMIT")
+    return found == rows(another, "SELECT b FROM t WHERE id = 2")[0]
+
+
+@pytest.mark.parametrize("name", ["transaction_isolation", "tx_isolation"])
+def test_transaction_isolation(table: Session, another: Session, name: str) -> None:
+    assert not sees_newest(table, another)
+    run(table, f"SET {name} = 'READ-COMMITTED'")
+    assert rows(table, "SELECT @@tx_isolation, @@transaction_isolation") == [["READ-COMMITTED"] * 2]
+    shown = rows(table, "SHOW VARIABLES LIKE 't%_isolation'")
+    assert [value for _, value in shown] == ["READ-COMMITTED"] * 2
+    assert sees_newest(table, another)
+
+
+def test_set_transaction_isolation_is_for_exactly_the_next(
+    table: Session, another: Session
+) -> None:
+    run(table, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    assert sees_newest(table, another)
+    assert not sees_newest(table, another)
+    run(table, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    run(table, "SELECT * FROM t")  # that was it
+    assert not sees_newest(table, another)
+
+
+# -- the end of a transaction ----------------------------------------------------------------------
+
+
+def is_begun(session: Session) -> bool:
+    return session.current is not None
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_completion_type(table: Session, end: str) -> None:
+    run(table, end)
+    assert not is_begun(table)
+    run(table, f"{end} AND CHAIN")
+    assert is_begun(table)
+    run(table, f"{end} WORK AND NO CHAIN NO RELEASE")
+    assert not is_begun(table)
+    run(table, "SET completion_type = 1")
+    run(table, "START TRANSACTION READ ONLY")
+    run(table, end)
+    assert is_begun(table)
+    assert error(table, "DELETE FROM t") == READ_ONLY  # the chain's are alike
+    run(table, f"{end} AND NO CHAIN")
+    assert not is_begun(table)
+    run(table, "BEGIN")
+    run(table, f"{end} NO RELEASE")
+    assert not is_begun(table)
+    assert error(table, f"{end} AND CHAIN RELEASE") == (1064, "42000")
+    run(table, "SET completion_type = 'RELEASE'")
+    run(table, f"{end} AND NO CHAIN")
+    assert not table.is_released
+    run(table, end)
+    assert table.is_released
+
+
+# -- what a statement may touch, and how much it answers -------------------------------------------
+
+UNSAFE = 1175, "HY000"
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_sql_safe_updates(table: Session, is_kept: bool) -> None:
+    run(table, "CREATE TABLE u (id INT PRIMARY KEY, x INT)")
+    run(table, "INSERT INTO u VALUES (1, 1)")
+    refused = (
+        "UPDATE t SET b = 1",
+        "UPDATE t SET b = 1 WHERE b = 2",
+        "UPDATE t SET b = 1 WHERE a + 1 = 2",
+        "DELETE FROM t",
+        "DELETE FROM t WHERE b > 1000",
+        "DELETE FROM t WHERE b IN (SELECT id FROM u)",
+        "UPDATE t JOIN u ON t.b = u.x SET t.b = 1",
+        "DELETE t FROM t JOIN u ON t.b = u.x",
+    )
+    done = (
+        "UPDATE t SET b = 2 WHERE id = 1",
+        "UPDATE t SET b = 2 WHERE a > 1 AND b = 9",
+        "UPDATE t SET b = 2 LIMIT 1",
+        "DELETE FROM t WHERE a = 1000",
+        "DELETE FROM t WHERE b = 1000 LIMIT 5",
+        "DELETE FROM t WHERE id IN (SELECT x + 1000 FROM u)",
+        "UPDATE t JOIN u ON t.id = u.id SET t.b = 2",
+    )
+    if is_kept:
+        run(table, "BEGIN")
+        for statement in refused + done:
+            run(table, statement)
+        run(table, "ROLLBACK")
+    run(table, "SET sql_safe_updates = 1")
+    for statement in refused:
+        assert error(table, statement) == UNSAFE, statement
+    for statement in done:
+        run(table, statement)
+    assert error(table, "UPDATE t SET b = ?", [1]) == UNSAFE
+    run(table, "DROP INDEX by_a ON t")
+    assert error(table, "DELETE FROM t WHERE a = 1000") == UNSAFE
+    run(table, "SET sql_safe_updates = 0")
+    assert run(table, "DELETE FROM t WHERE b > 0").affected == 2
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_sql_select_limit(table: Session, is_kept: bool) -> None:
+    limited = (
+        "SELECT * FROM t",
+        "SELECT id FROM t WHERE a > 1 ORDER BY id",
+        "(SELECT id FROM t)",
+        "SELECT id FROM t UNION ALL SELECT id FROM t",
+        "SELECT DISTINCT a, COUNT(*) FROM t GROUP BY a",
+        "WITH c AS (SELECT id FROM t) SELECT * FROM c",
+        "SELECT x.id FROM t x JOIN t y ON x.id = y.id",
+        "TABLE t",
+    )
+    if is_kept:
+        assert all(len(rows(table, query)) >= 2 for query in limited)
+    run(table, "PREPARE p FROM 'SELECT * FROM t WHERE id > ?'")
+    run(table, "SET @low = 0, sql_select_limit = 1")
+    for query in limited:
+        assert len(rows(table, query)) == 1, query
+    assert len(rows(table, "EXECUTE p USING @low")) == 1
+    assert len(rows(table, "SELECT * FROM t WHERE id > ?", [0])) == 1
+    assert len(rows(table, "SELECT * FROM t LIMIT 2")) == 2
+    assert len(rows(table, "(SELECT * FROM t LIMIT 2)")) == 2
+    assert rows(table, "SELECT COUNT(*) FROM (SELECT * FROM t) x") == [[2]]
+    assert run(table, "CREATE TABLE u SELECT id FROM t").affected == 2
+    assert run(table, "INSERT INTO u SELECT id FROM t").affected == 2
+    assert len(rows(table, "SELECT /*+ SET_VAR(sql_select_limit=2) */ * FROM t")) == 2
+    run(table, "SET sql_select_limit = 0")
+    assert rows(table, "SELECT * FROM t") == []
+    run(table, "SET sql_select_limit = DEFAULT")
+    assert all(len(rows(table, query)) >= 2 for query in limited)
+
+
+def test_sql_require_primary_key(table: Session) -> None:
+    without = 3750, "HY000"
+    run(table, "CREATE TABLE heap (a INT)")
+    run(table, "CREATE TABLE keyed (a INT, b INT, PRIMARY KEY (a) NONCLUSTERED)")
+    refused = (
+        "CREATE TABLE u (a INT)",
+        "CREATE TABLE u (a INT UNIQUE)",
+        "CREATE TEMPORARY TABLE u (a INT)",
+        "CREATE TABLE u LIKE heap",
+        "CREATE TEMPORARY TABLE u LIKE heap",
+        "CREATE TABLE u SELECT * FROM t",
+        "ALTER TABLE keyed DROP PRIMARY KEY",
+        "ALTER TABLE keyed ADD COLUMN c INT, DROP PRIMARY KEY",
+        "DROP INDEX `PRIMARY` ON keyed",
+    )
+    run(table, "SET sql_require_primary_key = ON")
+    for statement in refused:
+        assert error(table, statement) == without, statement
+    run(table, "CREATE TABLE u (a INT PRIMARY KEY)")
+    run(table, "CREATE TABLE w LIKE keyed")
+    run(table, "ALTER TABLE keyed ADD COLUMN c INT")
+    run(table, "SET sql_require_primary_key = OFF")
+    run(table, "ALTER TABLE keyed DROP PRIMARY KEY")
+
+
+# -- ids -------------------------------------------------------------------------------------------
+
+
+def test_insert_id(table: Session) -> None:
+    run(table, "SET insert_id = 77")
+    assert rows(table, "SELECT @@insert_id") == [[77]]
+    assert run(table, "INSERT INTO t (a) VALUES (1), (2)").last_insert_id == 77
+    run(table, "INSERT INTO t (a) VALUES (3)")
+    found = rows(table, "SELECT id FROM t WHERE a < 10 ORDER BY a")
+    assert found[:2] == [[77], [78]] and found[2][0] > 78
+    assert rows(table, "SELECT @@insert_id") == [[0]]
+    run(table, "SET insert_id = 1")
+    assert error(table, "INSERT INTO t (a) VALUES (4)") == (1062, "23000")
+
+
+@pytest.mark.parametrize("name", ["last_insert_id", "identity"])
+def test_last_insert_id(table: Session, name: str) -> None:
+    run(table, f"SET {name} = 9")
+    assert rows(table, "SELECT LAST_INSERT_ID(), @@last_insert_id, @@identity") == [[9, 9, 9]]
+    run(table, "INSERT INTO t (a, b) VALUES (LAST_INSERT_ID(), 0)")
+    assert rows(table, "SELECT a FROM t WHERE b = 0") == [[9]]
+
+
+# -- values of SET ---------------------------------------------------------------------------------
+
+
+def test_a_word_given_to_a_user_variable_is_its_value(session: Session) -> None:
+    run(session, "SET @t = TRUE, @f = FALSE, @n = NULL, @u = CURRENT_USER")
+    assert rows(session, "SELECT @t + 1, @f + 1, @n, @u") == [[2, 1, None, "root@%"]]
+    for word in ("CURRENT_DATE", "CURRENT_TIMESTAMP", "UTC_DATE", "LOCALTIME"):
+        run(session, f"SET timestamp = 1700000000, @v = {word}")
+        assert rows(session, f"SELECT @v = {word}") == [[1]], word
+    assert error(session, "SET @v = nosuch") == (1054, "42S22")
+    assert error(session, "SET @v = `ON`") == (1054, "42S22")
+    assert error(session, "SET @v = DEFAULT") == (1064, "42000")
+    run(session, "SET autocommit = TRUE, sql_mode = ANSI_QUOTES, time_zone = SYSTEM")
+    run(session, "SET foreign_key_checks = FALSE")
+    assert rows(session, "SELECT @@foreign_key_checks, @@sql_mode") == [[0, "ANSI_QUOTES"]]
+
+
+def test_an_invisible_column_is_refused(session: Session) -> None:
+    run(session, "CREATE TABLE t (a INT, b INT)")
+    for statement in (
+        "CREATE TABLE u (a INT, b INT INVISIBLE)",
+        "CREATE TABLE u (a INT, b INT /*!80023 INVISIBLE */)",
+        "ALTER TABLE t ADD COLUMN c INT INVISIBLE",
+        "ALTER TABLE t MODIFY b INT INVISIBLE",
+        "ALTER TABLE t CHANGE b c INT INVISIBLE",
+        "ALTER TABLE t ALTER COLUMN b SET INVISIBLE",
+    ):
+        assert error(session, statement) == (8200, "HY000"), statement
+    run(session, "CREATE TABLE u (a INT VISIBLE, b INT, KEY (a) INVISIBLE)")
