@@ -1,12 +1,15 @@
 """The rewrite of a column: what its row says on the way, and that verification finds what a kernel
 did wrong (law 9)."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, pairwise
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from exuvia.base.clock import SystemClock
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import reader, writer
@@ -14,24 +17,28 @@ from exuvia.catalog.codec.key_encoder import encoder_of
 from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import PredicateTerm, SchemaState, evolve
 from exuvia.catalog.table import Table
+from exuvia.cluster.member import Member
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.keys import HANDLE_AT, i64
+from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import TOMBSTONE, Bulk, BulkResult
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Failed, Phase, Progress, Reorg, Running, change_column
 from exuvia.pipeline.settings import Fixed, PipelineSettings
+from exuvia.pipeline.throttle import EVERY_S, Durations, LatencyReports
 from exuvia.pipeline.verify.compare import check_index
-from support.tables import begin_reorg, publish, table_info
+from support.tables import begin_reorg, bootstrapped, publish, table_info
 
 TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=9, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
 ROWS, BATCH = 1000, 64
 DIAL = Fixed(PipelineSettings(span_rows=500, inline_rows=ROWS * 2, batch_rows=BATCH))
 
 
-def changing(store: MemoryStore, partial: bool = False) -> tuple[Table, Reorg]:
+def changing(store: Store, partial: bool = False, rows: int = ROWS) -> tuple[Table, Reorg]:
     """A table whose indexed column k is to become a text, in the state that writes rows. `partial`:
     its index has the rows whose id is above a third of all."""
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
@@ -45,7 +52,7 @@ def changing(store: MemoryStore, partial: bool = False) -> tuple[Table, Reorg]:
         )  # fmt: skip
         less = evolve(index, exuvia_predicate=(term,))
         info = evolve(info, index_info=tuple(less if i is index else i for i in info.indexes))
-    bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(ROWS)]])
+    bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(rows)]])
     old = info.column("k")
     assert old is not None
     asked = Modification(
@@ -94,6 +101,37 @@ def walk(store: MemoryStore, table: Table, plan: Reorg) -> Iterator[Progress]:
 def end_of(store: MemoryStore, table: Table, plan: Reorg) -> Progress:
     *_, end = walk(store, table, plan)
     return end
+
+
+def test_a_rewrite_at_rest_commits_seldom_though_clients_were_there_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute of traffic before the first job made every later job commit every 3 ms."""
+    rows, idle_looks = 60_000, 2
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    assert isinstance(store, LmdbStore)
+    table, plan = changing(bootstrapped(store), rows=rows)
+    durations = Durations()
+    reports = LatencyReports(store, Member.join(store, SystemClock(), "front"), durations)
+    for look in range(-120 - idle_looks, 0):
+        for _ in range(500 if look < -idle_looks else 0):
+            durations.observe(0.004)
+        reports.step(look * EVERY_S)
+    chains: list[float] = []  # each is one commit: it waits for the disk once
+    chain_of = LmdbStore.bulk_chain
+
+    def counted(self: LmdbStore, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
+        chains.append(most_s)
+        return chain_of(self, batches, most_s)
+
+    monkeypatch.setattr(LmdbStore, "bulk_chain", counted)
+    reorg = PhaseRunner(store, table.info.id, 1, table, plan)
+    began, reported_at = time.monotonic(), -1.0
+    while not isinstance(reorg.step(now := time.monotonic() - began), Done | Failed):
+        if now - reported_at >= EVERY_S:
+            reports.step(reported_at := now)
+    assert len(chains) <= 8 + 250 * rows // 1_000_000
+    store.close()
 
 
 def test_rows_are_never_taken_back_while_a_phase_goes_on() -> None:

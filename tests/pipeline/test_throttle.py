@@ -146,11 +146,16 @@ class Beside:
         return ShareController(self.store, order_for(planned(abc()), (), job_id, EPOCH))
 
     def clients(
-        self, waited_s: float, looks: int, *drivers: ShareController, reads: bool = False
+        self,
+        waited_s: float,
+        looks: int,
+        *drivers: ShareController,
+        reads: bool = False,
+        number: int = 500,
     ) -> None:
-        """Statements took so long for so many half seconds."""
+        """Statements took so long for so many half seconds. `number`: in each."""
         for _ in range(looks):
-            for _ in range(500):
+            for _ in range(number):
                 self.durations.observe(waited_s)
             for each in drivers:
                 each.step(self.now, reads)
@@ -311,6 +316,56 @@ def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:
     assert beside.says() == TimeShare(2, 1.0, 0.003, ""), "nobody was heard since, but before"
     beside.clients(0.02, 30, beside.controller)
     assert (beside.says().share, beside.says().batch_s) == (0.25, 0.003)
+
+
+def test_clients_that_have_left_before_a_job_do_not_shorten_its_transactions() -> None:
+    """The minute before the first job decided, also for the jobs after it."""
+    beside = Beside()
+    beside.clients(0.004, 120)
+    beside.clients(0.004, 1, number=0)
+    for job in (JOB, JOB + 1, JOB + 2):  # back to back
+        driver = beside.driver(job)
+        for _ in range(6):
+            beside.clients(0.004, 1, driver, number=1)  # somebody who watches it
+            assert beside.says(job).batch_s == ALONE_S
+
+
+def test_clients_that_leave_during_a_job_shorten_its_transactions_for_a_second_at_most() -> None:
+    beside = Beside()
+    beside.clients(0.004, 20)
+    beside.clients(0.004, 4, beside.controller)
+    assert beside.says().batch_s < ALONE_S
+    beside.clients(0.004, 3, beside.controller, number=0)
+    assert beside.says().batch_s == ALONE_S
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.01, 0.3])
+def test_slow_clients_are_seen_at_the_first_looks_and_as_long_as_they_are_there(
+    pause_s: float,
+) -> None:
+    """40 transactions a second, which the job slows down to 16. The fronts are woken at any moment
+    of their looks."""
+    beside = Beside()
+    beside.clients(0.02, 10, number=20)
+    beside.now += pause_s - EVERY_S
+    beside.controller.step(beside.now)
+    beside.reports.step(beside.now)
+    beside.now += 0.05
+    beside.controller.step(beside.now)
+    assert beside.says().batch_s < ALONE_S
+    for _ in range(40):
+        beside.clients(0.05, 1, beside.controller, number=8)
+        assert beside.says().batch_s < ALONE_S
+
+
+def test_a_front_of_an_older_version_counts_as_one_with_clients() -> None:
+    beside = Beside()
+    beside.controller.step(beside.now)
+    told = msgspec.msgpack.encode((1, 0.0, 0, 0.0, 0, (keys.meta("share", JOB),)))
+    beside.store.transact(lambda txn: txn.put(keys.meta("latency", 77), told))
+    beside.now += EVERY_S
+    beside.controller.step(beside.now)
+    assert beside.says().batch_s < ALONE_S
 
 
 def test_the_baseline_is_the_minute_before_the_first_job_and_is_not_moved_by_jobs() -> None:

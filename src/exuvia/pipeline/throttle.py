@@ -263,7 +263,8 @@ MOST_STATEMENTS = 100
 class Latency(msgspec.Struct, frozen=True, array_like=True):
     """What a front reports of its clients' transactions. `number` counts its reports, `asked` are
     the drivers it answers: what it said of the job before is no answer. `reads`: it is about the
-    time in which none of them wrote. Unit: s."""
+    time in which none of them wrote. `active`: clients commit now; fronts of older versions do not
+    report it and count as active. Unit: s."""
 
     number: int
     p99_s: float
@@ -272,6 +273,7 @@ class Latency(msgspec.Struct, frozen=True, array_like=True):
     samples_before: int
     asked: tuple[bytes, ...] = ()
     reads: bool = False
+    active: bool = True
 
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -302,6 +304,38 @@ def p99_of(counts: Sequence[Counts]) -> tuple[float, int]:
     samples = int(whole[-1])
     bucket = int(np.searchsorted(whole, 0.99 * samples))
     return _FIRST_S * math.exp(_GROWTH * (bucket + 1)), samples
+
+
+_QUIET = 3  # transactions of one look: fewer are an administrator's or a monitor's
+
+
+class ClientActivity:
+    """Whether the clients of this front commit transactions now, whatever jobs run.
+
+    They are active from `LEAST_SAMPLES` transactions within the last five seconds until a look with
+    next to none. A job that slows them down does not make them inactive, and clients that left
+    before a job do not count for it. Just when a driver begins to ask, two such looks are required:
+    what it did before may have stopped them.
+    """
+
+    def __init__(self) -> None:
+        self._looks: deque[int] = deque([0], maxlen=_WINDOW)
+        self._began = -math.inf  # of the last look
+        self.is_active = False
+
+    def observe(self, transactions: int, now: float, is_asked_anew: bool) -> None:
+        """Add the transactions since the last call. A call that comes early, because a driver woke
+        the front, extends the look before it."""
+        if now - self._began < EVERY_S / 2:
+            self._looks[-1] += transactions
+        else:
+            self._looks.append(transactions)
+            self._began = now
+        most = max(list(self._looks)[-2:]) if is_asked_anew else self._looks[-1]
+        if most < _QUIET:
+            self.is_active = False
+        elif sum(self._looks) >= LEAST_SAMPLES:
+            self.is_active = True
 
 
 class Heard:
@@ -343,6 +377,7 @@ class LatencyReports:
         self._durations = durations
         self._window: deque[tuple[bool, Counts]] = deque(maxlen=_KEPT)
         self._before: deque[Counts] = deque(maxlen=_BASELINE)
+        self._activity = ClientActivity()
         self._drivers = Heard()
         self._answered: set[bytes] = set()
         self._reads = False
@@ -352,7 +387,9 @@ class LatencyReports:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
         asked, reads = self._asked(now)
-        if asked - self._answered:
+        is_asked_anew = bool(asked - self._answered)
+        self._activity.observe(int(counts.sum()), now, is_asked_anew)
+        if is_asked_anew:
             self._window.clear()  # and `counts` is dropped: the job's schema versions came in it
         elif reads == self._reads:  # else they are of both
             self._window.append((reads, counts))
@@ -360,7 +397,8 @@ class LatencyReports:
         if asked:
             self._reported += 1
             waits = *self._p99_while(reads), *p99_of(self._before)
-            report = Latency(self._reported, *waits, tuple(sorted(asked)), reads)
+            about = tuple(sorted(asked)), reads, self._activity.is_active
+            report = Latency(self._reported, *waits, *about)
             key = keys.meta("latency", self._member.info.number)
             self._store.transact(lambda txn: txn.put(key, msgspec.msgpack.encode(report)))
         else:
@@ -475,8 +513,7 @@ class ShareController:
         )
         self._decide([each for each in fresh if each.reads == self._reads], bool(fresh), aim, jobs)
         self._number += 1
-        beside = any(each.samples + each.samples_before >= LEAST_SAMPLES for each in fresh)
-        hold_s = _BESIDE_S if beside else ALONE_S
+        hold_s = _BESIDE_S if any(report.active for report in fresh) else ALONE_S
         share = self._shares[self._reads]
         said = TimeShare(self._number, share, hold_s, self.reason, self._reads)
         for fence in self._fences:
