@@ -28,7 +28,7 @@ CASES = scripts()
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("script", one_in(3, CASES), ids=str)
+@pytest.mark.parametrize("script", one_in(5, CASES), ids=str)
 def test_an_action_under_an_accident(script, seed):
     play = Play(script, seed)
     job = play.run()

@@ -291,7 +291,7 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     other.close()
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", one_in(2, KEYS))
 def test_they_are_kept_beside_writers(world: World, session: Session, key: str) -> None:
     """And a local one that has several entries a row."""
     made(session, key, BY_RANGE)
