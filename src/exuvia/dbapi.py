@@ -83,7 +83,7 @@ from exuvia.catalog.convert import values
 from exuvia.node import embedded
 from exuvia.server import packets
 from exuvia.server.results import shown_type
-from exuvia.server.statements import quoted, split
+from exuvia.server.statements import in_turn, quoted, split
 from exuvia.sql.result import Result, Row
 from exuvia.sql.session.prepared import Prepared
 
@@ -383,7 +383,7 @@ class EmbeddedConnection:
     ) -> None:
         self._embedded = found
         self._closed = False
-        self._prepared: LRUCache[str, Prepared] = LRUCache(KEPT_STATEMENTS)
+        self._prepared: LRUCache[tuple[str, str], Prepared] = LRUCache(KEPT_STATEMENTS)
         self._of = found.sessions.open(found.services, database, found_rows)
         try:
             if database:
@@ -403,7 +403,8 @@ class EmbeddedConnection:
             if bound:
                 return [session.execute_prepared(self._kept(text), bound)]
             found: list[Result] = []
-            for piece in split(text):
+            settings = session.settings
+            for piece, _ in in_turn(split(text, settings.plain_quotes), settings):
                 answer = session.execute(piece)
                 found += [answer] if isinstance(answer, Result) else answer
         if session.is_released:
@@ -437,9 +438,11 @@ class EmbeddedConnection:
         return found
 
     def _kept(self, text: str) -> Prepared:
-        found = self._prepared.get(text)
+        session = self._of.session
+        key = text, session.variable("sql_mode")
+        found = self._prepared.get(key)
         if found is None:
-            found = self._prepared[text] = self._of.session.prepare(text)
+            found = self._prepared[key] = session.prepare(text)
         return found
 
     def _require_open(self) -> None:

@@ -34,6 +34,7 @@ from exuvia.cli.client import (
     show,
     told,
 )
+from exuvia.sql.parse.sql_mode import GRAMMAR_MODES
 
 FileArgument = Annotated[Path, typer.Argument(help="CREATE TABLEs.", exists=True, dir_okay=False)]
 DatabaseOption = Annotated[str, typer.Option("--database", "-D", help="Default database.")]
@@ -65,6 +66,15 @@ _NEXT_ID = re.compile(
 )
 
 
+def _connected(host: str, port: int, user: str, database: str) -> NodeClient:
+    """A client whose names are in backquotes and whose strings have escapes, as files have them."""
+    client = connected(host, port, user, database)
+    modes = str(ask(client, "SELECT @@sql_mode").rows[0][0]).split(",")
+    kept = [mode for mode in modes if mode not in ("ANSI", *GRAMMAR_MODES)]
+    ask(client, f"SET sql_mode = '{','.join(kept)}'")
+    return client
+
+
 @schema_app.command("dump")
 def dump(
     database: DatabaseOption,
@@ -73,8 +83,7 @@ def dump(
     user: UserOption = "root",
 ) -> None:
     """All CREATE TABLEs of a database, without where ids go on; no views, no sequences."""
-    client = connected(host, port, user, database)
-    ask(client, "SET sql_mode = REPLACE(@@sql_mode, 'ANSI_QUOTES', '')")  # names in backquotes
+    client = _connected(host, port, user, database)
     for row in ask(client, "SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'").rows:
         title = str(row[0]).replace("`", "``")
         text = str(ask(client, f"SHOW CREATE TABLE `{title}`").rows[0][1])
@@ -133,7 +142,7 @@ def diff(
     form: FormatOption = None,
 ) -> None:
     """Print what would make the file's tables of those there are, and what it would meet."""
-    steps = _steps(connected(host, port, user, database), file.read_text(), allow_drop)
+    steps = _steps(_connected(host, port, user, database), file.read_text(), allow_drop)
     if (form or output) is Format.json:
         sys.stdout.write(json.dumps(steps, indent=2) + "\n")
     elif steps:
@@ -156,7 +165,7 @@ def apply(
     user: UserOption = "root",
 ) -> None:
     """Make the file's tables of those there are: one statement after the other, each online."""
-    client = connected(host, port, user, database)
+    client = _connected(host, port, user, database)
     steps = _steps(client, file.read_text(), allow_drop)
     if not steps:
         sys.stderr.write("nothing to do\n")

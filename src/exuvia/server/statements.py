@@ -19,6 +19,7 @@ The socket is not read further while TRANSFER_BYTES wait.
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wan
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Course, SessionApi
+from exuvia.sql.statement.settings import SessionSettings
 
 TRANSFER_BYTES = 4 << 20
 STALLED_S = 60.0
@@ -119,11 +121,12 @@ class CommandTask(NamedTuple):
     parameters: Sequence[Value] = ()
 
 
-_PIECES = re.compile(
-    r"""'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+"|`[^`]*+`"""
-    r"""|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;""",
-    re.DOTALL,
-)
+_STRINGS = {
+    "'": r"""'(?:[^'\\]++|\\.|'')*+'|""",
+    '"': r"""\"(?:[^"\\]++|\\.|"")*+\"|""",
+}
+_PLAIN_STRINGS = {"'": r"'(?:[^']++|'')*+'|", '"': r"""\"(?:[^"]++|"")*+\"|"""}
+_OTHER_PIECES = r"`[^`]*+`|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;"
 _BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
 _NO_TEXT = re.compile("[\udc80-\udcff]").search
@@ -134,17 +137,37 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def split(text: str) -> list[str]:
-    """The statements of a text, at the semicolons outside of strings, names and comments."""
+@lru_cache
+def _pieces(plain: str) -> re.Pattern[str]:
+    strings = _STRINGS | {quote: _PLAIN_STRINGS[quote] for quote in plain}
+    return re.compile("".join(strings.values()) + _OTHER_PIECES, re.DOTALL)
+
+
+def split(text: str, plain: str = "") -> list[str]:
+    """The statements of a text, at the semicolons outside of strings, names and comments.
+
+    `plain`: the quotes between which a backslash is an ordinary character."""
     if ";" not in text.rstrip("; \n\t\r"):
         return [text]
     pieces, start = [], 0
-    for token in _PIECES.finditer(text):
+    for token in _pieces(plain).finditer(text):
         if token.group() == ";":
             pieces.append(text[start : token.start()])
             start = token.end()
     pieces.append(text[start:])
     return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
+
+
+def in_turn(pieces: list[str], settings: SessionSettings) -> Iterator[tuple[str, bool]]:
+    """Each statement of a text, and whether it is the last. One that changes sql_mode may change
+    where those after it end."""
+    plain, at = settings.plain_quotes, 0
+    while at < len(pieces):
+        at += 1
+        yield pieces[at - 1], at == len(pieces)
+        if at < len(pieces) and settings.plain_quotes != plain:
+            plain = settings.plain_quotes
+            pieces, at = split(";".join(pieces[at:]), plain), 0
 
 
 class Statements:
@@ -189,7 +212,7 @@ class Statements:
     def query(self, payload: bytes) -> CommandTask:
         """COM_QUERY. Some clients send the end of their string with it."""
         text = self._decode(payload.rstrip(b"\0"))
-        pieces = split(text)
+        pieces = split(text, self.session.settings.plain_quotes)
         if len(pieces) == 1:
             session = self.session
             course = session.course(text)
@@ -206,9 +229,8 @@ class Statements:
         return chunks
 
     def _many(self, outgoing: Outgoing, pieces: list[str]) -> Chunks:
-        last = len(pieces) - 1
-        for number, piece in enumerate(pieces):
-            more = packets.MORE_RESULTS if number < last else 0
+        for piece, is_last in in_turn(pieces, self.session.settings):
+            more = 0 if is_last else packets.MORE_RESULTS
             yield from self._answers(outgoing, self._executed(piece, outgoing), more)
         self._recode()
 

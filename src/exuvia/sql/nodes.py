@@ -352,12 +352,14 @@ class NonTransactionalDml(Node, frozen=True, kw_only=True):
 
 
 class TextFormat(Node, frozen=True, kw_only=True):
-    """FIELDS and LINES of a text file."""
+    """FIELDS and LINES of a text file. `plain`: ESCAPED BY is not given, so that it is empty under
+    NO_BACKSLASH_ESCAPES."""
 
     terminated: str = "\t"
     enclosed: str = ""
     optionally: bool = False
     escaped: str = "\\"
+    plain: bool = True
     starting: str = ""
     lines: str = "\n"
 

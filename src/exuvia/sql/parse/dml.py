@@ -499,7 +499,7 @@ def text_format(cursor: TokenCursor) -> TextFormat:
                 cursor.expect("ENCLOSED", "BY")
                 facts["enclosed"] = _one_sign(cursor)
             elif cursor.accept("ESCAPED", "BY"):
-                facts["escaped"] = _one_sign(cursor)
+                facts["escaped"], facts["plain"] = _one_sign(cursor), False
             else:
                 break
         if cursor.position == before:

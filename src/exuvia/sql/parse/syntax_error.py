@@ -10,6 +10,8 @@ import re
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrParse
 
+MARK = "\x02"
+"""In the text of a statement: this word means what a mode of sql_mode makes of it (sql_mode.py)."""
 NEAR_BYTES = 2048
 _LONGEST_WORD = 1 << 16  # `re` holds the interpreter while it matches
 _WORD = re.compile(
@@ -18,6 +20,11 @@ _WORD = re.compile(
     r"|`[^`]*`?|[\w$]+(?:\.\d+)?|<=>|->>|<<|>>|<=|>=|<>|!=|:=|->|\|\||&&|.",
     re.DOTALL,
 )
+
+
+def unmarked(text: str) -> str:
+    """The text without its marks, as its client wrote it."""
+    return text.replace("!" + MARK, "").replace(MARK, "") if MARK in text else text
 
 
 class Misplaced(Refused):
@@ -42,7 +49,7 @@ def syntax_error(text: str, position: int) -> Refused:
     total = ""
     if len(rest) > NEAR_BYTES:
         total = f"(total length {len(rest)})"
-    near = rest[:NEAR_BYTES].decode(errors="ignore")
+    near = unmarked(rest[:NEAR_BYTES].decode(errors="ignore"))
     return ErrParse(f'line {line} column {column} near "{near}" {total}')
 
 

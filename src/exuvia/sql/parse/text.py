@@ -51,7 +51,7 @@ from exuvia.sql.parse.dml import (
     with_written,
     written_at,
 )
-from exuvia.sql.parse.syntax_error import syntax_error
+from exuvia.sql.parse.syntax_error import syntax_error, unmarked
 from exuvia.sql.parse.tokens import (
     QueryText,
     has_as_of,
@@ -311,7 +311,7 @@ def item_texts(tree: exp.Expression) -> list[str]:
     text, tokens = source.text, source.tokens
     items = list_items(TokenCursor(text, tokens))
     written = (text[tokens[start].start : tokens[end - 1].end + 1] for start, end in items)
-    return [item[:MOST_TITLE] for item in written]
+    return [unmarked(item)[:MOST_TITLE] for item in written]
 
 
 def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql.parse import hints
-from exuvia.sql.parse.syntax_error import syntax_error
+from exuvia.sql.parse.syntax_error import MARK, syntax_error
 
 _WORDS = (
     "ACCESSIBLE ADD ALL ALTER ANALYZE AND AS ASC BEFORE BETWEEN BIGINT BINARY BLOB BOTH BY "
@@ -130,7 +130,7 @@ _ASSIGNED_ENDS = {  # what is no part of a value that a comparison assigns
     *(TokenType.FROM, TokenType.THEN, TokenType.WHEN, TokenType.ELSE, TokenType.END),
     *(TokenType.ASC, TokenType.DESC, TokenType.ON, TokenType.USING, TokenType.FOR, TokenType.INTO),
 }
-_ENDS_OF_VALUES = {
+ENDS_OF_VALUES = {
     *(TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.NULL),
     *(TokenType.R_PAREN, TokenType.PLACEHOLDER, TokenType.TRUE, TokenType.FALSE),
 }
@@ -397,7 +397,7 @@ def _assigned(tokens: list[Token], place: int) -> tuple[list[Token], int] | None
 def _is_alias(tokens: list[Token], place: int) -> bool:
     """Whether a name without AS begins there, behind a value."""
     named = tokens[place].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-    is_behind = tokens[place - 1].token_type in _ENDS_OF_VALUES
+    is_behind = tokens[place - 1].token_type in ENDS_OF_VALUES
     return named and is_behind and not _UNIT.fullmatch(word_of(tokens[place]))
 
 
@@ -501,6 +501,10 @@ _OWN_GRAMMAR = {
 }
 
 
+CONCAT, CLOSE_NOT, PLAIN_LIKE = f"||{MARK}", f"!{MARK}NOT", f"LIKE{MARK}"
+MARKED = {CONCAT: "||", CLOSE_NOT: "!", PLAIN_LIKE: "LIKE"}
+
+
 class _Tokenizer(MySQL.Tokenizer):
     """MySQL's signs and words only; no statement is swallowed whole."""
 
@@ -509,7 +513,7 @@ class _Tokenizer(MySQL.Tokenizer):
         word: kind
         for word, kind in MySQL.Tokenizer.KEYWORDS.items()
         if word not in _FOREIGN_SIGNS and word not in _FOREIGN_WORDS
-    }
+    } | {CONCAT: TokenType.LR_ARROW, CLOSE_NOT: TokenType.NOT, PLAIN_LIKE: TokenType.GLOB}
 
 
 class Exuvia(MySQL):
@@ -555,15 +559,22 @@ _BODY = {
     '"': re.compile(r'[^"\\]*(?:(?:\\.|"")[^"\\]*){0,4096}', re.DOTALL),
     "`": re.compile(r"[^`]*(?:``[^`]*){0,4096}"),
 }
+_PLAIN_BODY = {
+    "'": re.compile(r"[^']*(?:''[^']*){0,4096}"),
+    '"': re.compile(r'[^"]*(?:""[^"]*){0,4096}'),
+}
 
 
-def lexemes(text: str) -> Iterator[tuple[int, int]]:
-    """Where strings, quoted names and comments begin and end; what does not end is none."""
+def lexemes(text: str, plain: str = "") -> Iterator[tuple[int, int]]:
+    """Where strings, quoted names and comments begin and end; what does not end is none.
+
+    `plain`: the quotes between which a backslash is an ordinary character (sql_mode.py)."""
+    bodies = _BODY | {quote: _PLAIN_BODY[quote] for quote in plain} if plain else _BODY
     at = 0
     while (head := _HEAD.search(text, at)) is not None:
         begin, sign = head.start(), head[0]
-        if sign in _BODY:
-            end = _quoted_end(text, begin)
+        if sign in bodies:
+            end = _quoted_end(text, begin, bodies[sign])
         elif sign == "/*":
             end = text.find("*/", begin + 2) + 2
         else:
@@ -574,10 +585,10 @@ def lexemes(text: str) -> Iterator[tuple[int, int]]:
         at = end if end > begin else begin + 1
 
 
-def _quoted_end(text: str, begin: int) -> int:
+def _quoted_end(text: str, begin: int, content: re.Pattern[str]) -> int:
     """Behind the closing quote; 0 where there is none."""
     quote, at = text[begin], begin + 1
-    while (body := _BODY[quote].match(text, at)) is not None:
+    while (body := content.match(text, at)) is not None:
         end = body.end()
         if text.startswith(quote, end) and not text.startswith(quote, end + 1):
             return end + 1
@@ -587,28 +598,15 @@ def _quoted_end(text: str, begin: int) -> int:
     return 0
 
 
-def with_backticks(text: str) -> str:
-    """The text as it is meant under ANSI_QUOTES: what is in double quotes is a name."""
-    if '"' not in text:
-        return text
-    text, parts, done = open_comments(text), [], 0
-    for begin, end in lexemes(text):
-        if text[begin] == '"':
-            name = text[begin + 1 : end - 1].replace('""', '"').replace("`", "``")
-            parts += [text[done:begin], f"`{name}`"]
-            done = end
-    return "".join((*parts, text[done:]))
-
-
 _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
 
-def open_comments(text: str) -> str:
+def open_comments(text: str, plain: str = "") -> str:
     """The text with `/*! ... */` and `/*T! ... */` opened; every position stays where it was."""
     if "/*!" not in text and "/*T!" not in text:
         return text
     parts, done = [], 0
-    for begin, end in lexemes(text):
+    for begin, end in lexemes(text, plain):
         if text.startswith("/*", begin):
             parts += [text[done:begin], _opened(text[begin:end])]
             done = end
@@ -640,9 +638,33 @@ def tokenize(text: str) -> list[Token]:
         raise syntax_error(text, min(positions, default=len(text))) from error
     if len(tokens) > MOST_WORDS:
         raise _too_long(MOST_WORDS)
+    if MARK in text:
+        tokens = _unmarked(tokens)
     if text.count("(") > NESTING_LIMIT:
         _check_nesting(text, tokens)
     return tokens
+
+
+def _unmarked(tokens: list[Token]) -> list[Token]:
+    """The marked words as what the parser reads: `!` for NOT that binds as closely, but not where
+    NOT is part of another operator or clause."""
+    result = []
+    for place, token in enumerate(tokens):
+        text = MARKED.get(token.text.upper())
+        if text == "!":
+            before = word_of(tokens[place - 1]) if place else ""
+            behind = word_of(tokens[place + 1]) if place + 1 < len(tokens) else ""
+            if before in _BEFORE_NOT or behind in _AFTER_NOT:
+                text = "NOT"
+        result.append(token if text is None else _like(token, token.token_type, text))
+    return result
+
+
+_BEFORE_NOT = {"IS", "IF"}
+_AFTER_NOT = {
+    *("NULL", "IN", "LIKE", "ILIKE", "BETWEEN", "REGEXP", "RLIKE", "LIKE" + MARK),
+    *("ENFORCED", "EXISTS", "PRESERVE", "MATCHED"),
+}
 
 
 # sqlglot's tokenizer is compiled: it holds the interpreter until it is done. So a long text is
@@ -837,14 +859,20 @@ _RANKS: dict[type[exp.Expression], int] = {
     exp.IntDiv: 5,
     exp.Mod: 5,
     exp.BitwiseXor: 6,
+    exp.Distance: 7,  # `||` of PIPES_AS_CONCAT
+    exp.Collate: 8,
 }
-_DISTURBED = {TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.LT, TokenType.GT}
+_DISTURBED = {
+    *(TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.LT, TokenType.GT),
+    TokenType.LR_ARROW,
+}
 _BITWISE = (
     exp.BitwiseOr,
     exp.BitwiseAnd,
     exp.BitwiseXor,
     exp.BitwiseLeftShift,
     exp.BitwiseRightShift,
+    exp.Distance,
 )
 
 
@@ -865,6 +893,13 @@ def _with_precedence(
                 top = top.parent
         for top in tops:
             _rank(top)
+    if kinds & _OF_MODES:
+        found: list[Any] = list(tree.find_all(exp.Distance, exp.Glob))
+        for marked in reversed(found):
+            plain = _without_modes(marked)
+            if marked is tree:
+                tree = plain
+            marked.replace(plain)
     if kinds & _ISES:
         for is_node in list(tree.find_all(exp.Is)):
             _lift_is(is_node)
@@ -878,6 +913,16 @@ def _with_precedence(
     return tree
 
 
+def _without_modes(node: exp.Expression) -> exp.Expression:
+    """`||` of PIPES_AS_CONCAT as CONCAT; LIKE of NO_BACKSLASH_ESCAPES as LIKE .. ESCAPE ''."""
+    if isinstance(node, exp.Distance):
+        return exp.Anonymous(this="concat", expressions=[node.this, node.expression])
+    escaped = isinstance(node.parent, exp.Escape) and node.parent.this is node
+    like = exp.Like(this=node.this, expression=node.expression)
+    return like if escaped else exp.Escape(this=like, expression=exp.Literal.string(""))
+
+
+_OF_MODES = {TokenType.LR_ARROW, TokenType.GLOB}
 _CONNECTIVES = {TokenType.AND, TokenType.OR, TokenType.XOR}
 _ISES = {TokenType.IS, TokenType.ISNULL, TokenType.NOTNULL}
 
@@ -936,6 +981,8 @@ def _climb(operands: list[exp.Expression], operators: list[type[exp.Expression]]
 
     def reduce_one() -> None:
         right, left = output.pop(), output.pop()
+        if waiting[-1] is exp.Collate and isinstance(right, exp.Column):
+            right = exp.var(right.name)
         output.append(waiting.pop()(this=left, expression=right))
 
     for operator, operand in zip(operators, operands[1:], strict=True):

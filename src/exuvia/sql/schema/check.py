@@ -222,7 +222,17 @@ _OF_THEIR_OWN: dict[type, str] = {
 }
 _TRUTHS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Is, exp.In),
-    *(exp.Between, exp.Like, exp.RegexpLike, exp.And, exp.Or, exp.Xor, exp.Not, exp.Boolean),
+    *(
+        exp.Between,
+        exp.Like,
+        exp.Escape,
+        exp.RegexpLike,
+        exp.And,
+        exp.Or,
+        exp.Xor,
+        exp.Not,
+        exp.Boolean,
+    ),
     *(exp.Exists,),
 )
 _TRUTH_FUNCTIONS = frozenset(

@@ -6,6 +6,7 @@ database; it is planned again wherever the view is read (sql/select/from_clause.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -44,7 +45,9 @@ from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.parse.cursor import TokenCursor
-from exuvia.sql.parse.text import list_items
+from exuvia.sql.parse.sql_mode import written_out
+from exuvia.sql.parse.syntax_error import MARK
+from exuvia.sql.parse.text import list_items, parse_one
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.schema.change import Absent, Change, Existence, JobRequest, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
@@ -68,7 +71,8 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
         AuthUsername=user,
         AuthHostname=host,
     )
-    query, context = node.query, reader.context
+    query: Any = node.query
+    context = reader.context
     assert isinstance(query, exp.Expression)
     if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
         raise ErrViewSelectVariable()
@@ -85,6 +89,8 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     elif query.args.get("with_") is None:
         rest = [list(relational.plan(part, context).columns) for part in parts[1:]]
         arms.extend((columns, *rest))
+    if MARK in node.text:
+        query = parse_one(written_out(node.text))
     source = query.meta["source"]
     kept = view_text(query, source.tokens, source.text, reader.database, arms)
     titles = _titles(node, columns)
@@ -446,12 +452,20 @@ class _Writer:
                 calls.pop()
             if before and _is_spaced(before, piece, bool(calls and calls[-1])):
                 found += " "
-            if before.startswith("_") and piece.startswith("_UTF8MB4'"):
-                piece = piece[len("_UTF8MB4") :]
-                found = found.removesuffix(" ")
+            if piece.startswith("_UTF8MB4'"):
+                follows = before.endswith("'")  # 'a' 'b'
+                if before.startswith("_") and not follows:
+                    found = found.removesuffix(" ")
+                braced = found.endswith(f"{{{before} ")  # {d '2020-01-01'}
+                introduced = before.startswith("_") or before in _PLAIN_TEXT_FOLLOWS
+                if follows or braced or introduced:
+                    piece = piece.removeprefix("_UTF8MB4")
             found += piece
             before = piece
         return found
+
+
+_PLAIN_TEXT_FOLLOWS = {"ESCAPE", "DATE", "TIME", "TIMESTAMP", "SEPARATOR", "->", "->>"}
 
 
 def _wordy(piece: str, end: int) -> bool:

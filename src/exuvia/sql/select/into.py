@@ -18,6 +18,7 @@ from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert.values import to_bytes
 from exuvia.sql.files import writable, write_file
 from exuvia.sql.nodes import IntoFile, TextFormat
+from exuvia.sql.parse.sql_mode import format_under
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
@@ -66,8 +67,9 @@ class IntoFilePlan(Plan):
                 raise ErrTooManyRows()
             write_file(path, _raw(found))
         else:
-            writers = [_writer(column, self._node.format) for column in found.columns]
-            write_file(path, _lines(found, writers, self._node.format))
+            form = format_under(context.session.settings.grammar, self._node.format)
+            writers = [_writer(column, form) for column in found.columns]
+            write_file(path, _lines(found, writers, form))
         return Result(affected=len(found.rows))
 
 

@@ -27,7 +27,6 @@ from exuvia.sql.nodes import (
 from exuvia.sql.parse.literals import letters_of, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
-from exuvia.sql.parse.tokens import with_backticks
 from exuvia.sql.result import OutputColumn, Result
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.statement.context import Context, SessionApi
@@ -92,7 +91,8 @@ def parsed(text: str) -> Prepared:
 
 def describe(session: SessionApi, text: str) -> Prepared:
     """Parse; a query is also planned, with NULL for each `?`, to know its columns."""
-    prepared = parsed(with_backticks(text) if session.settings.ansi_quotes else text)
+    grammar = session.settings.grammar
+    prepared = parsed(text if grammar is None else grammar.canonical(text))
     if isinstance(prepared.node, exp.Query):
         prepared.columns = _columns(session, prepared.node, prepared.parameters)
     return prepared

@@ -48,7 +48,6 @@ from exuvia.sql.parse.literals import (
 )
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
-from exuvia.sql.parse.tokens import with_backticks
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, Row, notes_of
@@ -148,11 +147,13 @@ class Session:
         """Run a text: a Result, or a list of them when it holds several statements.
 
         Raises Refused, and what the store raises when it is unavailable."""
-        if self.settings.ansi_quotes:
-            text = with_backticks(text)
+        grammar, written = self.settings.grammar, text
+        if grammar is not None:
+            text = grammar.canonical(text)
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(text)
+                self.statement = written
                 if parameters is not None:
                     with self._limited(text):
                         return parsed(text).run(self, parameters)
@@ -507,8 +508,8 @@ class Session:
             elif len(statement) >= MANY_ROWS and not reads:
                 return Course.POOL  # a look would cost as much as running it
             else:
-                if self.settings.ansi_quotes:
-                    statement = with_backticks(statement)
+                if self.settings.grammar is not None:
+                    statement = self.settings.grammar.canonical(statement)
                 shaped = self._look_up(statement)
                 kept = None if shaped is None else shaped.kept
                 is_short = isinstance(kept, KeptPlan) and kept.short

@@ -18,6 +18,7 @@ from exuvia.catalog.temporal import zone_of
 from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.parse.sql_mode import Grammar, grammar_of
 from exuvia.sql.statement.bindings import SessionBindings
 from exuvia.sql.statement.services import Services
 
@@ -57,7 +58,7 @@ class SessionSettings:
         self.zone: tzinfo | None = None
         self.id_spacing = self.random_spacing = EVERY
         self.zero_is_an_id = False
-        self.ansi_quotes = False  # what is in double quotes is a name
+        self.grammar: Grammar | None = None  # where sql_mode changes what a text says
         self._refresh()
 
     def _refresh(self) -> None:
@@ -77,12 +78,17 @@ class SessionSettings:
         increment, offset = (
             int(self.get(f"auto_increment_{each}")) for each in ("increment", "offset")
         )
-        self.ansi_quotes = "ANSI_QUOTES" in self.get("sql_mode")
+        self.grammar = grammar_of(self.get("sql_mode"))
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
         self.random_spacing = Spacing(increment, offset)
         # an offset beyond the increment counts as 1, but not of AUTO_RANDOM
         self.id_spacing = Spacing(increment, offset if offset <= increment else 1)
         self.rebind()
+
+    @property
+    def plain_quotes(self) -> str:
+        """The quotes between which a backslash is an ordinary character in a client's text."""
+        return "" if self.grammar is None else self.grammar.plain_quotes
 
     def rebind(self) -> None:
         """Other bindings, or the variable that says whether they are used."""

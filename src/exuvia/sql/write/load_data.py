@@ -29,6 +29,7 @@ from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes import LoadData
+from exuvia.sql.parse.sql_mode import format_under
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import BINARY, Note, Result, Row, text_type
 from exuvia.sql.statement.context import Context, SessionApi
@@ -55,7 +56,8 @@ def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
     else:
         session.rights.demand_everywhere("FILE")
         chunks = read_file(readable(session.services.secure_file_priv, node.path))
-    records = Lines(node.format, _codec(node), node.skipped).read(chunks)
+    form = format_under(session.settings.grammar, node.format)
+    records = Lines(form, _codec(node), node.skipped).read(chunks)
     counts = _Counts()
     while True:
         batch = list(islice(records, BATCH_ROWS))
