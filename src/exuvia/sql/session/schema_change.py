@@ -34,6 +34,7 @@ from exuvia.ddl.job import BEFORE_PUBLIC, Job
 from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
+from exuvia.sql.parse.syntax_error import unmarked
 from exuvia.sql.result import Note, Result, Row
 from exuvia.sql.schema.change import (
     Absent,
@@ -65,6 +66,7 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
     session.changed_schema = True
     if not _stays_in_transaction(session, node):
         session.commit()
+    text = unmarked(text)
     change = _built(session, build, node, text)
     for each in change.local:
         filled = _change_locally(session, each)
