@@ -73,6 +73,7 @@ class TableWriter(DataSourceArrowWriter):
         staged = [each for each in messages if isinstance(each, Staged)]
         with staging.session_of(self._options["url"]) as session:
             with session.services.store.read() as txn:
+                session.transactions.admit(txn, writes=True)
                 begun = parts.under_way(txn, self._name)
             if begun is not None:
                 parts.go_on(session, begun, self._options, self._name)

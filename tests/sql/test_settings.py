@@ -3,8 +3,12 @@
 catalog/sysvar/effects.py names these tests.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
+from exuvia.base.errors import Refused
+from exuvia.sql.privileges.rights import DATABASE, Rights
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -341,3 +345,143 @@ def test_an_invisible_column_is_refused(session: Session) -> None:
     ):
         assert error(session, statement) == (8200, "HY000"), statement
     run(session, "CREATE TABLE u (a INT VISIBLE, b INT, KEY (a) INVISIBLE)")
+
+
+# -- read-only modes -------------------------------------------------------------------------------
+
+MODES = ("read_only", "super_read_only", "tidb_restricted_read_only", "tidb_super_read_only")
+
+
+class WithoutSuper(Session):
+    """A session whose account may read and write, and is no administrator."""
+
+    held = frozenset(DATABASE)
+
+    @property
+    def rights(self) -> Rights:
+        return Rights(self.held, account=("somebody", "%"))
+
+
+class Replicator(WithoutSuper):
+    """One that was granted what TiDB's read-only modes ask for."""
+
+    held = WithoutSuper.held | {"RESTRICTED_REPLICA_WRITER_ADMIN"}
+
+
+def session_of(kind: type[Session], other: Session) -> Session:
+    return kind(other.services, 99, database=other.database)
+
+
+@pytest.fixture
+def modes(table: Session) -> Iterator[Session]:
+    yield table
+    for name in MODES:
+        run(table, f"SET GLOBAL {name} = OFF")
+
+
+ROWS_LOCKED = "SELECT * FROM t FOR UPDATE"
+WRITTEN = tuple(text for text in WRITES if text != ROWS_LOCKED)
+CHANGED = tuple(text for text in CHANGES if not text.startswith("LOCK") and "TEMPORARY" not in text)
+
+
+def test_read_only(modes: Session) -> None:
+    """Who has SUPER writes."""
+    refused = 1290, "HY000"
+    plain = session_of(WithoutSuper, modes)
+    run(modes, "SET GLOBAL read_only = ON")
+    for statement in WRITTEN:
+        assert error(plain, statement) == refused, statement
+    assert error(plain, "CREATE TABLE u (a INT)") == refused
+    assert error(plain, "ALTER TABLE t ADD COLUMN c INT") == refused
+    assert len(rows(plain, ROWS_LOCKED)) == 2
+    run(plain, "CREATE TEMPORARY TABLE mine (a INT)")
+    assert run(plain, "INSERT INTO mine VALUES (1)").affected == 1
+    assert run(modes, "UPDATE t SET b = 1 WHERE id = 1").affected == 1
+    run(modes, "SET GLOBAL read_only = OFF")
+    assert run(plain, "UPDATE t SET b = 2 WHERE id = 1").affected == 1
+
+
+def test_super_read_only(modes: Session) -> None:
+    refused = 1290, "HY000"
+    run(modes, "SET GLOBAL super_read_only = ON")
+    assert rows(modes, "SELECT @@read_only, @@super_read_only") == [[1, 1]]
+    for statement in WRITTEN + CHANGED:
+        assert error(modes, statement) == refused, statement
+    run(modes, "ANALYZE TABLE t")
+    run(modes, "SET GLOBAL read_only = OFF")
+    assert rows(modes, "SELECT @@read_only, @@super_read_only") == [[0, 0]]
+    assert run(modes, "UPDATE t SET b = 1").affected == 2
+
+
+@pytest.mark.parametrize("name", ["tidb_restricted_read_only", "tidb_super_read_only"])
+def test_tidb_super_read_only(modes: Session, name: str) -> None:
+    """SUPER is not enough."""
+    refused = 1836, "HY000"
+    run(modes, f"SET GLOBAL {name} = ON")
+    assert rows(modes, "SELECT @@tidb_super_read_only") == [[1]]
+    for statement in (*WRITTEN, *CHANGED, ROWS_LOCKED):
+        assert error(modes, statement) == refused, statement
+    assert run(session_of(Replicator, modes), "UPDATE t SET b = 1 WHERE id = 1").affected == 1
+    internal = session_of(Session, modes)
+    internal.is_internal = True
+    assert run(internal, "UPDATE t SET b = 2 WHERE id = 1").affected == 1
+    if name == "tidb_restricted_read_only":
+        assert error(modes, "SET GLOBAL tidb_super_read_only = OFF") == (1105, "HY000")
+        run(modes, f"SET GLOBAL {name} = OFF")
+        assert error(modes, "DELETE FROM t") == refused
+    run(modes, "SET GLOBAL tidb_super_read_only = OFF")
+    assert run(modes, "DELETE FROM t").affected == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("super_read_only", 1290), ("tidb_super_read_only", 1836)]
+)
+def test_a_transaction_that_wrote_before_a_read_only_mode_does_not_commit(
+    modes: Session, another: Session, name: str, code: int
+) -> None:
+    run(another, "BEGIN")
+    run(another, "UPDATE t SET b = 7")
+    run(modes, f"SET GLOBAL {name} = ON")
+    assert len(rows(another, "SELECT * FROM t WHERE b = 7")) == 2
+    assert error(another, "COMMIT") == (code, "HY000")
+    assert rows(another, "SELECT * FROM t WHERE b = 7") == []
+    run(another, "BEGIN")
+    run(another, "SELECT * FROM t")
+    run(another, "COMMIT")
+
+
+def test_a_commit_under_way_is_fenced_by_a_read_only_mode(modes: Session, another: Session) -> None:
+    """Also what was let in, and looked at last, before the mode was switched on."""
+    run(another, "BEGIN")
+    run(another, "UPDATE t SET b = 7")
+    look = another.transactions._check_commit
+
+    def late() -> None:
+        look()
+        run(modes, "SET GLOBAL super_read_only = ON")
+
+    another.transactions._check_commit = late  # type: ignore[method-assign]
+    assert error(another, "COMMIT") == (8028, "HY000")
+    assert rows(modes, "SELECT * FROM t WHERE b = 7") == []
+
+
+# -- how many --------------------------------------------------------------------------------------
+
+
+def test_max_prepared_stmt_count(session: Session, another: Session) -> None:
+    """Of all sessions of the node together."""
+    full = 1461, "42000"
+    before = len(session.services.prepared)
+    run(session, f"SET GLOBAL max_prepared_stmt_count = {before + 2}")
+    try:
+        run(session, "PREPARE a FROM 'SELECT 1'")
+        run(another, "PREPARE b FROM 'SELECT 2'")
+        assert error(session, "PREPARE c FROM 'SELECT 3'") == full
+        with pytest.raises(Refused) as caught:
+            another.prepare("SELECT 4")
+        assert caught.value.code == full[0]
+        run(another, "DEALLOCATE PREPARE b")
+        run(session, "PREPARE c FROM 'SELECT 3'")
+    finally:
+        run(session, "SET GLOBAL max_prepared_stmt_count = DEFAULT")
+    run(session, "PREPARE d FROM 'SELECT 4'")

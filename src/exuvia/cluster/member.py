@@ -225,6 +225,9 @@ class Member:
             epoch = keys.number(last + 1)
             info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
             txn.put(keys.LAST_EPOCH, epoch)
+            if txn.get(keys.READ_ONLY) is None:  # a new store, or one of an older release
+                txn.require(keys.READ_ONLY)
+                txn.put(keys.READ_ONLY, keys.number(0))
             txn.put(keys.meta("fence", self.id), epoch)
             # none that it had in another life: who watches it would take it for silent since then
             txn.put(keys.meta("beat", self.id), keys.number((last + 1) << LIFE_BITS))

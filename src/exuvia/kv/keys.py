@@ -92,6 +92,8 @@ BRIEF = b"m/brief"
 CHECK_NAMES = b"m/checknames"
 """There once names of CHECKs have keys, of every table: see catalog/meta.py."""
 LAST_EPOCH = b"m/epoch"
+READ_ONLY = b"m/readonly"
+"""Odd while clients may not write; commits of theirs require the number they were let in by."""
 
 
 def number(value: int) -> bytes:
@@ -199,7 +201,7 @@ def table_span(table: int) -> Span:
     return span_of(b"t" + _U64.pack(table))
 
 
-_FENCES = (b"m/rev/", b"m/dbrev/", b"m/fence/", b"m/term/", b"m/reorg/")
+_FENCES = (b"m/rev/", b"m/dbrev/", b"m/fence/", b"m/term/", b"m/reorg/", READ_ONLY)
 
 
 def is_fence(key: bytes) -> bool:

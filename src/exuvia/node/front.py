@@ -29,7 +29,11 @@ from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
-from exuvia.base.mysql_errors import ErrInfoSchemaExpired, ErrSecureTransportRequired
+from exuvia.base.mysql_errors import (
+    ErrInfoSchemaExpired,
+    ErrSecureTransportRequired,
+    ErrTooManyUserConnections,
+)
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
@@ -300,6 +304,9 @@ class Front:
             session.settings.put("wait_timeout", session.variable("interactive_timeout"))
         if session.settings.at_start("require_secure_transport") == "ON" and not login.secure:
             raise ErrSecureTransportRequired()
+        most = int(session.settings.at_start("max_user_connections"))
+        if most and self.connections.others_of(login, connection_id) >= most:
+            raise ErrTooManyUserConnections(login.user)
         if login.database:
             session.execute(f"USE {quoted(login.database)}")
         if login.must_change_password and login.account is not None:

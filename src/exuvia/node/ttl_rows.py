@@ -54,6 +54,7 @@ class ExpiredRows:
             deltas=deltas,
         )
         session: Any = Session(services, 0, "root", "localhost")
+        session.is_internal = True
         # whatever an operator said for his clients' sessions
         session.execute("SET autocommit = 1, transaction_read_only = 0, foreign_key_checks = 1")
         session.execute(f"SET innodb_lock_wait_timeout = {LOCK_WAIT_S}")

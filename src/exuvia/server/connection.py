@@ -42,6 +42,7 @@ from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql_errors import (
     ErrClientInteractionTimeout,
     ErrConnectionKilled,
+    ErrNewAbortingConnection,
     ErrServerShutdown,
     ErrUnknownCom,
 )
@@ -149,6 +150,7 @@ class Connection(asyncio.Protocol):
         self._authentication: Conversation | None = None
         self._first_bytes: bytearray | None = None if parts.tls is None else bytearray()
         self._tls: Encrypted | None = None
+        self._is_aborted = False  # its init_connect failed
 
     # -- the socket --------------------------------------------------------------------------------
 
@@ -336,6 +338,27 @@ class Connection(asyncio.Protocol):
             self._transport.write(chunk)
         if is_first and login.capabilities & packets.COMPRESSES:
             self._transport = Compressed(self._transport)
+        if is_first:
+            self._initialise(self.statements.session)
+
+    def _initialise(self, session: SessionApi) -> None:
+        """Run init_connect in the pool, before the first command, unless the account is privileged
+        or its password has expired. Where it fails the first command gets 1184."""
+        text = session.settings.at_start("init_connect")
+        may_all = {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere
+        if not text or may_all or session.must_change_password:
+            return
+        self._busy = True
+
+        def work() -> None:
+            try:
+                session.execute(text)
+            except Exception as error:  # whatever it was, the client gets an answer
+                _log.warning("init_connect failed", extra={"reason": explain(error).message})
+                self._is_aborted = True
+            self._loop.call_soon_threadsafe(self._finish, None)
+
+        self.parts.pool.run(work)
 
     def _open_session(self, login: Login) -> None:
         """Begin a session for this login; the one before is closed. Raises 1049."""
@@ -395,6 +418,9 @@ class Connection(asyncio.Protocol):
             if self.statements is None or self._authentication is not None:
                 self._log_in(payload, outgoing)
                 continue
+            if self._is_aborted:
+                self._refuse_and_close(self._aborting(), outgoing.sequence)
+                return
             try:
                 command = _COMMANDS.get(payload[0]) if payload else None
                 if command is None:
@@ -410,6 +436,12 @@ class Connection(asyncio.Protocol):
                 self._start(task, outgoing)
             if self.parts.connections.draining:
                 self.leave()
+
+    def _aborting(self) -> Refused:
+        assert self.statements is not None
+        session = self.statements.session
+        place = session.database or "unconnected", session.user, session.host
+        return ErrNewAbortingConnection(self.id, *place, "init_connect command failed")
 
     def _start(self, task: CommandTask, outgoing: Outgoing) -> None:
         assert self.statements is not None

@@ -35,6 +35,7 @@ from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import ENDED, Asking, Handler, Topic
 from exuvia.kv.store import Store
 from exuvia.server.fronts import Place
+from exuvia.server.packets import Login
 from exuvia.server.slow_log import SlowLog
 from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
@@ -151,6 +152,16 @@ class Connections:
         """Every connection, by number."""
         with self._lock:
             return list(self._clients.values())
+
+    def others_of(self, login: Login, connection_id: int) -> int:
+        """How many other connections of this front have logged in as that account."""
+        mine = login.account[:2] if login.account is not None else (login.user, "")
+        return sum(
+            (each.login.account[:2] if each.login.account is not None else (each.login.user, ""))
+            == mine
+            for each in self.all()
+            if each.login is not None and each.id != connection_id
+        )
 
     def list(self) -> list[ProcessInfo]:
         """What SHOW PROCESSLIST shows."""

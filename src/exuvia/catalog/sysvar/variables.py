@@ -25,6 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrGlobalVariable,
     ErrIncorrectGlobalLocalVar,
     ErrLocalVariable,
+    ErrUnknown,
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog import system_tables, writer
@@ -854,11 +855,41 @@ def set_global(txn: Transaction, name: str, value: Setting) -> Checked:
     """Check and write; returns what was kept and a warning, if any. Refused as in the tables."""
     found = find_settable(name, is_global=True)
     checked = check(found, value)
-    txn.put(keys.meta("var", found.name), checked.text.encode())
-    _show(txn, found.name, checked.text)
+    _put(txn, found.name, checked.text)
     if found.name.startswith("validate_password."):
         _lengthen(txn)
+    if found.name in READ_ONLY_MODES:
+        _switch(txn, found.name, checked.text)
     return checked
+
+
+def _put(txn: Transaction, name: str, text: str) -> None:
+    txn.put(keys.meta("var", name), text.encode())
+    _show(txn, name, text)
+
+
+READ_ONLY_MODES = (
+    *("read_only", "super_read_only", "tidb_restricted_read_only", "tidb_super_read_only"),
+)
+_SWITCHES = {
+    ("read_only", "OFF"): ("super_read_only", "OFF"),
+    ("super_read_only", "ON"): ("read_only", "ON"),
+    ("tidb_restricted_read_only", "ON"): ("tidb_super_read_only", "ON"),
+}
+"""A mode that is switched, and the one that goes with it."""
+
+
+def _switch(txn: Transaction, name: str, text: str) -> None:
+    """After a change of a read-only mode: commits of transactions that began before are refused.
+    Raises 1105."""
+    if (name, text) in _SWITCHES:
+        _put(txn, *_SWITCHES[name, text])
+    restricted = "tidb_restricted_read_only"
+    if (name, text) == ("tidb_super_read_only", "OFF") and read_flag(txn, restricted):
+        raise ErrUnknown(f"can't turn off {name} when {restricted} is on")
+    following = keys.read_number(txn.get(keys.READ_ONLY)) + 1
+    is_on = any(read_flag(txn, each) for each in READ_ONLY_MODES)
+    txn.put(keys.READ_ONLY, keys.number(following + (following % 2 != is_on)))
 
 
 def _lengthen(txn: Transaction) -> None:
@@ -877,6 +908,8 @@ def reset_global(txn: Transaction, name: str) -> str:
     if txn.get(keys.meta("var", found.name)) is not None:
         txn.delete(keys.meta("var", found.name))
     _show(txn, found.name, found.default)
+    if found.name in READ_ONLY_MODES:
+        _switch(txn, found.name, found.default)
     return found.default
 
 

@@ -393,6 +393,7 @@ class ReadRows(FilteredPlan):
                 return Result(self.columns, self.cut(answer, context))
         skipped = None
         if self.locks:
+            context.demand_writable(self.table, writes=False)
             context.writing(self.table)
             skipped = self._be_patient(context)
         at_once = 0

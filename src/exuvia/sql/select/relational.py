@@ -300,6 +300,7 @@ class LockedQuery(Plan):
             if wait is not None and context.locks is not None:
                 context.locks.wait_s = 0.0 if wait is True else float(wait.name)
         for table in self._tables:
+            context.demand_writable(table, writes=False)
             context.writing(table)
         if self._tables:
             lock, width = context.txn.lock, len(self._tables)

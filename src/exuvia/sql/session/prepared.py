@@ -8,6 +8,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrBadField,
+    ErrMaxPreparedStmtCountReached,
     ErrNoDB,
     ErrNoSuchTable,
     ErrParse,
@@ -90,11 +91,16 @@ def parsed(text: str) -> Prepared:
 
 
 def describe(session: SessionApi, text: str) -> Prepared:
-    """Parse; a query is also planned, with NULL for each `?`, to know its columns."""
+    """Parse; a query is also planned, with NULL for each `?`, to know its columns. Raises 1461."""
     grammar = session.settings.grammar
     prepared = parsed(text if grammar is None else grammar.canonical(text))
+    held = session.services.prepared
+    most = int(session.settings.get("max_prepared_stmt_count"))
+    if 0 <= most <= len(held):
+        raise ErrMaxPreparedStmtCountReached(most)
     if isinstance(prepared.node, exp.Query):
         prepared.columns = _columns(session, prepared.node, prepared.parameters)
+    held.add(prepared)
     return prepared
 
 

@@ -64,7 +64,7 @@ class NothingDone(Refused):
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
     """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
     session.changed_schema = True
-    if not _stays_in_transaction(session, node):
+    if not stays_in_transaction(session, node):
         session.commit()
     text = unmarked(text)
     change = _built(session, build, node, text)
@@ -97,7 +97,7 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
     return Result(affected=change.affected, warnings=notes)
 
 
-def _stays_in_transaction(session: SessionApi, node: object) -> bool:
+def stays_in_transaction(session: SessionApi, node: object) -> bool:
     """Whether it is about temporary tables alone."""
     if isinstance(node, CreateTable):
         return node.temporary

@@ -53,7 +53,7 @@ from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
-from exuvia.sql.session.schema_change import change_schema
+from exuvia.sql.session.schema_change import change_schema, stays_in_transaction
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
@@ -133,6 +133,7 @@ class Session:
         self._interruption = Interruption()
         self._commanded = False
         self.client_is_gone = False
+        self.is_internal = False  # no client's: no read-only mode is for it
         self.is_released = False  # its last statement ends the connection
         self.changed_schema = (
             False  # by the command under way: it is none of those that p99 is about
@@ -349,7 +350,7 @@ class Session:
         if kind is None or kind.planned:
             return self.run(planned, parameters, letters, planner.locks_rows(node))
         if kind.writes:
-            self._begin_change()
+            self._begin_change(stays_in_transaction(self, node))
         if kind.in_txn is None:
             outer, self._bound = self._bound, (parameters, letters)
             try:
@@ -362,12 +363,14 @@ class Session:
         in_txn = kind.in_txn
         return self.run(lambda context: in_txn(context, node), parameters, letters)
 
-    def _begin_change(self) -> None:
+    def _begin_change(self, is_temporary: bool) -> None:
         """What changes more than rows is a transaction of its own. Raises 1792 in a session that
-        is READ ONLY."""
+        is READ ONLY, 1290 and 1836 in a read-only mode."""
         if self.settings.read_only:
             self.commit()
             raise ErrCantExecuteInReadOnlyTransaction()
+        with self.services.store.read() as txn:
+            self.transactions.admit(txn, not is_temporary)
         self.transactions.forget_next()
 
     @property

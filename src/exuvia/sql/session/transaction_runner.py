@@ -31,16 +31,21 @@ from exuvia.base.mysql_errors import (
     ErrLockDeadlock,
     ErrLockWaitTimeout,
     ErrMemoryExceedForQuery,
+    ErrOptionPreventsStatement,
+    ErrSQLInReadOnlyMode,
     ErrTxnTooLarge,
 )
 from exuvia.base.types import Value
 from exuvia.catalog import meta
+from exuvia.catalog.sysvar.variables import read_flag
 from exuvia.catalog.table import Table
 from exuvia.cluster.row_locks import Locker
 from exuvia.events.change_log import ReadTime
+from exuvia.kv import keys
 from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.transaction import ATTEMPTS, Expected, ManagedTransaction, Transaction
 from exuvia.sql.duck.engine import quota_of
+from exuvia.sql.privileges.rights import Rights
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
@@ -57,6 +62,22 @@ WRITE_BYTES = 600
 measured (400,000 rows with three indexes: 1.6 million writes)."""
 Work = Callable[[Context], Result]
 _serial = count(1)
+
+
+def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
+    """What a client is told who may not write in a read-only mode that is on: 1836, 1290.
+
+    As in TiDB, RESTRICTED_REPLICA_WRITER_ADMIN is to be granted by its name."""
+    if read_flag(txn, "tidb_super_read_only") and (
+        "RESTRICTED_REPLICA_WRITER_ADMIN" not in rights.everywhere
+    ):
+        return ErrSQLInReadOnlyMode()
+    if read_flag(txn, "super_read_only"):
+        return ErrOptionPreventsStatement("--super-read-only")
+    may_all = {"SUPER", "CONNECTION_ADMIN"} & rights.everywhere
+    if read_flag(txn, "read_only") and not may_all:
+        return ErrOptionPreventsStatement("--read-only")
+    return None
 
 
 class TransactionRunner:
@@ -115,12 +136,14 @@ class TransactionRunner:
         """Commit the open transaction, if any. An optimistic one lets those finish first who hold
         its rows; validation decides.
 
-        Raises 1213, 8028, 1062, 8027, 1205, 1317: all is undone then."""
+        Raises 1213, 8028, 1062, 8027, 1205, 1317, 1290, 1836: all is undone then."""
         current, self.current = self.current, None
         self.time = None
         if current is None:
             return
         try:
+            if current.wrote:
+                self._check_commit()
             if not current.pessimistic:
                 locks = self._locks()
                 while current.writes and (blocked := locks.take(current.txn)):
@@ -180,6 +203,33 @@ class TransactionRunner:
             raise ErrMemoryExceedForQuery(session.connection_id)
         return min(most, size + SIZE_STEP)
 
+    def admit(self, txn: Transaction, writes: bool) -> None:
+        """Let a client's transaction write, or lock, which no commit does once a read-only mode is
+        switched on. Raises 1836 (TiDB's modes), 1290 (MySQL's, which let rows be locked)."""
+        raw = txn.get(keys.READ_ONLY)
+        if raw is None or self._session.is_internal:
+            return
+        number = keys.read_number(raw)
+        refusal = read_only_refusal(txn, self._session.rights) if number % 2 else None
+        if refusal is not None and (writes or refusal.code == ErrSQLInReadOnlyMode.code):
+            raise refusal
+        txn.require_at_most(keys.READ_ONLY, number)
+
+    def _admit(self, open_: OpenTransaction, writes: bool) -> None:
+        self.admit(open_.txn, writes)
+        open_.wrote |= writes
+
+    def _check_commit(self) -> None:
+        """A transaction that wrote before a read-only mode was switched on is undone."""
+        services = self._session.services
+        with services.store.read() as txn:
+            raw = txn.get(keys.READ_ONLY)
+            if raw is None or not keys.read_number(raw) % 2 or self._session.is_internal:
+                return
+            refusal = read_only_refusal(txn, self._session.rights)
+        if refusal is not None:
+            raise refusal
+
     def _locks(self) -> StatementLocks:
         services, wait_s = self._session.services, self._session.settings.lock_wait_s
         return StatementLocks(services.row_locks, self.locker, wait_s, services.store.snapshot)
@@ -211,6 +261,7 @@ class TransactionRunner:
             locks,
             open_.relying,
         )
+        context.admit = partial(self._admit, open_)
         if open_.may_yet_write:
             context.reading = open_.reading
         context.counted = open_.counted

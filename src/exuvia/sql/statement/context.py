@@ -113,6 +113,7 @@ class SessionApi(Protocol):
     client_is_gone: bool
     changed_schema: bool
     is_released: bool
+    is_internal: bool
     active_roles: tuple[tuple[str, str], ...]
     resource_group: str  # kept and shown
     must_change_password: bool
@@ -254,6 +255,10 @@ class SessionApi(Protocol):
 _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
 
 
+def _admitted(writes: bool) -> None:
+    """Whoever has no transaction of its own writes nothing."""
+
+
 def _uncounted(table_id: int, rows: int, modified: int) -> None:
     """Rows that nobody counts."""
 
@@ -270,6 +275,7 @@ class Context(Env):
         "_session",
         "_types",
         "about",
+        "admit",
         "counted",
         "explains",
         "explains",
@@ -314,6 +320,7 @@ class Context(Env):
         self.writing = writing
         self.relying = relying
         self.reading: Callable[[Table], None] | None = None
+        self.admit: Callable[[bool], None] = _admitted
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
         self.locks = locks
@@ -450,6 +457,11 @@ class Context(Env):
             raise ErrColumnaccessDenied(
                 "SELECT", *self._session.account_name, *self.forbidden[id(column)]
             )
+
+    def demand_writable(self, table: Table, writes: bool = True) -> None:
+        """Its rows are to be written, or only locked. Raises 1290, 1836 in a read-only mode."""
+        if not (table.info.is_local_temporary or table.info.is_global_temporary):
+            self.admit(writes)
 
     def demand(self, table: Table, *privileges: str) -> None:
         """Raises 1142 where the account has not all of these for the table."""

@@ -1,7 +1,8 @@
 """The parts of a node that sessions stand on, wired by node/ (or by a test)."""
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
+from weakref import WeakSet
 
 from exuvia.base.clock import Clock
 from exuvia.catalog.autoid import IdAllocator
@@ -130,4 +131,5 @@ class Services:
     secure_file_priv: str = ""  # folder whose files statements may read and make; none without
     owner: OwnerWatch | None = None  # None: what becomes of it is not looked at
     accounts: Accounts | None = None  # None: everybody may do everything
+    prepared: WeakSet[Any] = field(default_factory=WeakSet)  # statements, of all sessions
     deltas: Deltas | None = None  # where row counts go; None: nowhere

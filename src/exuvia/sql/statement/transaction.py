@@ -105,6 +105,7 @@ class OpenTransaction:
         "savepoints",
         "token",
         "txn",
+        "wrote",
     )
 
     def __init__(
@@ -141,6 +142,7 @@ class OpenTransaction:
         self.read_committed = False
         self.first: Snapshot | None = None
         self.read_only = read_only
+        self.wrote = False  # rows of tables that others see too
         self.savepoints: list[Savepoint] = []
         self.token = token
         try:

@@ -427,6 +427,7 @@ class RowWriter:
         self._early = checker if is_early else None
         self._late = None if is_early else checker
         self._rows = self._modified = 0
+        context.demand_writable(table)
         context.writing(table)
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:

@@ -1,0 +1,101 @@
+"""System variables about connections: each test sets one and sees another answer."""
+
+from collections.abc import Iterator
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, until
+
+
+@pytest.fixture
+def root(node: NodeProcess) -> Iterator[pymysql.Connection]:
+    """A client that may do everything, beside an account that may not."""
+    with node.connect("test", autocommit=True) as found:
+        run(found, "CREATE USER IF NOT EXISTS plain", "GRANT ALL ON test.* TO plain")
+        yield found
+
+
+def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        for text in texts:
+            cursor.execute(text)
+        return list(cursor.fetchall())
+
+
+def entered(node: NodeProcess) -> pymysql.Connection:
+    return pymysql.connect(
+        host="127.0.0.1", port=node.port, user="plain", database="test", autocommit=True
+    )
+
+
+def code(connection: pymysql.Connection, text: str) -> int:
+    with pytest.raises(pymysql.MySQLError) as caught:
+        run(connection, text)
+    return int(caught.value.args[0])
+
+
+def test_init_connect(node: NodeProcess, root: pymysql.Connection) -> None:
+    """It is run for who is no administrator, before the first command; where it fails the first
+    command is refused and the connection ends."""
+    try:
+        run(root, "SET GLOBAL init_connect = 'SET @greeting = 7; SET time_zone = \"+05:00\"'")
+        with entered(node) as plain:
+            assert run(plain, "SELECT @greeting, @@time_zone") == [(7, "+05:00")]
+        with node.connect("test") as another:
+            assert run(another, "SELECT @greeting, @@time_zone") == [(None, "SYSTEM")]
+        run(root, "SET GLOBAL init_connect = 'SELECT * FROM nowhere'")
+        with pytest.raises(pymysql.MySQLError) as caught:
+            entered(node)  # PyMySQL's first command is SET NAMES
+        assert caught.value.args[0] == 1184
+        with node.connect("test") as another:
+            assert run(another, "SELECT 1") == [(1,)]
+    finally:
+        run(root, "SET GLOBAL init_connect = DEFAULT")
+
+
+def test_max_user_connections(node: NodeProcess, root: pymysql.Connection) -> None:
+    try:
+        run(root, "SET GLOBAL max_user_connections = 2")
+        with entered(node), entered(node):
+            with pytest.raises(pymysql.MySQLError) as caught:
+                entered(node)
+            assert caught.value.args[0] == 1203
+            run(root, "SELECT 1")
+        until(
+            lambda: (
+                not run(root, "SELECT * FROM information_schema.processlist WHERE user = 'plain'")
+            )
+        )
+        with entered(node) as plain:
+            assert run(plain, "SELECT 1") == [(1,)]
+    finally:
+        run(root, "SET GLOBAL max_user_connections = DEFAULT")
+
+
+def test_max_connections(node: NodeProcess, root: pymysql.Connection) -> None:
+    def is_full() -> bool:
+        try:
+            entered(node).close()
+        except pymysql.MySQLError as error:
+            assert error.args[0] == 1040
+            return True
+        return False
+
+    try:
+        run(root, "SET GLOBAL max_connections = 1")
+        until(is_full)
+        run(root, "SET GLOBAL max_connections = DEFAULT")
+        until(lambda: not is_full())
+    finally:
+        run(root, "SET GLOBAL max_connections = DEFAULT")
+
+
+@pytest.mark.parametrize("text", ["COMMIT RELEASE", "ROLLBACK RELEASE", "COMMIT"])
+def test_completion_type(node: NodeProcess, root: pymysql.Connection, text: str) -> None:
+    """RELEASE answers, and ends the connection."""
+    with entered(node) as plain:
+        if text == "COMMIT":
+            run(plain, "SET completion_type = 2")
+        run(plain, text)
+        assert code(plain, "SELECT 1") in (0, 2006, 2013)
