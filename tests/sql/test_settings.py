@@ -454,13 +454,13 @@ def test_a_commit_under_way_is_fenced_by_a_read_only_mode(modes: Session, anothe
     """Also what was let in, and looked at last, before the mode was switched on."""
     run(another, "BEGIN")
     run(another, "UPDATE t SET b = 7")
-    look = another.transactions._check_commit
+    look = another.transactions.check_commit
 
     def late() -> None:
         look()
         run(modes, "SET GLOBAL super_read_only = ON")
 
-    another.transactions._check_commit = late  # type: ignore[method-assign]
+    another.transactions.check_commit = late  # type: ignore[method-assign]
     assert error(another, "COMMIT") == (8028, "HY000")
     assert rows(modes, "SELECT * FROM t WHERE b = 7") == []
 

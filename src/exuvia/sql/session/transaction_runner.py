@@ -143,7 +143,7 @@ class TransactionRunner:
             return
         try:
             if current.wrote:
-                self._check_commit()
+                self.check_commit()
             if not current.pessimistic:
                 locks = self._locks()
                 while current.writes and (blocked := locks.take(current.txn)):
@@ -219,7 +219,7 @@ class TransactionRunner:
         self.admit(open_.txn, writes)
         open_.wrote |= writes
 
-    def _check_commit(self) -> None:
+    def check_commit(self) -> None:
         """A transaction that wrote before a read-only mode was switched on is undone."""
         services = self._session.services
         with services.store.read() as txn:
