@@ -3,17 +3,20 @@
 import gc
 import threading
 import tracemalloc
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exuvia.base.types import Value
 from exuvia.catalog.infoschema import Schemas
 from exuvia.sql import planner
 from exuvia.sql.access.filtering import FilteredPlan
+from exuvia.sql.bind.binding import Answers, Binding, FactNames
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
@@ -22,7 +25,7 @@ from exuvia.sql.session import session as session_module
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, PlanCache
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, PlanCache, StatementShape
 from exuvia.sql.type_text import quoted
 from support.node_processes import until
 from support.world import Later, World, error, rows, run
@@ -102,8 +105,8 @@ def kept(session: Session, text: str) -> object:
     """What the cache has for a text."""
     shaped = shape_of(text)
     assert shaped is not None
-    flavour = session.settings.flavour(session.database)
-    return session.services.plans.find((flavour, shaped[0], shaped[2]))
+    text, values, letters = shaped
+    return session.services.plans.find(StatementShape(text, letters), session, values)
 
 
 def test_one_plan_serves_all_literals(numbers: Session) -> None:
@@ -413,11 +416,27 @@ def test_prepared_statements_share_the_plans(numbers: Session) -> None:
     assert rows(numbers, "SELECT * FROM n WHERE id IN (?, ?)", [7, 8]) == [[7, None], [8, 81]]
 
 
+class Nobody:
+    """A session that is asked nothing."""
+
+    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+        assert asked == FactNames()
+        return ()
+
+
+def keep(cache: PlanCache, text: str, plan: object) -> None:
+    cache.put(StatementShape(text, ""), Nobody(), (), Binding(cast(Any, None), keeps=True), plan)
+
+
+def found(cache: PlanCache, text: str) -> object:
+    return cache.find(StatementShape(text, ""), Nobody(), ())
+
+
 def test_a_full_cache_forgets_and_goes_on() -> None:
     cache = PlanCache(most=3)
     for number in range(10):
-        cache.put(("", str(number), ""), REFUSED)
-        assert cache.find(("", str(number), "")) is REFUSED
+        keep(cache, str(number), REFUSED)
+        assert found(cache, str(number)) is REFUSED
     assert len(cache) <= 3
 
 
@@ -425,14 +444,14 @@ def test_plans_of_long_shapes_fill_it_sooner() -> None:
     cache = PlanCache(most_characters=1000)
     plan = object()
     for number in range(10_000):
-        cache.put(("", f"{number:0100}", ""), plan)
+        keep(cache, f"{number:0100}", plan)
         assert len(cache) <= 10
-    assert cache.find(("", f"{9999:0100}", "")) is plan
-    long = "", "x" * 500, ""
-    cache.put(long, plan)
-    assert cache.find(long) is None
-    cache.put(long, REFUSED)  # to find that out again costs as much as the plan
-    assert cache.find(long) is REFUSED
+    assert found(cache, f"{9999:0100}") is plan
+    long = "x" * 500
+    keep(cache, long, plan)
+    assert found(cache, long) is None
+    keep(cache, long, REFUSED)  # to find that out again costs as much as the plan
+    assert found(cache, long) is REFUSED
     cache.forget()
     assert len(cache) == 0
 
@@ -482,9 +501,9 @@ def test_the_plan_of_a_statement_is_looked_for_once(
     asked: list[object] = []
     find = plans.find
 
-    def counted(key: Key) -> object:
-        asked.append(key)
-        return find(key)
+    def counted(*shape: Any) -> object:
+        asked.append(shape)
+        return find(*shape)
 
     monkeypatch.setattr(plans, "find", counted)
     text = "SELECT a FROM n WHERE id = 2"

@@ -21,6 +21,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.select.read import FEW_ROWS, ReadRows
 from exuvia.sql.session.session import Session
 from exuvia.sql.session.transaction_runner import TransactionRunner
+from exuvia.sql.statement.plan_cache import StatementShape
 from support.world import World, error, rows, run
 
 COLUMNS = {
@@ -76,10 +77,9 @@ def made(session: Session, table: str, columns: dict[str, tuple[str, str, str]])
 def plan_of(session: Session, text: str, *values: Value) -> ReadRows:
     """The plan that is kept for a prepared statement; it is run where there is none: new statistics
     may have come since."""
-    flavour = session.settings.flavour(session.database)
     for _ in range(5):
         for letters in ("i", "ii"):
-            plan = session.services.plans.find((flavour, text, letters))
+            plan = session.services.plans.find(StatementShape(text, letters), session, values)
             if plan is not None:
                 assert isinstance(plan, ReadRows)
                 return plan

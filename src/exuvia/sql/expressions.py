@@ -1,7 +1,7 @@
 """Expressions over the rows of a few tables: bound to types once, then called row by row.
 
-    compiled(tree, visible, context) -> Compiled      .type, .call(row, context)
-    condition(tree, visible, context) -> keeps(row, context)
+    compiled(tree, visible, binding) -> Compiled      .type, .call(row, context)
+    condition(tree, visible, binding) -> keeps(row, context)
     constant_of(tree) -> value(context)               of a literal or `?`
 
 The only place where statements meet `bind` and `evaluate`.
@@ -20,12 +20,13 @@ from exuvia.catalog.collation import collation
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import bytes_of, letters_of, position_of, type_of
+from exuvia.sql.parse.literals import bytes_of, letters_of, open_type, position_of
 from exuvia.sql.parse.restore import without_charset
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
@@ -52,10 +53,10 @@ class Compiled(NamedTuple):
 
 
 def compiled(
-    tree: Tree, visible: Sequence[Visible], context: Context, place: str = "field list"
+    tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "field list"
 ) -> Compiled:
     """Bind and compile. Raises 1054 with `place`, and what binding refuses."""
-    return compiled_bound(bound(tree, visible, context, place))
+    return compiled_bound(bound(tree, visible, binding, place))
 
 
 def compiled_bound(expr: Expr) -> Compiled:
@@ -66,22 +67,22 @@ def compiled_bound(expr: Expr) -> Compiled:
 def bound(
     tree: Tree,
     visible: Sequence[Visible],
-    context: Context,
+    binding: Binding | None,
     place: str = "field list",
     aggregates: bool = False,
 ) -> Expr:
     """The typed expression. `aggregates`: whether COUNT, SUM, ... may stand in it (else 1111)."""
-    scope = Scope(fields_of(visible), context, clause=place)
+    scope = Scope(fields_of(visible), binding, clause=place)
     if aggregates:
         scope.grouped = []
     return bind(tree, scope)
 
 
 def condition(
-    tree: Tree, visible: Sequence[Visible], context: Context, place: str = "where clause"
+    tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "where clause"
 ) -> Callable[[Row, Context], bool]:
     """A condition: whether it is true of a row. Raises 1054 with `place`."""
-    return predicate(bind_condition(tree, Scope(fields_of(visible), context, clause=place)))
+    return predicate(bind_condition(tree, Scope(fields_of(visible), binding, clause=place)))
 
 
 def fields_of(visible: Sequence[Visible]) -> list[Field]:
@@ -153,14 +154,13 @@ def _number(text: str) -> int | Decimal | float:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
-def constant_type(tree: Tree, context: Context) -> FieldType:
-    """The type of a literal or `?`, in parentheses or not."""
+def constant_type(tree: Tree, binding: Binding) -> FieldType:
+    """The type of a literal or `?`, in parentheses or not, that goes into a column as it is."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Placeholder):
-        return context.parameter_types[position_of(tree)]
-    value = _literal(tree)
-    return type_of(value, letters_of([value]))
+        return binding.constant_type(position_of(tree))
+    return open_type(letters_of([_literal(tree)]))
 
 
 # -- keys to sort by -------------------------------------------------------------------------------

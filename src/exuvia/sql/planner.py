@@ -22,6 +22,7 @@ from exuvia.base.mysql_errors import (
     ErrTableaccessDenied,
 )
 from exuvia.sql.access.ranger import expressions_of
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.nodes import Delete, Insert, IntoFile, Statement, Update
 from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
@@ -32,7 +33,8 @@ from exuvia.sql.select.relational import LockedQuery
 from exuvia.sql.statement.bindings import bound
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
-from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, Refusal
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Refusal, ShapedStatement
+from exuvia.sql.statement.settings import UNLIMITED
 from exuvia.sql.write import insert
 from exuvia.sql.write.update_delete import (
     DeleteFound,
@@ -57,10 +59,12 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     return IntoVariables(found, into) if into else found
 
 
-def with_select_limit(node: Statement | exp.Query, context: Context) -> Statement | exp.Query:
+def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statement | exp.Query:
     """A client's query with the LIMIT of sql_select_limit, if it has none of its own."""
-    most = context.session.settings.select_limit
-    if most is None or not isinstance(node, exp.Query) or "into" in node.meta:
+    if not isinstance(node, exp.Query) or "into" in node.meta:
+        return node
+    most = int(binding.variable("sql_select_limit"))
+    if most >= UNLIMITED:
         return node
     assert isinstance(node, exp.Expression)
     inner = node
@@ -75,7 +79,7 @@ def with_select_limit(node: Statement | exp.Query, context: Context) -> Statemen
 
 def _bound(node: Statement | exp.Query, context: Context) -> Plan | None:
     """The plan with a binding's hints, noted; None without one."""
-    tree = _with_hints(node, context)
+    tree = _with_hints(node, context, context.binding)
     if tree is None:
         return None
     made = _plan(tree, context)
@@ -84,18 +88,19 @@ def _bound(node: Statement | exp.Query, context: Context) -> Plan | None:
     return made
 
 
-def _with_hints(node: Statement | exp.Query, context: Context) -> Statement | None:
+def _with_hints(
+    node: Statement | exp.Query, context: Context, binding: Binding
+) -> Statement | None:
     """The statement with the hints of its binding; None without one."""
-    session = context.session
-    bindings = session.settings.bindings
-    if not bindings.token:
+    if not binding.baselines:
         return None
-    found = bindings.find(node, session.database, len(session.statement))
+    session = context.session
+    found = session.settings.bindings.find(node, binding.database, len(session.statement))
     return None if found is None else bound(node, found)
 
 
 def _plan(node: Statement | exp.Query, context: Context) -> Plan:
-    found = _kept(node, context)
+    found = _kept(node, context.binding)
     if found is not None:
         found.check(context)
         return found
@@ -119,44 +124,49 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     raise ErrNotSupportedYet(type(node).__name__)
 
 
-def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
+def _kept(node: Statement | exp.Query, binding: Binding) -> KeptPlan | None:
     if isinstance(node, exp.Select):
-        return read.plan(node, context)
+        return read.plan(node, binding)
     if isinstance(node, Insert):
-        return insert.plan(node, context)
+        return insert.plan(node, binding)
     if isinstance(node, Update):
-        return None if needs_query(node) else UpdateRows(node, context)
+        return None if needs_query(node) else UpdateRows(node, binding)
     if isinstance(node, Delete):
-        return None if needs_query(node) else DeleteRows(node, context)
+        return None if needs_query(node) else DeleteRows(node, binding)
     return None
 
 
-def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan | None:
+def plan_shape(
+    shaped: ShapedStatement, node: Statement | None, context: Context
+) -> KeptPlan | None:
     """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
 
     An error is no answer either: the statement is planned then, and says it in its own words. What
     lacks today may be there tomorrow, so that says nothing of the shape."""
-    plans, numbers = context.session.services.plans, frozenset[int]()
+    shape, values, former = shaped
+    session, numbers = context.session, frozenset[int]()
+    plans = session.services.plans
+    binding = context.binding_of_shape()
     kept: KeptPlan | AsWritten | Refusal = REFUSED
     try:
-        former = plans.find(key)
         found = former.renewed(context) if isinstance(former, KeptPlan) else None
         if found is not None:
-            plans.put(key, found, not found.by_statistics)
+            plans.replace(shape, session, values, found)
             return found
-        statement = parse_shape(key[1]) if node is None else node
+        statement = parse_shape(shape.text) if node is None else node
         numbers = frozenset() if statement is None else deciding(statement)
         is_bound = False
         if statement is not None and not (
             isinstance(statement, exp.Select) and _is_alone(statement)
         ):
-            tree = _with_hints(statement, context)
+            tree = _with_hints(statement, context, binding)
             is_bound = tree is not None
-            found = _kept(with_select_limit(tree or statement, context), context)
+            found = _kept(with_select_limit(tree or statement, binding), binding)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:
             found.is_bound = is_bound
+            found.repeats(binding.notes)
             kept = AsWritten(numbers) if numbers else found
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
@@ -166,7 +176,8 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         if numbers:  # `NOW(?)` is an error itself
             kept = AsWritten(numbers)
     found = kept if isinstance(kept, KeptPlan) else None
-    plans.put(key, kept, found is not None and not found.by_statistics)
+    lasting = found is not None and not found.by_statistics
+    plans.put(shape, session, values, binding, kept, lasting)
     return found
 
 
@@ -175,20 +186,27 @@ def _is_alone(statement: exp.Select) -> bool:
     return "into" in statement.meta or statement.find(exp.Version) is not None
 
 
-def plan_alike(key: Key, context: Context) -> insert.InsertAlike | None:
+def plan_alike(shaped: ShapedStatement, context: Context) -> insert.InsertAlike | None:
     """As `plan_shape`, of rows that are written as the one of the shape."""
-    plans = context.session.services.plans
-    found, former = None, plans.find(key)
+    shape, values, former = shaped
+    session = context.session
+    plans, binding = session.services.plans, context.binding_of_shape()
+    found = None
     try:
         if isinstance(former, insert.InsertAlike):
             found = former.renewed(context)
-        if found is None and isinstance(node := parse_shape(key[1]), Insert):
-            found = insert.plan_alike(node, context)
+            if found is not None:
+                plans.replace(shape, session, values, found)
+                return found
+        if isinstance(node := parse_shape(shape.text), Insert):
+            found = insert.plan_alike(node, binding)
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
             raise
         return None  # its own text says it in its own words; it may be right the next time
-    plans.put(key, REFUSED if found is None else found, found is not None)
+    if found is not None:
+        found.repeats(binding.notes)
+    plans.put(shape, session, values, binding, found or REFUSED, found is not None)
     return found
 
 

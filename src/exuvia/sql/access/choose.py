@@ -59,8 +59,8 @@ from exuvia.sql.access.paths import (
     has_equality,
 )
 from exuvia.sql.access.ranger import Match, Terms, match, spans
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.parse import hints
-from exuvia.sql.result import Note
 from exuvia.sql.statement.context import Context
 from exuvia.stats import estimate, meta, records
 
@@ -199,7 +199,7 @@ def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Context) 
 # -- the choice ------------------------------------------------------------------------------------
 
 
-def index_hints(tree: exp.Table, table: Table, context: Context) -> tuple[exp.IndexTableHint, ...]:
+def index_hints(tree: exp.Table, table: Table, binding: Binding) -> tuple[exp.IndexTableHint, ...]:
     """The hints of a table in FROM. Of one from a comment only the indexes that are there: others
     are a warning, and nothing is left of one that names no other."""
     found = []
@@ -215,7 +215,7 @@ def index_hints(tree: exp.Table, table: Table, context: Context) -> tuple[exp.In
         for each in hint.expressions if told == hints.WARNED else ():
             if each not in there:
                 error = ErrKeyDoesNotExist(each.name, table.info.name.O)
-                context.warnings.append(Note("Warning", error.code, error.message))
+                binding.note(error.code, error.message)
         if there:
             copies = [each.copy() for each in there]
             found.append(exp.IndexTableHint(this=hint.name, expressions=copies))

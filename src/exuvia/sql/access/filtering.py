@@ -25,6 +25,7 @@ from exuvia.sql.access.members import member_terms
 from exuvia.sql.access.paths import Path, PathRows, in_partitions, watched_path
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.expressions import Compiled, ConstantOf, comparable, constant_of
 from exuvia.sql.nodes import Tree
@@ -87,7 +88,7 @@ class Filter:
         where: Tree | None,
         order: Sequence[SortKey],
         limit: Limit | None,
-        context: Context,
+        binding: Binding,
         used: tuple[int, ...] | None = None,
     ) -> None:
         self.source = source
@@ -96,9 +97,9 @@ class Filter:
         self.order = order
         self.limit = limit
         wanted = _wanted(order, limit is not None)
-        terms = _terms(source, where, context)
-        shares = Shares(context.txn, source.table)
-        members = member_terms(where, source.resolve, source.table, context)
+        terms = _terms(source, where, binding)
+        shares = Shares(binding.statistics, source.table)
+        members = member_terms(where, source.resolve, source.table, binding)
         self._choice = None if members or source.hints else (terms, wanted)
         path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
@@ -109,7 +110,7 @@ class Filter:
         self.sorts = bool(order) and not self.follows
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
-            self._where = expressions.condition(where, [source.visible], context)
+            self._where = expressions.condition(where, [source.visible], binding)
 
     def on(self, table: Table) -> Self | None:
         """The same filter of another revision of its table, one that `stores_as` it; None where it
@@ -294,9 +295,9 @@ def _in_order(rows: list[Sorted], key: SortKey, values: Sequence[Value]) -> list
     return [rows[n] for n in order]
 
 
-def _terms(source: TableSource, where: Tree | None, context: Context) -> Terms:
+def _terms(source: TableSource, where: Tree | None, binding: Binding) -> Terms:
     """What the WHERE offers; TIMESTAMPs are kept in UTC and compared as local time."""
-    columns, zone = source.table.info.cols, context.zone
+    columns, zone = source.table.info.cols, binding.zone
 
     def resolve(column: exp.Column, shifted: bool = False) -> int | None:
         position = source.resolve(column)
@@ -305,7 +306,7 @@ def _terms(source: TableSource, where: Tree | None, context: Context) -> Terms:
         return position
 
     zoned = partial(resolve, shifted=True)
-    return terms_of(where, resolve, expressions_of(source.table, context), zoned, zone)
+    return terms_of(where, resolve, expressions_of(source.table, binding), zoned, zone)
 
 
 def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:
@@ -315,13 +316,13 @@ def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:
     return WantedOrder(tuple(p for p in positions if p is not None), order[0].descending, limited)
 
 
-def sort_keys(order: exp.Order | None, source: TableSource, context: Context) -> list[SortKey]:
+def sort_keys(order: exp.Order | None, source: TableSource, binding: Binding) -> list[SortKey]:
     """ORDER BY over the table's own columns. Raises 1054."""
     found = []
     for each in order.expressions if order is not None else ():
         tree = each.this if isinstance(each, exp.Ordered) else each
         position = source.resolve(tree) if isinstance(tree, exp.Column) else None
-        compiled = expressions.compiled(tree, [source.visible], context, "order clause")
+        compiled = expressions.compiled(tree, [source.visible], binding, "order clause")
         descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
         found.append(SortKey(compiled, descending, position))
     return found

@@ -40,6 +40,7 @@ from exuvia.sql.access.ranger import (
     match,
     shown_value,
 )
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.functions.json_functions import load
 from exuvia.sql.json_arrays import element_of
 from exuvia.sql.nodes import Tree
@@ -64,30 +65,30 @@ class MemberTerm(NamedTuple):
 
 
 def member_terms(
-    where: Tree | None, resolve: Resolve, table: Table, context: Context
+    where: Tree | None, resolve: Resolve, table: Table, binding: Binding
 ) -> list[MemberTerm]:
     """Those of a WHERE; none for a table without a multi-valued index. `resolve`: see ranger.py."""
     if where is None or not any(index.is_multi_valued for index in table.info.indexes):
         return []
-    found = (_term(tree, resolve, context) for tree in conjuncts_of(where))
+    found = (_term(tree, resolve, binding) for tree in conjuncts_of(where))
     return [term for term in found if term is not None]
 
 
-def _term(tree: Tree, resolve: Resolve, context: Context) -> MemberTerm | None:
+def _term(tree: Tree, resolve: Resolve, binding: Binding) -> MemberTerm | None:
     if isinstance(tree, exp.JSONArrayContains):
-        return _made("member", tree.expression, tree.this, resolve, context)
+        return _made("member", tree.expression, tree.this, resolve, binding)
     if not isinstance(tree, exp.Anonymous) or len(tree.expressions) != 2:
         return None
     name, (one, other) = str(tree.this).lower(), tree.expressions
     if name == "json_contains":
-        return _made(name, one, other, resolve, context)
+        return _made(name, one, other, resolve, binding)
     if name != "json_overlaps":
         return None
-    return _made(name, one, other, resolve, context) or _made(name, other, one, resolve, context)
+    return _made(name, one, other, resolve, binding) or _made(name, other, one, resolve, binding)
 
 
 def _made(
-    name: str, array: Tree, asked: Tree, resolve: Resolve, context: Context
+    name: str, array: Tree, asked: Tree, resolve: Resolve, binding: Binding
 ) -> MemberTerm | None:
     while isinstance(array, exp.Paren):
         array = array.this
@@ -96,7 +97,7 @@ def _made(
         return None
     if name == "member":
         asked = exp.Anonymous(this="json_array", expressions=[asked.copy()])
-    compiled = expressions.compiled(asked, [], context)
+    compiled = expressions.compiled(asked, [], binding)
     if family_of(compiled.type) not in (Family.JSON, Family.STRING):
         return None
 

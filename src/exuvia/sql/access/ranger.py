@@ -59,6 +59,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import DEFAULT_COLLATION
 from exuvia.sql.expr import collates_alike
 from exuvia.sql.expressions import ConstantOf, constant_of
@@ -613,7 +614,7 @@ def _apart(found: list[Span]) -> list[Span]:
 _KEPT = "expressions"
 
 
-def expressions_of(table: Table, context: Context | None = None) -> Mapping[str, int]:
+def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str, int]:
     """Text of an expression -> position of the indexed column that holds its value.
 
     Of a session whose WEEK(d) is another than a generated column's, none with a WEEK; of one whose
@@ -621,24 +622,24 @@ def expressions_of(table: Table, context: Context | None = None) -> Mapping[str,
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)
-    if not found or context is None:
+    if not found or binding is None:
         return found
-    if (collation := context.variable("collation_connection")) != DEFAULT_COLLATION:
-        found = _found_alike(table, found, collation, context)
-    if context.variable("default_week_format") != "0":
+    if (collation := binding.variable("collation_connection")) != DEFAULT_COLLATION:
+        found = _found_alike(table, found, collation, binding)
+    if binding.variable("default_week_format") != "0":
         return {text: position for text, position in found.items() if "week(" not in text}
     return found
 
 
 def _found_alike(
-    table: Table, found: Mapping[str, int], collation: str, context: Context
+    table: Table, found: Mapping[str, int], collation: str, binding: Binding
 ) -> Mapping[str, int]:
     name = f"{_KEPT} {collation}"
     kept: Mapping[str, int] | None = table.kept.get(name)
     if kept is None:
         plain = {each.position: each.bound for each in generated_columns(table.info)}
         scope = scope_of(table.info.cols)
-        scope.context = context
+        scope.binding = binding
         kept = table.kept[name] = {
             text: position
             for text, position in found.items()

@@ -18,8 +18,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.sql.access.choose import index_hints
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.expressions import Visible
-from exuvia.sql.statement.context import Context
 
 ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
 
@@ -87,13 +87,13 @@ def is_dual(tree: exp.Table) -> bool:
     return not tree.db and not quoted and tree.name.lower() == "dual"
 
 
-def source_of(tree: exp.Table, context: Context, verb: str = "") -> TableSource:
+def source_of(tree: exp.Table, binding: Binding, verb: str = "") -> TableSource:
     """The table named. `verb`: what writes it. Raises 1046, 1049, 1142, 1146."""
     if verb:
-        table = written_table(tree.db, tree.name, verb, context)
+        table = written_table(tree.db, tree.name, verb, binding)
     else:
-        table = context.table(tree.db, tree.name)
-    hints = index_hints(tree, table, context)
+        table = binding.table(tree.db, tree.name)
+    hints = index_hints(tree, table, binding)
     alias = tree.alias or tree.name
     return TableSource(table, tree.db, tree.name, alias, hints, partitions_of(tree))
 
@@ -107,20 +107,18 @@ def partitions_of(tree: exp.Table) -> tuple[str, ...]:
 _READ_ONLY = frozenset({"information_schema", "performance_schema"})
 
 
-def written_table(database: str, name: str, verb: str, context: Context) -> Table:
+def written_table(database: str, name: str, verb: str, binding: Binding) -> Table:
     """The table that a statement writes. Raises 1046, 1146, 1142 for a computed one."""
-    if context.virtual(database, name) is not None:
-        session = context.session
-        raise ErrTableaccessDenied(verb, session.user, session.host, name)
-    return context.table(database, name)
+    if binding.is_computed(database, name):
+        raise ErrTableaccessDenied(verb, *binding.account, name)
+    return binding.table(database, name)
 
 
-def check_writable(table: Table, verb: str, context: Context) -> None:
+def check_writable(table: Table, verb: str, binding: Binding) -> None:
     """Raises 1142 for system tables, which the system alone writes; 1288 or 1105 for views and
     sequences; 8258 while an import fills it."""
     if is_system(table.info) or table.database.db_name.L in _READ_ONLY:
-        session = context.session
-        raise ErrTableaccessDenied(verb, session.user, session.host, table.info.name.O)
+        raise ErrTableaccessDenied(verb, *binding.account, table.info.name.O)
     if not table.info.is_stored:
         raise _unwritable(table, verb)
     if table.info.exuvia_import_id:

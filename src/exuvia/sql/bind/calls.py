@@ -408,8 +408,8 @@ _KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate
 
 def _week_format(scope: Scope) -> list[Constant]:
     """What WEEK(d) means as a second argument; none is 0. A generated column knows no session."""
-    variable = getattr(scope.context, "variable", None)
-    mode = 0 if variable is None else int(variable("default_week_format"))
+    binding = scope.binding
+    mode = 0 if binding is None else int(binding.variable("default_week_format"))
     return [_number(mode)] if mode else []
 
 
@@ -420,7 +420,7 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         return special(name, list(arguments), scope)
     function = FUNCTIONS.get(name)
     if function is None:
-        database = getattr(scope.context, "database", "")
+        database = "" if scope.binding is None else scope.binding.database
         raise ErrSpDoesNotExist("FUNCTION", f"{database}.{name}" if database else name)
     if name == "week" and len(arguments) == 1:
         arguments = [*arguments, *_week_format(scope)]

@@ -26,9 +26,9 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind.binding import GLOBAL, SESSION, USER
 from exuvia.sql.bind.scope import Binder, Field, Scope
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import evaluate_constant
@@ -142,29 +142,19 @@ def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
 
 def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
     name = tree.name.lower()
-    if scope.context is None:
+    if scope.binding is None:
         raise ErrNotSupportedYet("@" + name)
-    _, kind = scope.context.session.user_variable(name)
+    kind = scope.binding.variable_type(USER, name)
     return VariableRef(type=kind, coercibility=IMPLICIT, name=name, scope="user")
 
 
 def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
     name = tree.name.lower()
     where = str(tree.args.get("kind") or "").lower().replace("local", "session")
-    if scope.context is None:
+    if scope.binding is None:
         raise ErrUnknownSystemVariable(name)
-    definition = variables.find_readable(name, where[:1].upper())
-    text = scope.context.variable(name)
-    # ON and OFF read as 1 and 0, numbers as numbers, everything else as text
-    written = definition.kind
-    if written is VariableKind.BOOL:
-        kind = types.integer(2)
-    elif written in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
-        kind = types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
-    elif written is VariableKind.REAL:
-        kind = types.DOUBLE
-    else:
-        kind = types.text(max(1, len(text)))
+    variables.find_readable(name, where[:1].upper())
+    kind = scope.binding.variable_type(GLOBAL if where == GLOBAL else SESSION, name)
     return VariableRef(type=kind, coercibility=SYSTEM, name=name, scope=where)
 
 

@@ -1,8 +1,8 @@
 """Names in sight of an expression, and what the binder needs beside them.
 
-    Scope.empty(context)                  SET, DEFAULT: no names
-    Scope.of_table(table, context)        checks, single tables: the public columns, by position
-    Scope(fields, context, parent=...)    SELECT: the fields of FROM, and those of the outer query
+    Scope.empty(binding)                  SET, DEFAULT: no names
+    Scope.of_table(table, binding)        checks, single tables: the public columns, by position
+    Scope(fields, binding, parent=...)    SELECT: the fields of FROM, and those of the outer query
 
 A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the
 inside out.
@@ -14,7 +14,7 @@ Columns are met in the session's time zone: TIMESTAMPs are kept in UTC and met a
                  meets the column itself, so it loses nothing, keys included
     written      back into UTC by the assignment (catalog/convert/values.py, Mode.zone)
 
-Plans are kept by time_zone, so a plan knows its zone.
+The zone is a fact that kept plans depend on (bind/binding.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -32,6 +32,7 @@ from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import types
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Call, Column, Expr, Outer
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -93,12 +94,12 @@ class Scope:
     def __init__(
         self,
         fields: Iterable[Field] = (),
-        context: Any = None,
+        binding: Binding | None = None,
         parent: "Scope | None" = None,
         clause: str = "field list",
     ) -> None:
         self.fields = list(fields)
-        self.context = context
+        self.binding = binding
         self.parent = parent
         self.clause = clause
         self.query: Callable[[exp.Expression, Scope], Any] | None = None
@@ -107,18 +108,19 @@ class Scope:
         self.aliases: dict[str, Expr] = {}
         self.aliases_first = False
         self.hidden: set[int] = set()  # shown by no plain name: the other half of USING
-        self._types: list[FieldType] | None = None
         self._by_name: dict[str, list[Field]] | None = None
 
     @classmethod
-    def empty(cls, context: Any = None) -> "Scope":
+    def empty(cls, binding: Binding | None = None) -> "Scope":
         """No names at all."""
-        return cls((), context)
+        return cls((), binding)
 
     @classmethod
-    def of_table(cls, table: Table, context: Any = None, alias: str | None = None) -> "Scope":
+    def of_table(
+        cls, table: Table, binding: Binding | None = None, alias: str | None = None
+    ) -> "Scope":
         """The public columns of a table, by their place in its rows."""
-        return cls(fields_of(table, alias), context)
+        return cls(fields_of(table, alias), binding)
 
     def within(self, clause: str) -> "Scope":
         """The same names in another clause."""
@@ -137,20 +139,15 @@ class Scope:
 
     @property
     def collation(self) -> str:
-        if self.context is None:
+        if self.binding is None:
             return DEFAULT_COLLATION
-        try:
-            return str(self.context.variable("collation_connection")) or DEFAULT_COLLATION
-        except AttributeError:
-            return DEFAULT_COLLATION
+        return self.binding.variable("collation_connection") or DEFAULT_COLLATION
 
     def parameter_type(self, index: int) -> FieldType:
         """Type of a `?`. Raises 1064 where none may stand, as in the bound of a partition."""
-        if self._types is None:
-            self._types = list(getattr(self.context, "parameter_types", ()))
-        if index >= len(self._types):
+        if self.binding is None or index >= self.binding.parameter_count():
             raise Misplaced("?")
-        return self._types[index]
+        return self.binding.parameter_type(index)
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -177,14 +174,12 @@ class Scope:
         """A stored TIMESTAMP as the session's zone shows it; anything else as it is.
 
         Raises 1143 for a column that the account may not read."""
-        if field.column is None or self.context is None:
+        if field.column is None or self.binding is None:
             return expr
-        check = getattr(self.context, "check_column", None)
-        if check is not None:
-            check(field.column)
+        self.binding.check_column(field.column)
         if field.type.Tp != TypeCode.TIMESTAMP:
             return expr
-        return local(expr, self.context.zone)
+        return local(expr, self.binding.zone)
 
     def find(self, name: str, table: str = "", database: str = "") -> Field | None:
         """The field of that name in this scope alone. Raises 1052."""

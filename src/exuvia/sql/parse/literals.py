@@ -32,6 +32,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.types import FieldType, Flag, TypeCode, Value
@@ -265,28 +266,34 @@ def letters_of(values: Sequence[Value]) -> str:
     )
 
 
-_PLAIN_TYPES = {"i": BIGINT, "u": UNSIGNED_BIGINT, "f": DOUBLE, "n": NULL, "b": BINARY}
+DECIMAL = "d"
+_OPEN_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
+_OPEN_TYPES = {
+    "i": BIGINT,
+    "u": UNSIGNED_BIGINT,
+    "f": DOUBLE,
+    "n": NULL,
+    "b": BINARY,
+    DECIMAL: FieldType(Tp=TypeCode.NEWDECIMAL, Flag=int(Flag.BINARY)),
+    "s": _OPEN_TEXT,
+    "t": _OPEN_TEXT,
+}
+
+
+def open_type(letter: str) -> FieldType:
+    """MySQL's type of every literal or bound value of a letter: without length and scale."""
+    return _OPEN_TYPES[letter]
 
 
 def type_of(value: Value, letter: str) -> FieldType:
     """MySQL's type of a literal or bound value."""
-    if letter == "d":
+    kind = _OPEN_TYPES[letter]
+    if letter == DECIMAL:
         _, digits, exponent = value.as_tuple()
-        scale = max(0, -exponent) if isinstance(exponent, int) else 0
-        return FieldType(
-            Tp=TypeCode.NEWDECIMAL,
-            Flag=int(Flag.BINARY),
-            Flen=max(len(digits), scale) + 2,
-            Decimal=scale,
-        )
-    if letter in {"s", "t"}:
-        return FieldType(
-            Tp=TypeCode.VAR_STRING,
-            Flen=max(1, len(str(value))),
-            Charset="utf8mb4",
-            Collate="utf8mb4_bin",
-        )
-    return _PLAIN_TYPES[letter]
+        places = exponent if isinstance(exponent, int) else 0
+        scale = max(0, -places)
+        return evolve(kind, Flen=max(len(digits) + max(0, places), scale), Decimal=scale)
+    return evolve(kind, Flen=max(1, len(str(value)))) if kind is _OPEN_TEXT else kind
 
 
 # -- placeholders ----------------------------------------------------------------------------------

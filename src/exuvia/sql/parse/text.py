@@ -94,9 +94,9 @@ def parse(text: str) -> list[Statement]:
 
     Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135."""
     opened = open_comments(text)
-    if "\x00" in opened:
-        raise syntax_error(opened, opened.index("\x00"))
     tokens = tokenize(opened)
+    if "\0" in opened:
+        _check_zeros(opened, tokens)
     statements = [_statement(opened, each) for each in _pieces(tokens)]
     if not statements:
         raise ErrEmptyQuery()
@@ -105,6 +105,20 @@ def parse(text: str) -> list[Statement]:
             if not isinstance(statement, exp.Query | Explain | nodes.Begin | nodes.CreateView):
                 raise ErrAsOf("it is for queries, and for START TRANSACTION READ ONLY")
     return statements
+
+
+_STRINGS = frozenset({TokenType.STRING, TokenType.NATIONAL_STRING})
+
+
+def _check_zeros(text: str, tokens: list[Token]) -> None:
+    """Raises 1064 for a zero byte outside of a string."""
+    strings = [(token.start, token.end + 1) for token in tokens if token.token_type in _STRINGS]
+    outside = 0
+    for start, end in (*strings, (len(text), 0)):
+        zero = text.find("\0", outside, start)
+        if zero >= 0:
+            raise syntax_error(text, zero)
+        outside = end
 
 
 _AS_OF = re.compile(r"\bAS\s+OF\s+TIMESTAMP\b", re.IGNORECASE)

@@ -660,7 +660,7 @@ def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Value, FieldType]:
     """A constant's value and type; `zone` is that of UNIX_TIMESTAMP. Raises 1054 for a column."""
     env: Any = PlainEnv()
     env.zone = zone
-    found = expressions.compiled(tree, (), env, "partition function")
+    found = expressions.compiled(tree, (), None, "partition function")
     value = found.call([], env)
     return value, type_of(value, "n") if value is None else found.type
 

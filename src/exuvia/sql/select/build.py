@@ -133,7 +133,7 @@ class Frame:
     def scope(self, clause: str = "field list", since: int = 0) -> Scope:
         """The names in sight; those of an ON begin with the columns of its own join."""
         outer = None if self.parent is None else self.parent.scope()
-        found = Scope(self.fields[since:], self.build.context, outer, clause)
+        found = Scope(self.fields[since:], self.build.context.binding, outer, clause)
         found.hidden = self.hidden
         found.query = self._query
         return found
@@ -259,7 +259,7 @@ def limits(tree: exp.Expression, context: Any) -> tuple[int | None, int]:
 
 
 def _whole(tree: exp.Expression, context: Any) -> int:
-    value = compile_expression(bind(tree, Scope.empty(context)))((), context)
+    value = compile_expression(bind(tree, Scope.empty(context.binding)))((), context)
     if not isinstance(value, int) or not 0 <= value < 1 << 64:
         if tree.find(exp.Placeholder):
             raise ErrWrongArguments("LIMIT")

@@ -26,7 +26,7 @@ def rows_asked(
             continue
         for column, value in ((each.this, each.expression), (each.expression, each.this)):
             if _is_of(column, alias) and _is_same_for_all(value):
-                wanted[column.name.lower()] = expressions.compiled(value, [], context)
+                wanted[column.name.lower()] = expressions.compiled(value, [], context.binding)
     heeded = [(name, wanted[name]) for name in virtual.heeds if name in wanted]
     if not heeded:
         return virtual.rows

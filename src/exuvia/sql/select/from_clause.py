@@ -410,14 +410,14 @@ class _From:
                 return positions.get(name) if column.table.lower() == alias.lower() else None
             return positions.get(name) if self._alone() and name not in taken else None
 
-        hints = index_hints(tree, table, context)
-        terms = terms_of(self.where, resolve, expressions_of(table, context))
+        hints = index_hints(tree, table, context.binding)
+        terms = terms_of(self.where, resolve, expressions_of(table, context.binding))
         if not self._alone():  # an outer join may fill up with NULL
             terms = terms.strict
         scan.terms = terms
         shares, members = (
             Shares(context.txn, table),
-            member_terms(self.where, resolve, table, context),
+            member_terms(self.where, resolve, table, context.binding),
         )
         path = choose(table, terms, hints, WantedOrder(), shares, members)
         if table.is_partitioned:

@@ -47,6 +47,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
@@ -76,7 +77,7 @@ class OutputItem(NamedTuple):
 _NOT_SIMPLE = (Subquery, Windowed, Outer)
 
 
-def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[OutputItem] | None:
+def items_of(node: exp.Select, visible: list[Visible], binding: Binding) -> list[OutputItem] | None:
     """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
     if not node.expressions:
         raise Misplaced("")
@@ -84,11 +85,11 @@ def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list
     found: list[OutputItem] = []
     for n, tree in enumerate(node.expressions):
         text = texts[n] if len(texts) == len(node.expressions) else tree.sql("mysql")
-        expanded = _star(tree, visible, context)
+        expanded = _star(tree, visible, binding)
         if expanded is not None:
             found += expanded
             continue
-        item = _item(tree, text, visible, context)
+        item = _item(tree, text, visible, binding)
         if item is None:
             return None
         found.append(item)
@@ -96,7 +97,7 @@ def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list
     return found if aggregates in (0, len(found)) else None
 
 
-def _star(tree: Tree, visible: list[Visible], context: Context) -> list[OutputItem] | None:
+def _star(tree: Tree, visible: list[Visible], binding: Binding) -> list[OutputItem] | None:
     """The columns of * or t.*, None for anything else. Raises 1051, 1096."""
     if isinstance(tree, exp.Star):
         if not visible:
@@ -113,11 +114,11 @@ def _star(tree: Tree, visible: list[Visible], context: Context) -> list[OutputIt
         for position, column in enumerate(table.columns):
             if column not in table.public:
                 continue
-            context.check_column(column)
+            binding.check_column(column)
             item = OutputItem(output_of(column, table), exp.column(column.name.O))
-            if is_shifted(column.type, context.zone):
+            if is_shifted(column.type, binding.zone):
                 named = exp.column(column.name.O, table.alias)
-                bound = expressions.bound(named, [table], context)
+                bound = expressions.bound(named, [table], binding)
                 items.append(item._replace(compiled=expressions.compiled_bound(bound)))
             else:
                 items.append(item._replace(position=table.offset + position))
@@ -136,12 +137,12 @@ def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColum
     )
 
 
-def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> OutputItem | None:
+def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> OutputItem | None:
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     name = tree.alias if isinstance(tree, exp.Alias) else ""
     if inner.find(exp.Select, exp.Window):
         return None
-    bound = expressions.bound(inner, visible, context, "field list", aggregates=True)
+    bound = expressions.bound(inner, visible, binding, "field list", aggregates=True)
     if any(isinstance(node, _NOT_SIMPLE) for node in walk(bound)):
         return None
     if isinstance(bound, Column):
@@ -297,20 +298,20 @@ def is_simple(node: exp.Select) -> bool:
     return not any(part is not None and part.find(exp.Select) for part in (where, order))
 
 
-def plan(node: exp.Select, context: Context) -> "ReadRows | None":
+def plan(node: exp.Select, binding: Binding) -> "ReadRows | None":
     """The plan of a simple query on one table that is stored; None for any other.
 
     Raises Refused."""
     tree = tree_of(node)
-    if tree is None or not is_simple(node) or context.virtual(tree.db, tree.name) is not None:
+    if tree is None or not is_simple(node) or binding.is_computed(tree.db, tree.name):
         return None
-    source = source_of(tree, context)
+    source = source_of(tree, binding)
     if not source.table.info.is_stored or _asks_row_ids(node):
         return None
-    items = items_of(node, [source.visible], context)
+    items = items_of(node, [source.visible], binding)
     if items is None or not all(is_supported(item.aggregate) for item in items):
         return None
-    return ReadRows(node, source, items, context)
+    return ReadRows(node, source, items, binding)
 
 
 def _asks_row_ids(node: exp.Select) -> bool:
@@ -321,7 +322,7 @@ class ReadRows(FilteredPlan):
     """See the module."""
 
     def __init__(
-        self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], context: Context
+        self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], binding: Binding
     ) -> None:
         super().__init__(source.table, source.database, source.name)
         self.columns = PlanColumns(item.column for item in items)
@@ -334,14 +335,14 @@ class ReadRows(FilteredPlan):
         self._exclusive = any(clause.args.get("update") for clause in self._clauses)
         limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
         late = self.is_distinct or self.is_aggregated
-        order = [] if self.is_aggregated else order_keys(node, items, source, context)
+        order = [] if self.is_aggregated else order_keys(node, items, source, binding)
         where = node.args.get("where")
         self.filter = Filter(
             source,
             where.this if where else None,
             order,
             None if late else limit,
-            context,
+            binding,
             _used(node, source),
         )
         self.by_statistics = self.filter.by_statistics
@@ -544,7 +545,7 @@ def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
 
 
 def order_keys(
-    node: exp.Select, items: Sequence[OutputItem], source: TableSource, context: Context
+    node: exp.Select, items: Sequence[OutputItem], source: TableSource, binding: Binding
 ) -> list[SortKey]:
     """ORDER BY: a position in the select list, an alias, or an expression. Raises 1054."""
     order = node.args.get("order")
@@ -554,7 +555,7 @@ def order_keys(
         descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
         item = named_item(tree, items)
         tree = tree if item is None else item.tree
-        compiled = expressions.compiled(tree, [source.visible], context, "order clause")
+        compiled = expressions.compiled(tree, [source.visible], binding, "order clause")
         position = source.resolve(tree) if isinstance(tree, exp.Column) else None
         found.append(SortKey(compiled, descending, position))
     return found
@@ -600,7 +601,7 @@ def _planned(
     rows: Callable[[], Iterable[Row]],
     context: Context,
 ) -> "SmallRows | None":
-    items = items_of(node, visible, context)
+    items = items_of(node, visible, context.binding)
     if items is None or not all(is_supported(item.aggregate) for item in items):
         return None
     return SmallRows(node, visible, rows, items, context)
@@ -623,7 +624,7 @@ class SmallRows(Plan):
         self.where = node.args.get("where")
         self.items = items
         where = node.args.get("where")
-        self.keeps = expressions.condition(where.this, visible, context) if where else None
+        self.keeps = expressions.condition(where.this, visible, context.binding) if where else None
         self.order = _order(node, items, visible, context)
         self.is_distinct = node.args.get("distinct") is not None
         self.limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
@@ -662,7 +663,7 @@ def _order(
         tree = each.this if isinstance(each, exp.Ordered) else each
         item = named_item(tree, items)
         compiled = expressions.compiled(
-            tree if item is None else item.tree, visible, context, "order clause"
+            tree if item is None else item.tree, visible, context.binding, "order clause"
         )
         found.append((compiled, bool(isinstance(each, exp.Ordered) and each.args.get("desc"))))
     return found

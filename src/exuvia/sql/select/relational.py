@@ -264,7 +264,7 @@ def scalar_value(
     if tree.find(exp.Query):
         answer = relational(exp.Select(expressions=[tree.copy()]), context)
         return answer.rows[0][0], answer.columns[0].type
-    found = expressions.compiled(tree, (), context, place)
+    found = expressions.compiled(tree, (), context.binding, place)
     return found.call([], context), found.type
 
 
@@ -326,7 +326,7 @@ def _sources(node: exp.Select, context: Context) -> Iterator[TableSource]:
         if is_dual(tree) or (not tree.db and tree.name.lower() in computed):
             continue
         if context.virtual(tree.db, tree.name) is None and not _is_view(tree, context):
-            yield source_of(tree, context)
+            yield source_of(tree, context.binding)
 
 
 def _is_view(tree: exp.Table, context: Context) -> bool:

@@ -24,7 +24,7 @@ from exuvia.sql.parse import normalized
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement import bindings
-from exuvia.sql.statement.bindings import DISABLED, ENABLED, MANUAL, Binding
+from exuvia.sql.statement.bindings import DISABLED, ENABLED, MANUAL, PlanBinding
 from exuvia.sql.statement.context import Context, SessionApi
 
 _UNSUPPORTED = "create binding doesn't support this type of query"
@@ -142,9 +142,9 @@ def _normalized(node: Statement, database: str) -> str:
     return text
 
 
-def _made(session: SessionApi, original: str, hinted: str) -> Binding:
+def _made(session: SessionApi, original: str, hinted: str) -> PlanBinding:
     now = packed_moment(session.services.clock.wall_ns())
-    return Binding(
+    return PlanBinding(
         original_sql=original,
         bind_sql=hinted,
         default_db=session.database,

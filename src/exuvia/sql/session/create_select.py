@@ -192,7 +192,7 @@ def _converted(target: InsertTarget, found: Result, before: int = 0) -> list[Row
 def _require_defaults(context: Context, target: InsertTarget) -> None:
     """1364 for a column that the query does not give and that has no default, where the sql_mode is
     strict. Once, for the query itself is not judged as one that writes."""
-    strictness(context, ignore=False).begin(context)
+    strictness(context.binding, ignore=False).begin(context)
     try:
         target.row(context)
     finally:

@@ -24,6 +24,7 @@ from exuvia.sql.nodes import (
     NonTransactionalDml,
     PrepareStatement,
     Statement,
+    Use,
 )
 from exuvia.sql.parse.literals import letters_of, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -32,19 +33,20 @@ from exuvia.sql.result import OutputColumn, Result
 from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import ShapedStatement
+from exuvia.sql.statement.plan_cache import ShapedStatement, StatementShape
 
 
 class Prepared:
     """`columns` is what it will answer with, empty for a statement without rows."""
 
-    def __init__(self, text: str, node: Statement, parameters: int) -> None:
+    def __init__(self, text: str, node: Statement, parameters: int, database: str) -> None:
         self.text = text
         self.node = node
         self.parameters = parameters
         self.columns: Sequence[OutputColumn] = ()
         self._plan: object = None
         self._wanted = wanted_by(text)
+        self._database = database
 
     @property
     def short(self) -> bool:
@@ -52,21 +54,30 @@ class Prepared:
         return isinstance(self._plan, KeptPlan) and self._plan.short
 
     def run(self, session: SessionApi, values: Sequence[Value]) -> Result:
-        """Execute with values for its `?`. Raises 1210."""
+        """Execute with values for its `?`, in the database that was current when it was prepared.
+        Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
+        if self._database == session.database or isinstance(self.node, Use):
+            return self._run_hinted(session, values)
+        current, session.database = session.database, self._database
+        try:
+            return self._run_hinted(session, values)
+        finally:
+            session.database = current
+
+    def _run_hinted(self, session: SessionApi, values: Sequence[Value]) -> Result:
         if not self._wanted:
             return self._run(session, values)
         return hinted(session.settings, self._wanted, lambda: self._run(session, values))
 
     def _run(self, session: SessionApi, values: Sequence[Value]) -> Result:
-        find = session.services.plans.find
-        key = session.settings.flavour(session.database), self.text, letters_of(values)
-        shaped = ShapedStatement(key, values, find(key))
+        shape, find = StatementShape(self.text, letters_of(values)), session.services.plans.find
+        shaped = ShapedStatement(shape, values, find(shape, session, values))
         result = session.run_shape(shaped, self.node)
         if result is None:
             return session.run_statement(self.node, self.text, values)
-        self._plan = shaped.kept or find(key)
+        self._plan = shaped.kept or find(shape, session, values)
         return result
 
 
@@ -79,21 +90,22 @@ _NEVER_PREPARED = (
 )
 
 
-def parsed(text: str) -> Prepared:
-    """A statement ready to be given values. Raises 1064 for several, 1295."""
+def parsed(text: str, database: str) -> Prepared:
+    """A statement ready to be given values, in that database. Raises 1064 for several, 1295."""
     statements = parse(text)
     if len(statements) != 1:
         raise Misplaced(";")
     (node,) = statements
     if isinstance(node, _NEVER_PREPARED):
         raise ErrUnsupportedPs()
-    return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
+    return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node), database)
 
 
 def describe(session: SessionApi, text: str) -> Prepared:
     """Parse; a query is also planned, with NULL for each `?`, to know its columns. Raises 1461."""
     grammar = session.settings.grammar
-    prepared = parsed(text if grammar is None else grammar.canonical(text))
+    text = text if grammar is None else grammar.canonical(text)
+    prepared = parsed(text, session.database)
     held = session.services.prepared
     most = int(session.settings.get("max_prepared_stmt_count"))
     if 0 <= most <= len(held):

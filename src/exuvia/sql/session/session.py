@@ -36,6 +36,7 @@ from exuvia.cluster.row_locks import SHORT
 from exuvia.events.change_log import ReadTime
 from exuvia.sql import planner
 from exuvia.sql.accounts.users import ends_expiry
+from exuvia.sql.bind.binding import Answers, FactNames, size_of, type_of_variable
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
 from exuvia.sql.parse.literals import (
@@ -61,7 +62,7 @@ from exuvia.sql.show import explain_plan
 from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, ShapedStatement
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, ShapedStatement, StatementShape
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
@@ -126,7 +127,7 @@ class Session:
         self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
         # what runs now
         self._bound: tuple[Sequence[Value], str] = ((), "")
-        self._looked_up: tuple[str, str, ShapedStatement | None] = ("", "", None)
+        self._looked_up: tuple[str, int, ShapedStatement | None] = ("", 0, None)
         self._ended: Refused | None = None  # why its transaction was rolled back meanwhile
         self._ending: tuple[tuple[int, int], Refused] | None = None  # which is to be, and why
         self._turn = threading.Lock()
@@ -157,7 +158,7 @@ class Session:
                 self.statement = written
                 if parameters is not None:
                     with self._limited(text):
-                        return parsed(text).run(self, parameters)
+                        return parsed(text, self.database).run(self, parameters)
                 wanted = wanted_by(text)
                 if not wanted:
                     limited = self.settings.max_execution_s
@@ -233,7 +234,7 @@ class Session:
         statements = _ENDS.get(text)
         if statements is None:
             shaped = self._look_up(text)
-            self._looked_up = "", "", None  # the next statement looks by itself
+            self._looked_up = "", 0, None  # the next statement looks by itself
             if shaped is not None:
                 found = self.run_shape(shaped)
                 if found is not None:
@@ -252,29 +253,37 @@ class Session:
         return statements
 
     def _look_up(self, text: str) -> ShapedStatement | None:
-        """The text's shape and what is kept for it; `quick` has just asked for the same."""
-        flavour = self.settings.flavour(self.database)
-        last, surroundings, shaped = self._looked_up
-        if last is text and surroundings is flavour:
+        """The text's shape and what is kept for it; `course` has just asked for the same."""
+        settings = self.settings
+        last, revision, shaped = self._looked_up
+        if last is text and revision == settings.revision:
             return shaped
         split, find, shaped = shape_of(text), self.services.plans.find, None
         if split is not None:
-            key = (flavour, split[0], split[2])
-            kept = find(key)
+            shape, values = StatementShape(split[0], split[2]), split[1]
+            kept = find(shape, self, values)
             if isinstance(kept, AsWritten):
                 split = shape_of(text, kept.numbers)
                 assert split is not None
-                key = (flavour, split[0], split[2])
-                kept = find(key)
-            shaped = ShapedStatement(key, split[1], kept)
-        self._looked_up = text, flavour, shaped
+                shape, values = StatementShape(split[0], split[2]), split[1]
+                kept = find(shape, self, values)
+            shaped = ShapedStatement(shape, values, kept)
+        self._looked_up = text, settings.revision, shaped
         return shaped
+
+    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+        """What it answers to the facts that the plans of a shape depend on, for these literals."""
+        fixed = self.settings.answers(asked.settings, self.database)
+        if not asked.variables and not asked.decimals:
+            return fixed
+        kinds = [type_of_variable(self, *each) for each in asked.variables]
+        return (*fixed, *kinds, *[size_of(values[number]) for number in asked.decimals])
 
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """The answer through a kept plan; None when this text must be planned by itself.
 
         `node` is the parsed shape, where the caller has it."""
-        key, values, kept = shaped
+        shape, values, kept = shaped
         if self.reads_at is not None:
             return None
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
@@ -283,48 +292,53 @@ class Session:
         if isinstance(kept, KeptPlan) and kept.is_bound:
             bindings.note()
         if isinstance(kept, KeptPlan) and kept.reads_few:
-            answer = self.transactions.read_few(kept, values, key[2])
+            answer = self.transactions.read_few(kept, values, shape.letters)
             if answer is not None:
                 return self._answer(answer)
         if isinstance(kept, KeptPlan):
             locking = kept.locks
         else:
-            node = node or planner.tree_of_shape(key[1])
+            node = node or planner.tree_of_shape(shape.text)
             locking = planner.locks_rows(node)
 
         def work(context: Context) -> Result:
             if isinstance(kept, KeptPlan) and kept.fresh(context):
                 kept.check(context)
+                context.warnings += kept.notes
                 return kept.run(context)
-            plan = planner.plan_shape(key, node, context)
+            plan = planner.plan_shape(shaped, node, context)
             if plan is None:
                 return NOT_KEPT
             if plan.is_bound:
                 bindings.note()
             plan.check(context)
+            context.warnings += plan.notes
             return plan.run(context)
 
         reads = isinstance(kept, KeptPlan)
-        result = self.transactions.run(work, values, key[2], locking, reads)
+        result = self.transactions.run(work, values, shape.letters, locking, reads)
         return None if result is NOT_KEPT else self._answer(result)
 
     def _run_alike(self, rows: RowsAlike) -> Result | None:
         """The answer to an INSERT of rows that are written alike; None when its text must be
         planned by itself."""
-        key = self.settings.flavour(self.database), rows.shape, rows.letters + ALIKE
-        kept = self.services.plans.find(key)
+        first = [column[0] for column in rows.columns]
+        shape = StatementShape(rows.shape, rows.letters + ALIKE)
+        kept = self.services.plans.find(shape, self, first)
         if kept is REFUSED or self.rights.by_columns or self.reads_at is not None:
             return None
 
+        shaped = ShapedStatement(shape, first, kept)
+
         def work(context: Context) -> Result:
             plan = kept if isinstance(kept, InsertAlike) and kept.fresh(context) else None
-            plan = plan or planner.plan_alike(key, context)
+            plan = plan or planner.plan_alike(shaped, context)
             if plan is None:
                 return NOT_KEPT
             plan.check(context)
+            context.warnings += plan.notes
             return plan.run_alike(context, rows.columns)
 
-        first = [column[0] for column in rows.columns]
         reads = isinstance(kept, InsertAlike)
         result = self.transactions.run(work, first, rows.letters, True, reads)
         return None if result is NOT_KEPT else self._answer(result)
@@ -336,7 +350,9 @@ class Session:
         time = self._time_of(node, kind, parameters, letters)
 
         def planned(context: Context) -> Result:
-            return planner.plan(planner.with_select_limit(node, context), context).run(context)
+            return planner.plan(planner.with_select_limit(node, context.binding), context).run(
+                context
+            )
 
         if time is not None:
             known = None if kind is None else kind.in_txn
@@ -671,6 +687,10 @@ class Session:
         if name == "last_plan_from_binding":
             return "ON" if self.settings.bindings.used & 1 else "OFF"
         return self.settings.get(name)
+
+    def global_variable(self, name: str) -> str:
+        """The newest global value of a system variable. Raises 1193."""
+        return self.settings.read_global(name)
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
         """Value and type of `@name`."""

@@ -4,7 +4,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.nodes import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.statement.bindings import Binding, every
+from exuvia.sql.statement.bindings import PlanBinding, every
 from exuvia.sql.statement.context import Context
 
 _COLUMNS = (
@@ -24,11 +24,11 @@ def bindings(context: Context, node: Show) -> Result:
     return listing(context, columns_of(_COLUMNS), rows, node.like, node.where)
 
 
-def _row(context: Context, each: Binding) -> Row:
+def _row(context: Context, each: PlanBinding) -> Row:
     created, updated = (
         shift_zone(moment, None, context.zone) for moment in (each.create_time, each.update_time)
     )
-    names = Binding.__struct_fields__
+    names = PlanBinding.__struct_fields__
     return [
         {"create_time": created, "update_time": updated}.get(name, getattr(each, name))
         for name in names

@@ -70,7 +70,7 @@ def explain(context: Context, node: Explain) -> Result:
     if form not in FORMATS:
         raise ErrUnknownExplainFormat(node.format)
     context.explains = True
-    plan = planner.plan(planner.with_select_limit(statement, context), context)
+    plan = planner.plan(planner.with_select_limit(statement, context.binding), context)
     if not node.analyze:
         return shown(Explaining(context).seen(plan, statement), form, is_measured=False)
     watch = Watch(context.session.services.clock.monotonic)
@@ -369,7 +369,7 @@ class Explaining(ExplainedStatement):
 
 
 def _scope(visible: Sequence[Any], context: Context) -> Scope:
-    return Scope(expressions.fields_of(visible), context, clause="where clause")
+    return Scope(expressions.fields_of(visible), context.binding, clause="where clause")
 
 
 def _watch_small(plan: SmallRows, scan: MeasuredStep, kept: MeasuredStep | None) -> None:

@@ -48,6 +48,6 @@ def listing(
             for n, each in enumerate(columns)
         )
         visible = [expressions.Visible("", "", infos, infos)]
-        keeps = expressions.condition(where, visible, context)
+        keeps = expressions.condition(where, visible, context.binding)
         found = [row for row in found if keeps(row, context)]
     return Result(columns, found)

@@ -48,7 +48,7 @@ LONGEST = 1 << 16
 _LOOK_S = 3.0
 
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class PlanBinding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A row of mysql.bind_info. Times are packed DATETIMEs in UTC; `sql_digest` names it."""
 
     original_sql: str
@@ -80,7 +80,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 # -- mysql.bind_info -------------------------------------------------------------------------------
 
 
-def every(txn: Transaction) -> list[Binding]:
+def every(txn: Transaction) -> list[PlanBinding]:
     """The global bindings, the one changed last first."""
     table = planned(txn, TABLE)
     if not meta.revision(txn, table.info.id):
@@ -89,7 +89,7 @@ def every(txn: Transaction) -> list[Binding]:
     return sorted(found, key=lambda each: (-each.update_time, each.sql_digest))
 
 
-def put(txn: Transaction, binding: Binding) -> None:
+def put(txn: Transaction, binding: PlanBinding) -> None:
     """Write its row, in the place of one of the same statement. Raises 8200 while a node of an
     older release serves."""
     older = [each.title for each in before_0_4(txn)]
@@ -120,7 +120,7 @@ def remove(txn: Transaction, sql_digest: str) -> bool:
     return True
 
 
-def find(txn: Transaction, sql_digest: str) -> Binding | None:
+def find(txn: Transaction, sql_digest: str) -> PlanBinding | None:
     """The global binding of a statement."""
     return next((each for each in every(txn) if each.sql_digest == sql_digest), None)
 
@@ -134,14 +134,14 @@ def _number(txn: Transaction) -> int:
     return keys.read_number(txn.get(keys.BINDINGS))
 
 
-def _row(each: Binding) -> list[Value]:
-    return [getattr(each, name) for name in Binding.__struct_fields__] + [None]
+def _row(each: PlanBinding) -> list[Value]:
+    return [getattr(each, name) for name in PlanBinding.__struct_fields__] + [None]
 
 
-def _binding(row: Iterable[Value]) -> Binding:
+def _binding(row: Iterable[Value]) -> PlanBinding:
     said = [each.decode() if isinstance(each, bytes) else each for each in row]
-    fields = dict(zip(Binding.__struct_fields__, said, strict=False))
-    return Binding(**fields)  # type: ignore[arg-type]
+    fields = dict(zip(PlanBinding.__struct_fields__, said, strict=False))
+    return PlanBinding(**fields)  # type: ignore[arg-type]
 
 
 # -- in memory -------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class BindingBook:
 
     def __init__(self) -> None:
         self.version = 0
-        self.bindings: dict[str, Binding] = {}
+        self.bindings: dict[str, PlanBinding] = {}
         self._read = 0
         self._lock = threading.Lock()
 
@@ -188,7 +188,7 @@ class SessionBindings:
 
     def __init__(self, book: BindingBook, in_use: Callable[[], bool]) -> None:
         self.book = book
-        self.own: dict[str, Binding] = {}
+        self.own: dict[str, PlanBinding] = {}
         self.version = 0  # of the book, when the token was made
         self.token = ""
         self.used = 0
@@ -212,7 +212,7 @@ class SessionBindings:
         """The statement is planned by a binding."""
         self.used |= 2
 
-    def find(self, node: Statement | exp.Query, database: str, size: int) -> Binding | None:
+    def find(self, node: Statement | exp.Query, database: str, size: int) -> PlanBinding | None:
         """The binding of a statement of `size` characters, if it has one that is enabled."""
         if size > LONGEST or (isinstance(node, Insert) and node.query is None):
             return None
@@ -228,7 +228,7 @@ class SessionBindings:
         return None
 
 
-def bound(node: Statement | exp.Query, binding: Binding) -> Statement | None:
+def bound(node: Statement | exp.Query, binding: PlanBinding) -> Statement | None:
     """The statement with the binding's hints for its own; None where the two do not fit."""
     if binding.tree is None:
         return None

@@ -1,6 +1,7 @@
 """What a statement sees: its session, and its snapshot with its names, parameters and clock.
 
-The session is seen from below by one description, SessionApi; binding and planning see a Context:
+The session is seen from below by one description, SessionApi. Binding and planning see neither it
+nor the Context but a Binding (bind/binding.py), for which the Context has the answers:
 
     Context.table(db, name)      the table as this snapshot holds it (law 1); 1046, 1049, 1146
     Context.virtual(db, name)    a table that is computed (information_schema), or None
@@ -36,6 +37,7 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.bind.binding import Answers, Binding, FactNames
 from exuvia.sql.env import Env
 from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import type_of
@@ -208,6 +210,9 @@ class SessionApi(Protocol):
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run a parsed statement."""
 
+    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+        """What it answers to the facts that the plans of a shape depend on."""
+
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """Run through a kept plan, or None."""
 
@@ -269,7 +274,7 @@ class Context(Env):
     `now` is the statement's time: a packed DATETIME in the session's zone, to the microsecond."""
 
     __slots__ = (
-        "_letters",
+        "_binding",
         "_now",
         "_schemas",
         "_session",
@@ -278,11 +283,11 @@ class Context(Env):
         "admit",
         "counted",
         "explains",
-        "explains",
         "forbidden",
         "held",
         "ignores",
         "in_views",
+        "letters",
         "locks",
         "own_ids",
         "parameters",
@@ -315,7 +320,8 @@ class Context(Env):
         self.strict = False
         self.ignores = False
         self.parameters = parameters
-        self._letters = letters
+        self.letters = letters
+        self._binding: Binding | None = None
         self._types: Sequence[FieldType] | None = None
         self.writing = writing
         self.relying = relying
@@ -340,14 +346,37 @@ class Context(Env):
     def parameter_types(self) -> Sequence[FieldType]:
         """Types of the parameters, in order."""
         if self._types is None:
-            given = zip(self.parameters, self._letters, strict=True)
+            given = zip(self.parameters, self.letters, strict=True)
             self._types = [type_of(value, letter) for value, letter in given]
         return self._types
+
+    @property
+    def binding(self) -> Binding:
+        """What binding and planning see of it, for a plan that is not kept."""
+        if self._binding is None:
+            self._binding = Binding(self)
+        return self._binding
+
+    def binding_of_shape(self) -> Binding:
+        """As `binding`, for a plan that is kept."""
+        found = Binding(self, keeps=True)
+        found.variable("sql_mode")  # the parser has asked it
+        return found
 
     @property
     def zone(self) -> tzinfo | None:  # type: ignore[override]
         """The session's time zone; None is UTC."""
         return self._session.zone
+
+    @property
+    def baselines(self) -> str:
+        """Which bindings the session uses."""
+        return self._session.settings.bindings.token
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """User and host of the session."""
+        return self._session.user, self._session.host
 
     @property
     def now(self) -> int:  # type: ignore[override]
@@ -497,6 +526,10 @@ class Context(Env):
         if found is not None and found.database not in EVERYBODY_READS:
             self._session.rights.demand_table(("SELECT",), found.database, found.name)
         return found
+
+    def is_computed(self, database: str, name: str) -> bool:
+        """Whether the name is that of a computed table. Raises as `virtual`."""
+        return self.virtual(database, name) is not None
 
     def variable(self, name: str) -> str:
         """Text of a system variable as this session sees it. Raises 1193."""

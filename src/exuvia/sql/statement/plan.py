@@ -15,7 +15,7 @@ from copy import copy
 from typing import Self
 
 from exuvia.catalog.table import Table
-from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.result import Note, OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 
 
@@ -44,6 +44,7 @@ class KeptPlan(Plan):
     reads_few = False
     by_statistics = False  # whether other ones might choose another plan
     asks: tuple[str, ...] = ("SELECT",)
+    notes: Sequence[Note] = ()  # warnings of every run
 
     def __init__(self, table: Table, database: str, name: str) -> None:
         self.table = table
@@ -69,6 +70,8 @@ class KeptPlan(Plan):
         where it must be planned anew."""
         if table.info.partition is not None or not table.stores_as(self.table):
             return None
+        if self.notes:
+            return None  # they may not be true of it
         if not self._answers_alike(table):
             return None
         made = copy(self)
@@ -80,6 +83,11 @@ class KeptPlan(Plan):
         at = [table.position(each.origin) for each in self.columns if each.origin]
         was, now = self.table.info.cols, table.info.cols
         return all(was[n].type.Flag == now[n].type.Flag for n in at)
+
+    def repeats(self, notes: Sequence[Note]) -> None:
+        """What planning warned of, every run warns of."""
+        if notes:
+            self.notes, self.reads_few = tuple(notes), False
 
     def check(self, context: Context) -> None:
         """Raises 1142 where the session may not run it: plans are shared, rights are not."""

@@ -1,24 +1,33 @@
 """Plans by the shape of their statement, shared by the sessions of a node.
 
-    (surroundings, shape, letters) -> a plan     bind the literals, if its tables are the same
-                                   -> AsWritten  some literals decide more than a value, as in
-                                                 NOW(3) or SELECT 1: look under the shape that has
-                                                 them as they are written
-                                   -> REFUSED    no shape is enough: plan each text
+    (text, letters) -> what plans of the shape depend on: names of facts (bind/binding.py)
+      answers to them -> a plan     bind the literals, if its tables are the same
+                      -> AsWritten  some literals decide more than a value, as in NOW(3) or SELECT
+                                    1: look under the shape that has them as they are written
+                      -> REFUSED    no shape is enough: plan each text
 
-Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
-plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
-(law 1); nothing invalidates it but new statistics, of which every front hears (stats/cache.py),
-and those only plans that were chosen by some.
+A plan asks its facts while it is made. If it asked one that no plan of the shape had asked before,
+the names grow and the older plans of the shape are dropped: their answers say too little. A session
+keeps its answers until its next SET or USE, so that to find a plan is two look-ups.
+
+A plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
+(law 1). Nothing invalidates it but new statistics, of which every front hears (stats/cache.py), and
+those only plans that were chosen by some.
 """
 
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from exuvia.base.types import Value
+from exuvia.sql.bind.binding import Answers, Binding, FactNames
 
-Key = tuple[str, str, str]
+
+class StatementShape(NamedTuple):
+    """A statement without its literals, and the kinds of these."""
+
+    text: str
+    letters: str
 
 
 class Refusal:
@@ -34,11 +43,28 @@ class AsWritten(NamedTuple):
     numbers: frozenset[int]
 
 
+class FactSource(Protocol):
+    """A session."""
+
+    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+        """What it answers to these facts, for these literals."""
+
+
+class PlansOfShape:
+    """The plans of one shape, by the answers to `asked`. Only `plans` changes."""
+
+    __slots__ = ("asked", "plans")
+
+    def __init__(self, asked: FactNames) -> None:
+        self.asked = asked
+        self.plans: dict[Answers, object] = {}
+
+
 class ShapedStatement(NamedTuple):
     """A statement as its shape, the values for its `?`, and what was kept for them when it was
     looked for: once a statement. The plan proves itself fresh when it runs."""
 
-    key: Key
+    shape: StatementShape
     values: Sequence[Value]
     kept: object  # a KeptPlan, AsWritten, Refusal, or None
 
@@ -46,6 +72,8 @@ class ShapedStatement(NamedTuple):
 MOST_CHARACTERS = 1 << 18
 """Of the shapes of all plans: a plan takes 350 to 900 bytes a character."""
 LONGEST_SHARE = 8
+MOST_OF_SHAPE = 64
+"""Plans of one shape: by scales of literals, types of variables, settings."""
 
 
 class PlanCache:
@@ -54,46 +82,95 @@ class PlanCache:
 
     def __init__(self, most: int = 4096, most_characters: int = MOST_CHARACTERS) -> None:
         self._lock = threading.Lock()  # of who changes it
-        self._plans: dict[Key, object] = {}
-        self._lasting: set[Key] = set()
+        self._shapes: dict[StatementShape, PlansOfShape] = {}
+        self._lasting: set[tuple[StatementShape, Answers]] = set()
         self._most = most
         self._most_characters = most_characters
         self._characters = 0
-        self.find = self._plans.get
+        self._count = 0
+        self.of_shape = self._shapes.get
 
-    def put(self, key: Key, plan: object, lasting: bool = False) -> None:
-        """Keep a plan, AsWritten or REFUSED. `lasting`: no statistics would make it another one."""
-        weight = _weight(key, plan)
+    def find(self, shape: StatementShape, session: FactSource, values: Sequence[Value]) -> object:
+        """The plan of a shape for that session; AsWritten, REFUSED, or None."""
+        found = self.of_shape(shape)
+        return None if found is None else found.plans.get(session.answers(found.asked, values))
+
+    def put(
+        self,
+        shape: StatementShape,
+        session: FactSource,
+        values: Sequence[Value],
+        binding: Binding,
+        plan: object,
+        lasting: bool = False,
+    ) -> None:
+        """Keep a plan, AsWritten or REFUSED, that was made with this binding. `lasting`: no
+        statistics would make it another one."""
+        weight = _weight(shape, plan)
         if weight * LONGEST_SHARE > self._most_characters:
             return
         with self._lock:
-            self._remove(key)
-            if len(self._plans) >= self._most or self._characters + weight > self._most_characters:
-                self._plans.clear()
+            found = self._shapes.get(shape)
+            asked = binding.asked
+            wider = asked if found is None else found.asked.with_these(asked)
+            answers = session.answers(wider, values)
+            if not binding.agrees(wider, answers):
+                return  # a global variable has changed since
+            if found is not None:
+                if wider != found.asked or (
+                    len(found.plans) >= MOST_OF_SHAPE and answers not in found.plans
+                ):
+                    self._remove_shape(shape)
+                else:
+                    self._remove(shape, answers)
+            if self._count >= self._most or self._characters + weight > self._most_characters:
+                self._shapes.clear()
                 self._lasting.clear()
-                self._characters = 0
+                self._characters = self._count = 0
+            found = self._shapes.get(shape)
+            if found is None:
+                found = self._shapes[shape] = PlansOfShape(wider)
             self._characters += weight
-            self._plans[key] = plan
+            self._count += 1
+            found.plans[answers] = plan
             if lasting:
-                self._lasting.add(key)
+                self._lasting.add((shape, answers))
+
+    def replace(
+        self, shape: StatementShape, session: FactSource, values: Sequence[Value], plan: object
+    ) -> None:
+        """Keep the plan for another revision of its table, if there still is one."""
+        with self._lock:
+            found = self._shapes.get(shape)
+            answers = () if found is None else session.answers(found.asked, values)
+            if found is not None and answers in found.plans:
+                found.plans[answers] = plan
 
     def forget(self) -> None:
         """Plan shapes anew: statistics may choose otherwise now."""
         with self._lock:
-            for key in [each for each in self._plans if each not in self._lasting]:
-                self._remove(key)
+            for shape, found in self._shapes.items():
+                for answers in [e for e in found.plans if (shape, e) not in self._lasting]:
+                    self._remove(shape, answers)
 
-    def _remove(self, key: Key) -> None:
-        plan = self._plans.pop(key, None)
-        self._lasting.discard(key)
+    def _remove_shape(self, shape: StatementShape) -> None:
+        found = self._shapes[shape]
+        for answers in list(found.plans):
+            self._remove(shape, answers)
+        del self._shapes[shape]
+
+    def _remove(self, shape: StatementShape, answers: Answers) -> None:
+        plan = self._shapes[shape].plans.pop(answers, None)
+        self._lasting.discard((shape, answers))
         if plan is not None:
-            self._characters -= _weight(key, plan)
+            self._characters -= _weight(shape, plan)
+            self._count -= 1
 
     def __len__(self) -> int:
-        return len(self._plans)
+        return self._count
 
 
-def _weight(key: Key, plan: object) -> int:
+def _weight(shape: StatementShape, plan: object) -> int:
     """In characters of a plan's shape: a mark is not much more than its text."""
-    length = len(key[1])
+    length = len(shape.text)
     return length // 256 if isinstance(plan, AsWritten | Refusal) else length

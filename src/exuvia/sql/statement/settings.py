@@ -13,11 +13,12 @@ from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel, ErrWrongValueForVar
 from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.catalog.sysvar.definition import Setting, SysVar, check
 from exuvia.catalog.temporal import zone_of
 from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.bind.binding import CURRENT_DATABASE, PLAN_BASELINES
 from exuvia.sql.parse.sql_mode import Grammar, grammar_of
 from exuvia.sql.statement.bindings import SessionBindings
 from exuvia.sql.statement.services import Services
@@ -26,10 +27,6 @@ ISOLATION = "transaction_isolation"
 UNLIMITED = (1 << 64) - 1
 """sql_select_limit's default."""
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
-_FLAVOURS = (
-    *("sql_mode", "collation_connection", "time_zone", "div_precision_increment"),
-    *("default_week_format", "sql_select_limit"),
-)
 
 
 class SessionSettings:
@@ -39,7 +36,9 @@ class SessionSettings:
         self._services = services
         with services.store.read() as txn:
             self._texts = variables.all_globals(txn)
-        self._flavours: dict[str, str] = {}
+        self._answers: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._answered_for = ""
+        self.revision = 0  # of all that plans depend on; another one after each change
         self.bindings = SessionBindings(
             services.bindings, lambda: self.get("tidb_use_plan_baselines") == "ON"
         )
@@ -48,7 +47,6 @@ class SessionSettings:
         self.pessimistic = True
         self.read_only = False
         self.safe_updates = False
-        self.select_limit: int | None = None  # rows that a SELECT without LIMIT answers
         self.forced_id = 0  # insert_id
         self.completion = ""
         self.lock_wait_s = 50.0
@@ -68,8 +66,6 @@ class SessionSettings:
         self.read_only = self.get("transaction_read_only") == "ON"
         self.completion = self.get("completion_type")
         self.safe_updates = self.get("sql_safe_updates") == "ON"
-        most = int(self.get("sql_select_limit"))
-        self.select_limit = most if most < UNLIMITED else None
         self.forced_id = int(self.get("insert_id"))
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
         self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
@@ -93,12 +89,16 @@ class SessionSettings:
     def rebind(self) -> None:
         """Other bindings, or the variable that says whether they are used."""
         self.bindings.refresh()
-        self._flavours = {}
+        self._changed()
+
+    def _changed(self) -> None:
+        self._answers = {}
+        self.revision += 1
 
     def get(self, name: str) -> str:
         """Text of a variable in this session. Raises 1193."""
         found = variables.VARIABLES.get(variables.ALIASES.get(name, name)) or variables.find(name)
-        if found.scope == "G" and not found.read_only:
+        if is_read_anew(found):
             return self.read_global(found.name)
         text = self._texts.get(found.name)
         return found.default if text is None else text
@@ -108,16 +108,25 @@ class SessionSettings:
         text = self._texts.get(name)
         return variables.VARIABLES[name].default if text is None else text
 
-    def flavour(self, database: str) -> str:
-        """What plans depend on besides their shape, as one text."""
+    def answers(self, names: tuple[str, ...], database: str) -> tuple[str, ...]:
+        """What it answers to the facts of that name: texts of variables, the current database, the
+        bindings. Kept until something changes."""
         if self.bindings.version != self.bindings.book.version:
             self.rebind()
-        found = self._flavours.get(database)
+        if database is not self._answered_for:
+            self._changed()
+            self._answered_for = database
+        found = self._answers.get(names)
         if found is None:
-            texts = (self._texts.get(each, "") for each in _FLAVOURS)
-            parts = (database.lower(), self.bindings.token, *texts)
-            found = self._flavours[database] = "\0".join(parts)
+            found = tuple([self._answer(each, database) for each in names])
+            if not any(map(_changes_by_itself, names)):
+                self._answers[names] = found
         return found
+
+    def _answer(self, name: str, database: str) -> str:
+        if name == CURRENT_DATABASE:
+            return database
+        return self.bindings.token if name == PLAN_BASELINES else self.get(name)
 
     def read_global(self, name: str) -> str:
         """The global value now. Raises 1193."""
@@ -162,6 +171,7 @@ class SessionSettings:
     def put(self, name: str, text: str) -> None:
         """Set a variable that clients only read."""
         self._texts[name] = text
+        self._changed()
 
     def texts(self) -> dict[str, str]:
         """Every variable as this session sees it, by name."""
@@ -169,10 +179,21 @@ class SessionSettings:
             now = variables.all_globals(txn)
         found = {}
         for name, each in variables.VARIABLES.items():
-            texts = now if each.scope == "G" and not each.read_only else self._texts
+            texts = now if is_read_anew(each) else self._texts
             found[name] = texts.get(variables.canonical(name), each.default)
         found[SERVICE_SCOPE] = self.read_global(SERVICE_SCOPE)
         return found
+
+
+def is_read_anew(definition: SysVar) -> bool:
+    """Whether the session has no value of its own: it reads the newest."""
+    return definition.scope == "G" and not definition.read_only
+
+
+def _changes_by_itself(name: str) -> bool:
+    """Whether the answer to a fact may change without the session's doing."""
+    found = variables.VARIABLES.get(name)
+    return found is not None and is_read_anew(found)
 
 
 def global_text(txn: Transaction, member: Member, name: str) -> str:

@@ -36,6 +36,7 @@ from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import is_own_default
 from exuvia.sql.cells import (
     MOMENT,
@@ -175,13 +176,13 @@ class Assignments:
         pairs: Sequence[tuple[exp.Column, Tree | Given]],
         source: TableSource,
         visible: Sequence[Visible],
-        context: Context,
+        binding: Binding,
         rules: Strictness,
         in_turn: bool = False,
     ) -> None:
         self._in_turn = in_turn
         self._forgiven, mode = rules.forgiven, rules.mode
-        self._steps = [_step(name, tree, source, visible, context, mode) for name, tree in pairs]
+        self._steps = [_step(name, tree, source, visible, binding, mode) for name, tree in pairs]
         named = {step.position for step in self._steps}
         self._moments = [
             (position, column)
@@ -227,7 +228,7 @@ def _step(
     tree: Tree | Given,
     source: TableSource,
     visible: Sequence[Visible],
-    context: Context,
+    binding: Binding,
     mode: Mode,
 ) -> AssignmentStep:
     position = source.position(name)
@@ -245,9 +246,9 @@ def _step(
     tree = meant_for(column, tree)
     constant = constant_of(tree)
     if constant is not None:
-        kind = expressions.constant_type(tree, context)
+        kind = expressions.constant_type(tree, binding)
         return AssignmentStep(position, column, lambda row, at: constant(at), kind, mode)
-    compiled = expressions.compiled(tree, visible, context)
+    compiled = expressions.compiled(tree, visible, binding)
     call = compiled.call
 
     def getter(row: Row, at: Context) -> Value:

@@ -60,6 +60,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
 from exuvia.sql.cells import (
     MOMENT,
@@ -120,7 +121,7 @@ def with_selected(node: Insert, context: Context) -> Selected:
         query = query.this
     if not node.on_duplicate or not isinstance(query, exp.Select) or query.args.get("distinct"):
         return Selected(node)
-    table = written_table(node.table.db or "", node.table.name, "INSERT", context)
+    table = written_table(node.table.db or "", node.table.name, "INSERT", context.binding)
     target = TableSource(table, node.table.db or "", node.table.name, node.table.name, ())
     for assigned, _ in node.on_duplicate:
         target.position(assigned)
@@ -346,10 +347,10 @@ Storer = Callable[[Value, Context, int], Value]
 # -- the statement ---------------------------------------------------------------------------------
 
 
-def _target(node: Insert, context: Context, table: Table | None = None) -> InsertTarget:
+def _target(node: Insert, binding: Binding, table: Table | None = None) -> InsertTarget:
     verb = "REPLACE" if node.replace else "INSERT"
-    table = table or written_table(node.table.db or "", node.table.name, verb, context)
-    check_writable(table, verb, context)
+    table = table or written_table(node.table.db or "", node.table.name, verb, binding)
+    check_writable(table, verb, binding)
     return InsertTarget(table, node.columns, node.partitions)
 
 
@@ -375,7 +376,7 @@ def _policy(node: Insert) -> str:
 def _changes(
     node: Insert,
     target: InsertTarget,
-    context: Context,
+    binding: Binding,
     rules: Strictness,
     read: Sequence[OutputColumn] = (),
 ) -> Assignments | None:
@@ -390,12 +391,12 @@ def _changes(
     width = len(table.info.cols)
     new = Visible(new_row, "", table.info.cols, table.columns, width)
     visible = [source.visible, new, visible_of(read, 2 * width)]
-    return Assignments(pairs, source, visible, context, rules, in_turn=True)
+    return Assignments(pairs, source, visible, binding, rules, in_turn=True)
 
 
-def plan(node: Insert, context: Context) -> KeptPlan | None:
+def plan(node: Insert, binding: Binding) -> KeptPlan | None:
     """The plan of INSERT ... VALUES; None for INSERT ... SELECT."""
-    return None if node.rows is None else InsertValues(node, node.rows, context)
+    return None if node.rows is None else InsertValues(node, node.rows, binding)
 
 
 class InsertValues(KeptPlan):
@@ -405,10 +406,10 @@ class InsertValues(KeptPlan):
         self,
         node: Insert,
         rows: Sequence[Sequence[Tree]],
-        context: Context,
+        binding: Binding,
         several: bool | None = None,
     ) -> None:
-        target = _target(node, context)
+        target = _target(node, binding)
         super().__init__(target.table, node.table.db or "", node.table.name)
         # ids that have run out are waited for in the pool; not where that is in each statement
         self.short = len(rows) <= MOST_SHORT_ROWS and (
@@ -419,13 +420,13 @@ class InsertValues(KeptPlan):
         self._node = evolve(node, rows=None)  # the plan is kept, and they are the most of it
         self._policy = _policy(node)
         several = len(rows) > 1 if several is None else several
-        self._rules = strictness(context, node.ignore, not several)
-        self._changes = _changes(node, target, context, self._rules)
+        self._rules = strictness(binding, node.ignore, not several)
+        self._changes = _changes(node, target, binding, self._rules)
         source = TableSource(target.table, "", node.table.name, node.table.name, ())
         self._has_generated = any(column.is_generated for column in target.table.info.cols)
         self._storers: dict[tuple[int, int, int, int, str], Storer] = {}
         self._rows = [
-            self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
+            self._cells(n + 1, row, source.visible, binding) for n, row in enumerate(rows)
         ]
 
     def on(self, table: Table) -> Self | None:
@@ -440,7 +441,7 @@ class InsertValues(KeptPlan):
         _demand(self._node, self._target, context)
 
     def _cells(
-        self, number: int, row: Sequence[Tree], visible: Visible, context: Context
+        self, number: int, row: Sequence[Tree], visible: Visible, binding: Binding
     ) -> list[tuple[int, Cell]]:
         named = self._target.named
         if not row and not self._names_columns:
@@ -452,12 +453,12 @@ class InsertValues(KeptPlan):
         if len(row) != len(named):
             raise ErrWrongValueCountOnRow(number)
         return [
-            (position, self._cell(position, column, tree, visible, context))
+            (position, self._cell(position, column, tree, visible, binding))
             for (position, column), tree in zip(named, row, strict=True)
         ]
 
     def _cell(
-        self, position: int, column: ColumnInfo, tree: Tree, visible: Visible, context: Context
+        self, position: int, column: ColumnInfo, tree: Tree, visible: Visible, binding: Binding
     ) -> Cell:
         is_auto = position == self._target.auto
         if is_default(tree):
@@ -467,7 +468,7 @@ class InsertValues(KeptPlan):
         if self._has_generated and (
             column.is_generated or asks_generated_default(tree, self.table.info)
         ):
-            if column.is_generated and loads_a_dump(context):
+            if column.is_generated and loads_a_dump(binding):
                 return default_cell(column)
             raise ErrBadGeneratedColumn(column.name.O, self.table.info.name.O)
         tree = meant_for(column, tree)
@@ -475,7 +476,7 @@ class InsertValues(KeptPlan):
         if constant is not None:
             # one for all constants of a type in that column; a text's length decides nothing, else
             # no plan could serve another text
-            kind = expressions.constant_type(tree, context)
+            kind = expressions.constant_type(tree, binding)
             asked = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
             kept = self._storers.get(asked)
             if kept is None:
@@ -485,7 +486,7 @@ class InsertValues(KeptPlan):
         if tree.find(exp.Query):
             self.short = False
             return _nested_cell(column, tree, is_auto, self._rules)
-        compiled = expressions.compiled(tree, [visible], context)
+        compiled = expressions.compiled(tree, [visible], binding)
         call = _reads_zeros(compiled, self.table)
         store = storer(column, compiled.type, is_auto, self._rules)
         return lambda row, at, n: store(call(row, at), at, n)
@@ -503,25 +504,25 @@ class InsertValues(KeptPlan):
         return inserting.result(len(self._rows) > 1)
 
 
-def plan_alike(node: Insert, context: Context) -> "InsertAlike | None":
+def plan_alike(node: Insert, binding: Binding) -> "InsertAlike | None":
     """The plan of rows that are written as the one row of the statement."""
-    return None if node.rows is None or len(node.rows) != 1 else InsertAlike(node, context)
+    return None if node.rows is None or len(node.rows) != 1 else InsertAlike(node, binding)
 
 
 class InsertAlike(InsertValues):
     """INSERT ... VALUES of many rows that are written alike; see the module."""
 
-    def __init__(self, node: Insert, context: Context) -> None:
+    def __init__(self, node: Insert, binding: Binding) -> None:
         rows = node.rows or []
-        super().__init__(node, rows, context, several=True)
+        super().__init__(node, rows, binding, several=True)
         self.short = False
-        self._by_column = self._column_cells(rows[0], context)
+        self._by_column = self._column_cells(rows[0], binding)
 
     def on(self, table: Table) -> Self | None:
         is_as_plain = writer.is_plain(table) == writer.is_plain(self.table)
         return super().on(table) if is_as_plain else None
 
-    def _column_cells(self, row: Sequence[Tree], context: Context) -> "list[ColumnCell] | None":
+    def _column_cells(self, row: Sequence[Tree], binding: Binding) -> "list[ColumnCell] | None":
         """How each named column is made of the values; None where rows go one by one."""
         target, table = self._target, self.table
         if target.random is not None or target.has_sources or not writer.is_plain(table):
@@ -531,7 +532,7 @@ class InsertAlike(InsertValues):
             if is_default(tree) or column.is_generated or constant_of(tree) is None:
                 return None
             tree = meant_for(column, tree)
-            kind = expressions.constant_type(tree, context)
+            kind = expressions.constant_type(tree, binding)
             loss = loss_of(column, kind, True)
             if loss is not None and column.type.family != Family.STRING:
                 return None
@@ -645,14 +646,14 @@ class InsertQuery(Plan):
     ) -> None:
         """`more`: how many of the query's columns are only read. `table`: where they go, if that is
         another than the one of the statement's name."""
-        self._target = _target(node, context, table)
+        self._target = _target(node, context.binding, table)
         _demand(node, self._target, context)
         self.query = query
-        self._rules = strictness(context, node.ignore)
+        self._rules = strictness(context.binding, node.ignore)
         self._policy = _policy(node)
         self._width = len(query.columns) - more
         read = query.columns[self._width :]
-        self._changes = _changes(node, self._target, context, self._rules, read)
+        self._changes = _changes(node, self._target, context.binding, self._rules, read)
         if self._width != len(self._target.named):
             raise ErrWrongValueCountOnRow(1)
         for _, column in self._target.named:

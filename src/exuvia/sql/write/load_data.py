@@ -105,12 +105,12 @@ class _Counts:
 
 def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) -> Result:
     """One batch, in the transaction of the context."""
-    table = written_table(node.table.db or "", node.table.name, "INSERT", context)
-    check_writable(table, "INSERT", context)
+    table = written_table(node.table.db or "", node.table.name, "INSERT", context.binding)
+    check_writable(table, "INSERT", context.binding)
     if node.policy == "replace":
         context.demand(table, "DELETE")
     policy = "ignore" if node.local and node.policy == "insert" else node.policy
-    rules = strictness(context, policy == "ignore")
+    rules = strictness(context.binding, policy == "ignore")
     rules.begin(context)
     taken = node.columns
     if taken is None:
@@ -205,7 +205,7 @@ def _assignments(
         if is_default(tree):
             found.append(_by_default(position, column))
             continue
-        made = expressions.compiled(tree, [source.visible], context)
+        made = expressions.compiled(tree, [source.visible], context.binding)
         store = storer(column, made.type, position == target.auto, rules)
 
         def step(

@@ -33,6 +33,7 @@ from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import LENIENT, STRICT, Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.cells import NARROWED
 from exuvia.sql.statement.context import Context
 
@@ -54,28 +55,28 @@ class Strictness(NamedTuple):
         context.strict = not self.lenient
 
 
-def loads_a_dump(context: Context) -> bool:
+def loads_a_dump(binding: Binding) -> bool:
     """Whether the sql_mode is the one that dumps set.
 
     MariaDB's mysqldump writes the values of generated columns too; as in MariaDB they are left out
     then, and computed."""
-    modes = context.variable("sql_mode").upper()
+    modes = binding.variable("sql_mode").upper()
     return "NO_AUTO_VALUE_ON_ZERO" in modes and not any(each in modes for each in _STRICT_MODES)
 
 
-def strictness(context: Context, ignore: bool, single_row: bool = False) -> Strictness:
+def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Strictness:
     """Of a statement. `single_row`: an INSERT of one row by VALUES."""
-    modes = context.variable("sql_mode").upper()
+    modes = binding.variable("sql_mode").upper()
     lenient = ignore or not any(each in modes for each in _STRICT_MODES)
     forgiven = NARROWED if lenient else frozenset[int]()
     if single_row and not ignore:
         forgiven -= {ErrBadNull.code}
     zero_dates = lenient or "NO_ZERO_DATE" not in modes
     mode = LENIENT if zero_dates else STRICT
-    if "ALLOW_INVALID_DATES" in context.variable("sql_mode").upper():
+    if "ALLOW_INVALID_DATES" in binding.variable("sql_mode").upper():
         mode = mode._replace(any_day=True)
-    if context.zone is not None:
-        mode = mode._replace(zone=context.zone)
+    if binding.zone is not None:
+        mode = mode._replace(zone=binding.zone)
     return Strictness(ignore, lenient, forgiven, mode)
 
 
@@ -102,9 +103,9 @@ def loss_of(column: ColumnInfo, source: FieldType, named: bool) -> Loss | None:
 
 
 def _may_round(source: FieldType, target: FieldType) -> bool:
-    if source.family == Family.DECIMAL:
+    if source.family == Family.DECIMAL and source.Decimal >= 0:
         return decimals.scale_of(source) > decimals.scale_of(target)
-    return source.family in (Family.STRING, Family.FLOAT)
+    return source.family in (Family.STRING, Family.FLOAT, Family.DECIMAL)
 
 
 def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:

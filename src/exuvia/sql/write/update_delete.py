@@ -34,6 +34,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.sql.access.choose import positions_of, shown_indexes
 from exuvia.sql.access.filtering import Filter, FilteredPlan, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
@@ -63,21 +64,21 @@ class DeleteRows(FilteredPlan):
     locks = True
     asks = ("SELECT", "DELETE")
 
-    def __init__(self, node: Delete, context: Context) -> None:
+    def __init__(self, node: Delete, binding: Binding) -> None:
         tree = tree_of(node.source)
         if tree is None or len(node.targets) > 1:
             raise ErrNotSupportedYet("multi-table DELETE")
-        source = source_of(tree, context, "DELETE")
+        source = source_of(tree, binding, "DELETE")
         # DELETE a FROM t AS a. Raises 1109
         for target in node.targets:
             if target.name.lower() != source.alias.lower():
                 raise ErrUnknownTable(target.name, "MULTI DELETE")
         super().__init__(source.table, source.database, source.name)
-        check_writable(source.table, "DELETE", context)
+        check_writable(source.table, "DELETE", binding)
         self._ignore = node.ignore
-        self._rules = strictness(context, node.ignore)
-        order = sort_keys(node.order, source, context)
-        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
+        self._rules = strictness(binding, node.ignore)
+        order = sort_keys(node.order, source, binding)
+        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), binding)
         self.short = self.filter.path.short
         self.by_statistics = self.filter.by_statistics
 
@@ -106,21 +107,21 @@ class UpdateRows(FilteredPlan):
     locks = True
     asks = ("SELECT",)
 
-    def __init__(self, node: Update, context: Context) -> None:
+    def __init__(self, node: Update, binding: Binding) -> None:
         tree = tree_of(node.source)
         if tree is None:
             raise ErrNotSupportedYet("multi-table UPDATE")
-        source = source_of(tree, context, "UPDATE")
+        source = source_of(tree, binding, "UPDATE")
         super().__init__(source.table, source.database, source.name)
-        check_writable(source.table, "UPDATE", context)
+        check_writable(source.table, "UPDATE", binding)
         self._assigned = [column.name for column, _ in node.assignments]
         self._ignore = node.ignore
-        self._rules = strictness(context, node.ignore)
+        self._rules = strictness(binding, node.ignore)
         self._changes = Assignments(
-            node.assignments, source, [source.visible], context, self._rules
+            node.assignments, source, [source.visible], binding, self._rules
         )
-        order = sort_keys(node.order, source, context)
-        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
+        order = sort_keys(node.order, source, binding)
+        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), binding)
         self.short = self.filter.path.short
         self.by_statistics = self.filter.by_statistics
 
@@ -185,7 +186,7 @@ class UpdateFound(Plan):
 
     def __init__(self, node: Update, context: Context) -> None:
         self._ignore = node.ignore
-        self._rules = strictness(context, node.ignore)
+        self._rules = strictness(context.binding, node.ignore)
         sources = list(_sources(node.source, context))
         self._single = tree_of(node.source) is not None
         self._targets: list[_Target] = []
@@ -198,7 +199,7 @@ class UpdateFound(Plan):
             place.pairs.append((column, tree))
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
-            check_writable(target.source.table, "UPDATE", context)
+            check_writable(target.source.table, "UPDATE", context.binding)
             assigned = [column.name for column, _ in target.pairs]
             context.demand_columns(target.source.table, "UPDATE", assigned)
         # a table under several names keeps its keys and partitions: 1706
@@ -248,7 +249,7 @@ class UpdateFound(Plan):
                 for name, tree in given
             ]
             visible = [target.source.visible]
-            changes.append(Assignments(pairs, target.source, visible, context, self._rules))
+            changes.append(Assignments(pairs, target.source, visible, context.binding, self._rules))
         matched = changed = 0
         for place, handle, row in _once(rows, width):
             old = writers[place].read(handle)
@@ -278,14 +279,14 @@ class DeleteFound(Plan):
 
     def __init__(self, node: Delete, context: Context) -> None:
         self._ignore = node.ignore
-        self._rules = strictness(context, node.ignore)
+        self._rules = strictness(context.binding, node.ignore)
         sources = list(_sources(node.source, context))
         if node.targets:
             self._targets = [_named(target.name, sources) for target in node.targets]
         else:
             self._targets = sources[:1]
         for target in self._targets:
-            check_writable(target.table, "DELETE", context)
+            check_writable(target.table, "DELETE", context.binding)
             context.demand(target.table, "DELETE")
         self.query = _query(node, [_handle(target) for target in self._targets])
         self._unsafe = _is_unsafe(node, self._targets)
@@ -362,7 +363,7 @@ def _sources(
     commons = commons | {each.alias.lower() for each in _commons(tree)}
     if isinstance(tree, exp.Table):
         if tree.db or tree.name.lower() not in commons:
-            yield source_of(tree, context)
+            yield source_of(tree, context.binding)
     elif isinstance(tree, exp.Select):
         origin = tree.args.get("from_") or tree.args.get("from")
         if origin is not None:

@@ -1,0 +1,240 @@
+"""What binding and planning see of the session: facts and effects, and nothing else.
+
+    fact      what was asked of the session, with the answer. The answers are the rest of a kept
+              plan's key, beside its shape (statement/plan_cache.py)
+    effect    what planning does to the statement that runs: a warning. It is kept with the plan and
+              repeated by every run
+
+    fact                              answer                     asked by
+    setting(name)                     its text                   a binder: sql_mode, collation, zone
+    setting(CURRENT_DATABASE)         the current database       a name without a database
+    setting(PLAN_BASELINES)           the session's bindings     the planner
+    variable(USER, name)              the type of @name          @name
+    variable(SESSION | GLOBAL, name)   the type of @@name         @@name, @@global.name
+    decimal(number)                   precision and scale        an expression with that parameter
+
+A parameter's kind is part of the shape (`letters`). Its length is no fact: a kept plan is bound to
+texts and bytes of any length. A DECIMAL that goes into a column as it is has no scale when it is
+bound (`constant_type`), and its text is made from the value. The digits before the point count as
+nine where there are fewer, so that prices of any size share a plan.
+
+Other facts are proved in other ways, at every run. The tables of a plan must be those of the
+statement's snapshot (KeptPlan.fresh), and the account must have the privileges (KeptPlan.check).
+Plans that were chosen by statistics are dropped when these change (PlanCache.forget). There is no
+clock here.
+"""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any, NamedTuple, Protocol
+
+from exuvia.base.types import FieldType, Value
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import VariableKind
+from exuvia.catalog.table import Table
+from exuvia.sql import types
+from exuvia.sql.parse.literals import DECIMAL, open_type, type_of
+from exuvia.sql.result import Note
+
+CURRENT_DATABASE = "current database"
+PLAN_BASELINES = "plan baselines"
+USER, SESSION, GLOBAL = "user", "session", "global"
+FEWEST_DIGITS = 9
+Variable = tuple[str, str]  # scope, name in lower case
+Answers = tuple[Any, ...]
+
+
+class FactNames(NamedTuple):
+    """Names of the facts that the plans of a shape depend on, each group sorted. The answers come
+    in this order."""
+
+    settings: tuple[str, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    decimals: tuple[int, ...] = ()
+
+    def with_these(self, other: "FactNames") -> "FactNames":
+        """The facts of both; itself where the other has no more."""
+        found = FactNames(
+            tuple(sorted({*self.settings, *other.settings})),
+            tuple(sorted({*self.variables, *other.variables})),
+            tuple(sorted({*self.decimals, *other.decimals})),
+        )
+        return self if found == self else found
+
+
+class Surroundings(Protocol):
+    """Where answers come from: a statement's Context."""
+
+    parameters: Sequence[Value]
+    txn: Any
+    warnings: list[Note]
+
+    @property
+    def letters(self) -> str: ...
+
+    @property
+    def database(self) -> str: ...
+
+    @property
+    def zone(self) -> tzinfo | None: ...
+
+    @property
+    def baselines(self) -> str: ...
+
+    @property
+    def account(self) -> tuple[str, str]: ...
+
+    def variable(self, name: str) -> str: ...
+
+    def global_variable(self, name: str) -> str: ...
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]: ...
+
+    def table(self, database: str, name: str) -> Table: ...
+
+    def is_computed(self, database: str, name: str) -> bool: ...
+
+    def check_column(self, column: ColumnInfo | None) -> None: ...
+
+
+class Binding:
+    """What a binder may ask. `keeps`: the plan is for every statement of the shape."""
+
+    __slots__ = ("_answers", "_keeps", "_source", "notes")
+
+    def __init__(self, source: Surroundings, keeps: bool = False) -> None:
+        self._source = source
+        self._keeps = keeps
+        self._answers: dict[tuple[int, Any], Any] = {}
+        self.notes: list[Note] = [] if keeps else source.warnings
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    def variable(self, name: str) -> str:
+        """Text of a system variable as the session sees it. Raises 1193."""
+        return self._setting(name, self._source.variable(name))
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The session's time zone; None is UTC."""
+        self.variable("time_zone")
+        return self._source.zone
+
+    @property
+    def database(self) -> str:
+        """The current database, "" when none is selected."""
+        return self._setting(CURRENT_DATABASE, self._source.database)
+
+    @property
+    def baselines(self) -> str:
+        """Which bindings the session uses (statement/bindings.py)."""
+        return self._setting(PLAN_BASELINES, self._source.baselines)
+
+    def variable_type(self, scope: str, name: str) -> FieldType:
+        """Type of @name, @@name or @@global.name. Raises 1193."""
+        kind = type_of_variable(self._source, scope, name)
+        self._answer(1, (scope, name), kind)
+        return kind
+
+    def parameter_count(self) -> int:
+        """How many parameters there are."""
+        return len(self._source.letters)
+
+    def parameter_type(self, number: int) -> FieldType:
+        """Type of a parameter in an expression."""
+        value, letter = self._source.parameters[number], self._source.letters[number]
+        if not self._keeps:
+            return type_of(value, letter)
+        if letter == DECIMAL:
+            size = size_of(value)
+            self._answer(2, number, size)
+            return types.decimal(*size)
+        return open_type(letter)
+
+    def constant_type(self, number: int) -> FieldType:
+        """Type of a parameter that goes into a column as it is."""
+        return open_type(self._source.letters[number])
+
+    def _setting(self, name: str, text: str) -> str:
+        self._answer(0, name, text)
+        return text
+
+    def _answer(self, group: int, name: Any, answer: Any) -> None:
+        if self._keeps:
+            self._answers[group, name] = answer
+
+    @property
+    def asked(self) -> FactNames:
+        """The facts that were asked."""
+        groups: tuple[list[Any], ...] = ([], [], [])
+        for group, name in self._answers:
+            groups[group].append(name)
+        return FactNames(*(tuple(sorted(each)) for each in groups))
+
+    def agrees(self, asked: FactNames, answers: Answers) -> bool:
+        """Whether these are the answers that it was given."""
+        names = [(group, name) for group, each in enumerate(asked) for name in each]
+        others = dict(zip(names, answers, strict=True))
+        return all(others[name] == answer for name, answer in self._answers.items())
+
+    # -- names, proved again at every run ----------------------------------------------------------
+
+    def table(self, database: str, name: str) -> Table:
+        """The table as the statement's snapshot holds it. Raises 1046, 1142, 1146."""
+        return self._source.table(database or self.database, name)
+
+    def is_computed(self, database: str, name: str) -> bool:
+        """Whether the name is that of a computed table."""
+        return self._source.is_computed(database or self.database, name)
+
+    def check_column(self, column: ColumnInfo | None) -> None:
+        """Raises 1143 for a column that the account may not read."""
+        self._source.check_column(column)
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """User and host, for the text of a refusal."""
+        return self._source.account
+
+    @property
+    def statistics(self) -> Any:
+        """The transaction in which statistics are read."""
+        return self._source.txn
+
+    # -- effects -----------------------------------------------------------------------------------
+
+    def note(self, code: int, message: str) -> None:
+        """A warning of every run."""
+        self.notes.append(Note("Warning", code, message))
+
+
+class VariableSource(Protocol):
+    """Where the values of variables are."""
+
+    def variable(self, name: str) -> str: ...
+
+    def global_variable(self, name: str) -> str: ...
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]: ...
+
+
+def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType:
+    """Type of @name, @@name or @@global.name. Raises 1193.
+
+    ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
+    if scope == USER:
+        return source.user_variable(name)[1]
+    kind = variables.find(name).kind
+    text = source.global_variable(name) if scope == GLOBAL else source.variable(name)
+    if kind is VariableKind.BOOL:
+        return types.integer(2)
+    if kind in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
+        return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
+    return types.DOUBLE if kind is VariableKind.REAL else types.text(max(1, len(text)))
+
+
+def size_of(value: Value) -> tuple[int, int]:
+    """Precision and scale that a kept plan is bound to for a DECIMAL."""
+    kind = type_of(value, DECIMAL)
+    return max(FEWEST_DIGITS, kind.Flen - kind.Decimal) + kind.Decimal, kind.Decimal

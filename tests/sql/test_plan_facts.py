@@ -1,0 +1,398 @@
+"""A kept plan answers as a fresh one, whatever its session, its literals and its variables are."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+
+from exuvia.sql.session.session import Session
+from exuvia.sql.statement.plan_cache import PlanCache
+from support.world import error, rows, run
+
+NUMBERS = ("0.25", "0.5", "0.12345", "1.50", "12345678901.5")
+_names = count(1)
+
+
+@pytest.fixture
+def client(session: Session) -> Session:
+    """A session whose plans are its own."""
+    session.services = replace(session.services, plans=PlanCache())
+    return session
+
+
+def plans_of(session: Session) -> int:
+    """How many plans are kept."""
+    return len(session.services.plans)
+
+
+# -- literals and parameters -----------------------------------------------------------------------
+
+Run = Callable[[Session, str, Any], None]
+
+
+def by_text(session: Session, text: str, number: str) -> None:
+    run(session, text.replace("?", number))
+
+
+def by_execute(session: Session, text: str, number: str) -> None:
+    run(session, f"PREPARE s FROM '{text}'")
+    run(session, f"SET @v = {number}")
+    run(session, "EXECUTE s USING " + ", ".join(["@v"] * text.count("?")))
+
+
+def by_protocol(session: Session, text: str, number: str) -> None:
+    prepared = session.prepare(text)
+    session.execute_prepared(prepared, [Decimal(number)] * prepared.parameters)
+
+
+WAYS = {"text": by_text, "execute": by_execute, "protocol": by_protocol}
+TARGETS = ("varchar(20)", "text", "varbinary(20)")
+WRITES = (
+    "INSERT INTO t (a) VALUES (?)",
+    "REPLACE INTO t (a) VALUES (?)",
+    "INSERT INTO t (id, a) VALUES (1, 0) ON DUPLICATE KEY UPDATE a = ?",
+    "UPDATE t SET a = ?",
+    "INSERT INTO t (a) VALUES (CONCAT(?))",
+    "UPDATE t SET a = CONCAT(?)",
+    "UPDATE t SET a = IF(id > 0, ?, 0)",
+)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("write", WRITES)
+def test_a_decimal_keeps_its_own_digits(client: Session, write: str, way: Run) -> None:
+    for target in TARGETS:
+        run(client, f"CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, a {target})")
+        for number in NUMBERS:
+            run(client, "DELETE FROM t")
+            if not write.startswith(("INSERT INTO t (a)", "REPLACE")):
+                run(client, "INSERT INTO t (id, a) VALUES (1, 'x')")
+            way(client, write, number)
+            (text,) = rows(client, "SELECT CONVERT(a, CHAR) FROM t")[0]
+            assert text == number, target
+        run(client, "DROP TABLE t")
+
+
+def test_rows_of_one_insert_keep_their_own_digits(client: Session) -> None:
+    run(client, "CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, a text)")
+    for some in (("0.25", "0.5"), ("0.123", "0.12345"), ("1.50", "-7.125")):
+        run(client, "DELETE FROM t")
+        run(client, f"INSERT INTO t (a) VALUES ({some[0]}), ({some[1]})")
+        assert rows(client, "SELECT a FROM t ORDER BY id") == [[some[0]], [some[1]]]
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_a_decimal_is_compared_with_all_its_digits(client: Session, way: Run) -> None:
+    run(client, "CREATE TABLE t (id int PRIMARY KEY, a varchar(20), d decimal(20, 5))")
+    for place, number in enumerate(NUMBERS):
+        run(client, f"INSERT INTO t VALUES ({place}, '{number}', {number})")
+    for condition in ("a = CONCAT(?)", "d = ?", "d + ? = d * 2", "CONCAT(?) = a", "d = ? / 2 * 2"):
+        for place, number in enumerate(NUMBERS):
+            way(client, f"DELETE FROM t WHERE {condition}", number)
+            assert place not in [row[0] for row in rows(client, "SELECT id FROM t")], condition
+            run(client, f"INSERT INTO t VALUES ({place}, '{number}', {number})")
+
+
+def test_a_lost_digit_is_warned_of(client: Session) -> None:
+    run(client, "CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, d decimal(5, 2))")
+    for number, lost in (("1.25", 0), ("1.255", 1), ("1.5", 0), ("1.2501", 1)):
+        run(client, f"INSERT INTO t (d) VALUES ({number})")
+        assert len(client.warnings) == lost, number
+
+
+def test_prices_share_a_plan(client: Session) -> None:
+    run(client, "CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, d decimal(10, 2), v text)")
+    before = plans_of(client)
+    for number in range(1, 2000, 7):
+        price = f"{number / 100:.2f}"
+        run(client, f"INSERT INTO t (d) VALUES ({price})")
+        run(client, f"INSERT INTO t (v) VALUES ({price})")
+        run(client, f"UPDATE t SET d = d + {price} WHERE id = {number}")
+        run(client, f"DELETE FROM t WHERE d = {price} AND id = -1")
+    assert plans_of(client) - before <= 4
+
+
+def test_texts_of_any_length_share_a_plan(client: Session) -> None:
+    run(client, "CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, v varchar(200))")
+    before = plans_of(client)
+    for length in range(1, 100):
+        text = "x" * length
+        run(client, f"INSERT INTO t (v) VALUES ('{text}')")
+        run(client, f"UPDATE t SET v = CONCAT('{text}', v) WHERE id = -{length}")
+        assert len(rows(client, f"SELECT id FROM t WHERE v IN ('{text}', 'y{text}')")) == 1
+    assert plans_of(client) - before <= 3
+
+
+# -- variables -------------------------------------------------------------------------------------
+
+VALUES = (
+    "2",
+    "'2abc'",
+    "2.75",
+    "NULL",
+    "x'32'",
+    "2e0",
+    "'2'",
+    "'abc'",
+    "-7",
+    "18446744073709551615",
+)
+QUERIES = (
+    "SELECT id FROM w {0} WHERE @v = id",
+    "SELECT id FROM w {0} WHERE id = @v",
+    "SELECT id FROM w {0} WHERE a < @v",
+    "SELECT @v + id FROM w {0} WHERE id < 9",
+    "SELECT @v, id FROM w {0} WHERE id = 1",
+    "SELECT id, CONCAT(@v) FROM w {0}",
+    "SELECT IFNULL(@v, id) FROM w {0}",
+    "SELECT id FROM w {0} WHERE id IN (@v, 3)",
+    "SELECT id - @v FROM w {0}",
+    "SELECT id FROM w {0} WHERE JSON_ARRAY(@v) = JSON_ARRAY(2)",
+)
+
+
+def answer(session: Session, text: str) -> object:
+    """Rows, types and warnings, or the error."""
+    try:
+        result = session.execute(text)
+    except Exception as raised:
+        return getattr(raised, "code", raised)
+    assert not isinstance(result, list)
+    notes = [(note.code, note.message) for note in session.warnings]
+    kinds = [(column.type, column.name) for column in result.columns]
+    return [list(row) for row in result.rows], kinds, notes
+
+
+@pytest.fixture
+def words(client: Session) -> Session:
+    run(client, "CREATE TABLE w (id int PRIMARY KEY, a varchar(9))")
+    run(client, "INSERT INTO w VALUES (1, '1'), (2, '2abc'), (3, '3')")
+    return client
+
+
+def fresh(session: Session, text: str) -> object:
+    """The answer by a plan that nobody has made before."""
+    kept = session.services
+    session.services = replace(kept, plans=PlanCache())
+    try:
+        return answer(session, text)
+    finally:
+        session.services = kept
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_a_user_variable_is_of_the_type_it_has_now(words: Session, text: str) -> None:
+    text = text.format("")
+    for first in VALUES:
+        for value in (first, *VALUES[:5]):
+            run(words, f"SET @v = {value}")
+            assert answer(words, text) == fresh(words, text), value
+
+
+def test_a_user_variable_found_by_its_new_type(words: Session) -> None:
+    run(words, "SET @v = 2")
+    assert rows(words, "SELECT id FROM w WHERE @v = id") == [[2]]
+    run(words, "SET @v = '2abc'")
+    assert rows(words, "SELECT id FROM w WHERE @v = id") == [[2]]
+    run(words, "SET @v = 2.75")
+    assert rows(words, "SELECT @v + id FROM w WHERE id = 1") == [[Decimal("3.75")]]
+    run(words, "SET @v = NULL")
+    assert rows(words, "SELECT id FROM w WHERE @v = id") == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO {0} (a) VALUES (@v)",
+        "INSERT INTO {0} (id, a) VALUES (1, 'x') ON DUPLICATE KEY UPDATE a = @v",
+        "UPDATE {0} SET a = @v",
+        "UPDATE {0} SET a = CONCAT(@v, id)",
+    ],
+)
+def test_a_user_variable_is_written_by_the_type_it_has_now(client: Session, write: str) -> None:
+    for name in ("kept", "new"):
+        run(client, f"CREATE TABLE {name} (id int AUTO_INCREMENT PRIMARY KEY, a varchar(30))")
+    for value in (*VALUES, "2.750", "DATE'2024-01-02'", *VALUES[:3]):
+        for name in ("kept", "new"):
+            run(client, f"TRUNCATE TABLE {name}")
+            run(client, f"INSERT INTO {name} VALUES (1, 'x')")
+        run(client, f"SET @v = {value}")
+        assert answer(client, write.format("kept")) == fresh(client, write.format("new")), value
+        kept = rows(client, "SELECT * FROM kept ORDER BY id")
+        assert kept == rows(client, "SELECT * FROM new ORDER BY id"), value
+
+
+def test_a_system_variable_is_of_the_sign_it_has_now(words: Session) -> None:
+    run(words, "SET sql_select_limit = 18446744073709551615")
+    text = "SELECT @@sql_select_limit - id FROM w WHERE id = 1"
+    assert answer(words, text) == fresh(words, text)
+    run(words, "SET sql_select_limit = 5")
+    assert answer(words, text) == fresh(words, text)
+    assert rows(words, text) == [[4]]
+    run(words, "SET sql_select_limit = 18446744073709551615")
+    assert answer(words, text) == fresh(words, text)
+
+
+def test_a_global_variable_is_of_the_length_it_has_now(words: Session) -> None:
+    text = "SELECT @@global.max_connections, id FROM w WHERE id = 1"
+    before = rows(words, "SELECT @@global.max_connections")[0][0]
+    try:
+        for value in (7, 1000, 7):
+            run(words, f"SET GLOBAL max_connections = {value}")
+            assert answer(words, text) == fresh(words, text)
+            assert rows(words, text) == [[value, 1]]
+    finally:
+        run(words, f"SET GLOBAL max_connections = {before}")
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+SETTINGS = (
+    ("sql_mode", "''", "'STRICT_TRANS_TABLES,NO_ZERO_DATE'"),
+    ("time_zone", "'+05:00'", "'UTC'"),
+    ("collation_connection", "utf8mb4_general_ci", "utf8mb4_bin"),
+    ("default_week_format", "0", "3"),
+    ("div_precision_increment", "2", "4"),
+    ("sql_select_limit", "1", "18446744073709551615"),
+)
+ASKING = (
+    "SELECT id, t, WEEK(d), s FROM f WHERE s = 'A' OR t > '2024-03-31 01:00:00' OR id / 7 > 0.1",
+    "SELECT id / 7, WEEK(d), t FROM f WHERE WEEK(d) > 0",
+    "SELECT id FROM f WHERE 'a' = 'A' OR s LIKE 'A%'",
+    "UPDATE f SET n = 'x12', t = '2024-03-31 02:30:00', s = WEEK(d)",
+    "INSERT INTO f (id, d, n) VALUES (9, '0000-00-00', 300)",
+    "DELETE FROM f WHERE t = '2024-03-31 02:30:00'",
+)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in SETTINGS])
+def test_a_setting_matters_at_every_statement(client: Session, name: str) -> None:
+    (values,) = [each[1:] for each in SETTINGS if each[0] == name]
+    run(
+        client,
+        "CREATE TABLE f (id int PRIMARY KEY, d date, t timestamp NULL, n tinyint, s varchar(20))",
+    )
+    for text in ASKING:
+        for value in (*values, *values):
+            seen = []
+            for ask in (answer, fresh):
+                run(client, "SET sql_mode = DEFAULT, time_zone = DEFAULT")
+                run(client, "DELETE FROM f")
+                run(client, "INSERT INTO f VALUES (1, '2024-01-07', '2024-03-31 02:30:00', 1, 'a')")
+                run(client, f"SET {name} = {value}")
+                seen.append((ask(client, text), rows(client, "SELECT * FROM f ORDER BY id")))
+                run(client, f"SET {name} = DEFAULT")
+            assert seen[0] == seen[1], (text, value)
+
+
+# -- the database of a prepared statement ----------------------------------------------------------
+
+
+@pytest.fixture
+def two(client: Session) -> Iterator[tuple[Session, str, str]]:
+    """A session, and two databases with a table `w` each."""
+    names = [f"facts{next(_names)}" for _ in range(2)]
+    for name in names:
+        run(client, f"CREATE DATABASE {name}")
+        run(client, f"CREATE TABLE {name}.w (id int PRIMARY KEY, a varchar(9))")
+        run(client, f"INSERT INTO {name}.w VALUES (1, '{name}')")
+    yield client, *names
+    for name in names:
+        run(client, f"DROP DATABASE {name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("INSERT INTO w VALUES (2, ''x'')", "SELECT id FROM {0}.w"),
+        ("UPDATE w SET a = ''x''", "SELECT a FROM {0}.w"),
+        ("DELETE FROM w", "SELECT a FROM {0}.w"),
+        ("REPLACE INTO w SELECT 7, a FROM w", "SELECT id, a FROM {0}.w"),
+        ("CREATE TABLE x (id int)", "SHOW TABLES FROM {0}"),
+        ("CREATE TABLE x AS SELECT * FROM w", "SHOW TABLES FROM {0}"),
+        ("CREATE TABLE x LIKE w", "SHOW TABLES FROM {0}"),
+        ("CREATE VIEW x AS SELECT * FROM w", "SHOW TABLES FROM {0}"),
+        ("CREATE INDEX x ON w (a)", "SHOW INDEX FROM {0}.w"),
+        ("ALTER TABLE w ADD COLUMN b int", "SHOW COLUMNS FROM {0}.w"),
+        ("TRUNCATE TABLE w", "SELECT * FROM {0}.w"),
+        ("RENAME TABLE w TO x", "SHOW TABLES FROM {0}"),
+        ("DROP TABLE w", "SHOW TABLES FROM {0}"),
+    ],
+)
+def test_a_prepared_statement_works_where_it_was_prepared(
+    two: tuple[Session, str, str], text: str, seen: str
+) -> None:
+    client, first, second = two
+    before = [rows(client, seen.format(name)) for name in (first, second)]
+    run(client, f"USE {first}")
+    run(client, f"PREPARE s FROM '{text}'")
+    run(client, f"USE {second}")
+    run(client, "EXECUTE s")
+    assert rows(client, seen.format(first)) != before[0]
+    assert rows(client, seen.format(second)) == before[1]
+    assert rows(client, "SELECT DATABASE()") == [[second]]
+
+
+def test_a_prepared_query_reads_where_it_was_prepared(two: tuple[Session, str, str]) -> None:
+    client, first, second = two
+    run(client, f"USE {first}")
+    run(client, "PREPARE s FROM 'SELECT a FROM w WHERE id = ?'")
+    prepared = client.prepare("SELECT a FROM w WHERE id = ?")
+    run(client, "SET @one = 1")
+    for name in (second, first, second):
+        run(client, f"USE {name}")
+        assert rows(client, "EXECUTE s USING @one") == [[first]]
+        assert client.execute_prepared(prepared, [1]).rows == [[first]]
+        assert rows(client, "SELECT a FROM w WHERE id = 1") == [[name]]
+    run(client, f"DROP TABLE {first}.w")
+    assert error(client, "EXECUTE s USING @one") == (1146, "42S02")
+    assert rows(client, "SELECT DATABASE()") == [[second]]
+
+
+# -- zero bytes, and warnings of hints -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT HEX('a\0b')",
+        'SELECT HEX("a\0b")',
+        "SELECT HEX('a\0b') -- why",
+        "SELECT HEX(N'a\0b')",
+    ],
+)
+def test_a_zero_byte_may_stand_in_a_string(client: Session, text: str) -> None:
+    assert rows(client, text) == [["610062"]]
+    run(client, "CREATE TABLE t (a varchar(9) DEFAULT 'x\0')")
+    run(client, "INSERT INTO t VALUES (DEFAULT), ('\0'), (\"\0\")")
+    run(client, "UPDATE t SET a = '\0y' WHERE a = '\0' /* both */")
+    assert rows(client, "SELECT HEX(a) FROM t") == [["7800"], ["0079"], ["0079"]]
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1 \0", "SELECT 1 AS `a\0b`", "SELECT\0 'a\0b'", "\0SELECT 1"]
+)
+def test_a_zero_byte_stands_nowhere_else(client: Session, text: str) -> None:
+    assert error(client, text) == (1064, "42000")
+
+
+def test_a_hint_warns_at_every_run(words: Session) -> None:
+    for way in (
+        "SELECT /*+ USE_INDEX(w, nope) */ id FROM w WHERE id = 1",
+        "SELECT /*+ USE_INDEX(w, nope) */ id FROM w WHERE a = 'x'",
+        "UPDATE /*+ USE_INDEX(w, nope) */ w SET a = 'x' WHERE id = 7",
+        "DELETE /*+ USE_INDEX(w, nope) */ FROM w WHERE id = 7",
+    ):
+        for _ in range(3):
+            run(words, way)
+            assert [note.code for note in words.warnings] == [1176], way
+    prepared = words.prepare("SELECT /*+ USE_INDEX(w, nope) */ id FROM w WHERE id = ?")
+    for _ in range(3):
+        words.execute_prepared(prepared, [1])
+        assert [note.code for note in words.warnings] == [1176]
+    run(words, "ALTER TABLE w ADD INDEX nope (a)")
+    words.execute_prepared(prepared, [1])
+    assert not words.warnings
