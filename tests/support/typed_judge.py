@@ -1,0 +1,785 @@
+"""One meaning, many ways: statements over columns of every type, and their other spellings.
+
+    what is fixed                                     what varies, and may not change the answer
+    a condition or expression of a column and         the literal's place: text, user variable,
+    a value: `SELECT id, (c > 0.25) FROM r`           EXECUTE, a driver's parameter
+                                                      a plan kept for other values, or a new one
+                                                      every index and none; row by row or DuckDB
+                                                      WHERE, HAVING, GROUP BY, join, derived table
+                                                      autocommit, transaction, another front
+                                                      what else the session ran: USE, sql_mode, zone
+    a value put in a column                           INSERT, SET, SELECT, REPLACE, UPDATE, ODKU,
+                                                      LOAD DATA; the same four places
+    a row copied to a table of the same columns       named, *, DISTINCT, sorted, joined, grouped,
+                                                      by variables, by a new table
+
+The reference is the statement with its literal as text, planned for itself: in an empty plan cache
+and under a fresh alias. Stored rows are compared by their bytes. A disagreement is reported as a
+script of SQL lines (`TypedLife.script`).
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from exuvia.base.errors import ExuviaError, Refused
+from exuvia.base.types import FieldType
+from exuvia.catalog import reader
+from exuvia.catalog.convert import values as converted
+from exuvia.kv import keys
+from exuvia.server.results import text_encoder
+from exuvia.sql.result import Result
+from exuvia.sql.select import read
+from exuvia.sql.session.session import Session
+from exuvia.sql.statement.context import Ready
+from exuvia.sql.statement.plan_cache import PlanCache
+from support.judged_columns import (
+    COLUMNS,
+    COMPARISONS,
+    EXPRESSIONS,
+    LITERALS,
+    NO_KEY,
+    TypedColumn,
+)
+from support.world import World, run
+
+ZONES = ("+00:00", "Europe/Berlin", "-05:00", "Asia/Kolkata")
+MODES = (
+    *(
+        "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,NO_ENGINE_SUBSTITUTION",
+    ),
+    *("STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES", "", ""),
+)
+COLLATIONS = ("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")
+MOMENTS = "'2024-03-31 02:30:00'", "'2024-01-01 10:00:00'"  # skipped in Berlin; of all zones
+CASCADES = {
+    "text": (("VARCHAR(30)", "VARCHAR(4)"), ("CHAR(4)", "VARCHAR(30)"), ("VARCHAR(9)", "CHAR(2)")),
+    "bytes": (("VARBINARY(9)", "VARBINARY(1)"), ("BINARY(1)", "BINARY(5)")),
+    "decimal": (("DECIMAL(20,8)", "DECIMAL(20,2)"), ("DECIMAL(9,2)", "DECIMAL(20,4)")),
+    "time": (("DATETIME(6)", "DATETIME"), ("DATETIME", "DATETIME(3)")),
+}
+PLACES = ("text", "variable", "execute", "binary")
+ID = 77
+VALUE_REFUSED = 1366
+VALUE_REFUSALS = frozenset((1264, 1265, 1292, 1366, 1367, 1406, 1690, 8029))
+TOO_WIDE, WIDE = 1690, ("d40", "d65")
+MIXED_COLLATIONS = 1267  # a variable's collation is as strong as a column's
+
+
+class Disagreement(AssertionError):
+    """Two ways to say one thing gave two answers. `signature`: ways and kinds, without values."""
+
+    def __init__(self, signature: str, text: str) -> None:
+        super().__init__(f"{signature}\n{text}")
+        self.signature = signature
+
+
+class Outcome(NamedTuple):
+    """An error's code, or rows and their columns' types."""
+
+    code: int
+    rows: list[list[Any]]
+    kinds: tuple[Any, ...] = ()
+
+    def sorted(self) -> "Outcome":
+        """The same without an order of rows."""
+        return Outcome(self.code, sorted(self.rows, key=repr), self.kinds)
+
+    def refused(self) -> "Outcome":
+        """The same with one code for all that is wrong with a value: an INSERT and an UPDATE say it
+        differently, as in TiDB."""
+        return self._replace(code=VALUE_REFUSED) if self.code in VALUE_REFUSALS else self
+
+    def __str__(self) -> str:
+        if self.code < 0:
+            return f"fault {self.rows}"
+        return f"error {self.code}" if self.code else f"{self.rows!r} {self.kinds or ''}"
+
+
+class Spelling(NamedTuple):
+    """A literal, its family, and the value that a driver would bind for it."""
+
+    text: str
+    family: str
+    value: Any = None
+
+
+@contextmanager
+def unplanned(session: Session) -> Iterator[None]:
+    """Statements run inside are planned anew, and their plans are not kept."""
+    services = session.services
+    session.services = replace(services, plans=PlanCache())
+    try:
+        yield
+    finally:
+        session.services = services
+
+
+@contextmanager
+def row_limit(most: int) -> Iterator[None]:
+    """The stream gives up a SELECT of more rows than this, which DuckDB runs then."""
+    before = read.MOST_ROWS
+    read.MOST_ROWS = most
+    try:
+        yield
+    finally:
+        read.MOST_ROWS = before
+
+
+class TypedLife:
+    """One seed: two databases with a table `r` of some columns, and the sessions on all fronts.
+
+    `report` is called with each disagreement; it may raise it. `left_off` names ways that are not
+    tried (`KNOWN` in the tests)."""
+
+    def __init__(
+        self,
+        fronts: Sequence[World],
+        seed: int,
+        report: Callable[[Disagreement], None],
+        left_off: frozenset[str] = frozenset(),
+    ) -> None:
+        self.chance = random.Random(seed)
+        self.compared = 0
+        self._report = report
+        self._left_off = left_off
+        self._names = f"m{seed}", f"n{seed}"
+        self._sessions = [front.session("test") for front in fronts]
+        self._session = self._sessions[0]
+        self._number = 0
+        self._settings: dict[str, str] = {}
+        self._setup: dict[str, list[str]] = {name: [] for name in self._names}
+        self._recent: list[str] = []
+        self._prepared: dict[tuple[int, str, str], Any] = {}
+        self._spellings: dict[str, Spelling] = {}
+        self._columns: list[TypedColumn] = []
+        self._indexes: list[str] = []
+        self._is_partitioned = False
+
+    # -- the life ----------------------------------------------------------------------------------
+
+    def play(self, steps: int) -> int:
+        """Steps of questions and writes; the number of comparisons."""
+        try:
+            self._create()
+            kinds = {
+                self._change_settings: 3,
+                self._ask: 8,
+                self._put: 8,
+                self._copy: 4,
+                self._across: 2,
+                self._default: 1,
+                self._cascade: 1,
+                self._modify: 1,
+            }
+            kinds = {
+                step: weight
+                for step, weight in kinds.items()
+                if step.__name__.strip("_") not in self._left_off
+            }
+            for _ in range(steps):
+                (step,) = self.chance.choices(list(kinds), list(kinds.values()))
+                self._session = self.chance.choice(self._sessions)
+                step()
+            for name in self._names:
+                run(self._session, f"ADMIN CHECK TABLE {name}.r, {name}.w")
+        finally:
+            for session in self._sessions:
+                session.close()
+        return self.compared
+
+    def _create(self) -> None:
+        chance = self.chance
+        self._columns = chance.sample(COLUMNS, 9)
+        keyed = [column for column in self._columns if column.name not in NO_KEY]
+        parts = [f"{column.name} {column.type}" for column in self._columns]
+        one, two, three, four = chance.sample(keyed, 4)
+        self._indexes = ["k1", "k2", "k3"]
+        parts += [f"KEY k1 ({one.key})", f"KEY k2 ({two.key}, {three.key})"]
+        parts += [f"KEY k3 ({four.key} DESC, id)"]
+        if "year" != four.family and chance.random() < 0.5:
+            place = chance.choice(("VIRTUAL", "STORED"))
+            parts += [f"g INT AS (id + LENGTH({four.name})) {place}", "KEY k4 (g)"]
+            self._indexes.append("k4")
+        table = f"(id INT PRIMARY KEY, mark INT, {', '.join(parts)})"
+        self._is_partitioned = chance.random() < 0.3
+        if self._is_partitioned:
+            table += " PARTITION BY HASH (id) PARTITIONS 3"
+        for name, rows in zip(self._names, (8, 3), strict=True):
+            for text in (
+                f"CREATE DATABASE {name}",
+                f"CREATE TABLE {name}.r {table}",
+                f"CREATE TABLE {name}.w LIKE {name}.r",
+            ):
+                run(self._session, text)
+                self._setup[name].append(text)
+            for number in range(1, rows + 1):
+                self._insert_row(name, number)
+        for session in self._sessions:
+            run(session, f"USE {self._names[0]}")
+        self._set("time_zone", "+00:00")
+
+    def _insert_row(self, name: str, number: int) -> None:
+        """A row of values that its columns take; the others stay NULL."""
+        texts = [f"INSERT INTO {name}.r (id) VALUES ({number})"]
+        run(self._session, texts[0])
+        for column in self._columns:
+            spelling = self.chance.choice(LITERALS[column.family])
+            text = f"UPDATE {name}.r SET {column.name} = {spelling} WHERE id = {number}"
+            if self.chance.random() < 0.85 and not self._outcome(self._session, text).code:
+                texts.append(text)
+        self._setup[name] += texts
+
+    def _set(self, name: str, value: str) -> None:
+        self._settings[name] = value
+        for session in self._sessions:
+            run(session, f"SET {name} = '{value}'")
+
+    def _change_settings(self) -> None:
+        name, choices = self.chance.choice(
+            (
+                ("time_zone", ZONES),
+                ("sql_mode", MODES),
+                ("collation_connection", COLLATIONS),
+            )
+        )
+        self._set(name, self.chance.choice(choices))
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def _outcome(self, session: Session, text: str, kinds: bool = False) -> Outcome:
+        return self._guarded(lambda: session.execute(text), kinds)
+
+    def _guarded(self, work: Callable[[], Any], kinds: bool = False) -> Outcome:
+        try:
+            result = work()
+            rows = _as_sent(result)
+        except Refused as refusal:
+            return Outcome(refusal.code, [])
+        except ExuviaError as error:
+            return Outcome(-1, [[type(error).__name__, str(error)]])
+        except Exception as error:  # a fault of its own: shown as an answer that nobody expects
+            return Outcome(-2, [[type(error).__name__, str(error)]])
+        types = tuple(_kind(column.type) for column in result.columns) if kinds else ()
+        return Outcome(0, rows, types)
+
+    def _fresh(self, template: str, spelling: str, kinds: bool = False) -> Outcome:
+        """The reference: its own plan, under an alias that no text had before."""
+        self._number += 1
+        alias = f"f{self._number}"
+        text = template.replace("{t}", alias).replace("?", spelling).replace("{a}", alias)
+        with unplanned(self._session):
+            return self._outcome(self._session, text, kinds)
+
+    def _run(self, place: str, template: str, spelling: Spelling, kinds: bool = False) -> Outcome:
+        """The statement with the value at that place; its plan may be one of other values."""
+        session = self._session
+        if place == "text":
+            text = template.replace("?", spelling.text)
+            self._note(text)
+            return self._outcome(session, text, kinds)
+        if place == "binary":
+            ready = self._ready(template)
+            if isinstance(ready, Outcome):
+                return ready
+            bound = [spelling.value] * template.count("?")
+            self._note(f"-- bound {bound!r}: {template}")
+            return self._guarded(lambda: session.execute_prepared(ready, bound), kinds)
+        setting = f"SET @v = {spelling.text}"
+        self._note(setting)
+        run(session, setting)
+        if place == "variable":
+            text = template.replace("?", "@v")
+            self._note(text)
+            return self._outcome(session, text, kinds)
+        name = self._named(template)
+        if isinstance(name, Outcome):
+            return name
+        text = f"EXECUTE {name} USING {', '.join(['@v'] * template.count('?'))}"
+        self._note(text)
+        return self._outcome(session, text, kinds)
+
+    def _ready(self, template: str) -> Ready | Outcome:
+        key = id(self._session), "binary", template
+        if key not in self._prepared:
+            try:
+                self._prepared[key] = self._session.prepare(template)
+            except Refused as refusal:
+                return Outcome(refusal.code, [])
+        ready: Ready = self._prepared[key]
+        return ready
+
+    def _named(self, template: str) -> str | Outcome:
+        """The name under which the template is prepared in this session."""
+        key = id(self._session), "text", template
+        if key not in self._prepared:
+            self._number += 1
+            name = f"s{self._number}"
+            quoted = template.replace("'", "''")
+            text = f"PREPARE {name} FROM '{quoted}'"
+            self._note(text)
+            outcome = self._outcome(self._session, text)
+            if outcome.code:
+                return outcome
+            self._prepared[key] = name
+        found: str = self._prepared[key]
+        return found
+
+    def _note(self, text: str) -> None:
+        self._recent.append(text)
+        del self._recent[:-40]
+
+    # -- what may be wrong -------------------------------------------------------------------------
+
+    def _same(self, signature: str, texts: Sequence[str], found: Outcome, right: Outcome) -> bool:
+        self.compared += 1
+        if found == right or self._is_allowed(signature, found):
+            return True
+        lines = [*self.script(texts), f"-- answered {found}", f"-- expected {right}"]
+        self._report(Disagreement(signature, "\n".join(lines)))
+        return False
+
+    def _is_allowed(self, signature: str, found: Outcome) -> bool:
+        """Refusals that are limits: mixed collations of a variable and a column, and decimals that
+        DuckDB has no type for."""
+        if found.code == MIXED_COLLATIONS:
+            return "variable" in signature
+        wide = any(column.name in WIDE for column in self._columns)
+        return wide and (found.code == TOO_WIDE or f"error {TOO_WIDE}" in str(found))
+
+    def script(self, texts: Sequence[str]) -> list[str]:
+        """SQL lines that a client can run: tables, rows, settings, what ran before, the texts."""
+        name = self._names[0]
+        settings = [f"SET {each} = '{value}';" for each, value in self._settings.items()]
+        head = [f"{line};" for line in self._setup[name]]
+        return [*head, f"USE {name};", *settings, *(f"{line};" for line in self._recent[-12:])] + [
+            f"-- {text}" for text in texts
+        ]
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _draw(self, column: TypedColumn) -> tuple[Spelling, Spelling]:
+        """Two literals of one family: their statements often share a plan."""
+        chance = self.chance
+        family = column.family if chance.random() < 0.6 else chance.choice(list(LITERALS))
+        if column.family in ("time", "clock") and chance.random() < 0.3:
+            family = f"typed {column.family}"
+        one, two = chance.sample(LITERALS[family], 2)
+        return self._spelled(one, family), self._spelled(two, family)
+
+    def _spelled(self, text: str, family: str) -> Spelling:
+        if text not in self._spellings:
+            result = run(self._session, f"SELECT {text}")
+            value, kind = result.rows[0][0], result.columns[0].type
+            self._spellings[text] = Spelling(text, family, _bound(value, kind))
+        return self._spellings[text]
+
+    def _places(self, column: TypedColumn, spelling: Spelling, writes: bool = False) -> list[str]:
+        """Where the value may stand with the same meaning. A hexadecimal literal is a number beside
+        numbers, and text in a variable; a driver's date is a text here."""
+        found = [place for place in PLACES if place not in self._left_off]
+        text = spelling.text
+        is_hex = text[:2] in ("x'", "0x", "b'")
+        if is_hex and (column.family not in ("bytes", "text") or not writes):
+            found = ["text"]
+        if spelling.family.startswith("typed") and column.family not in ("time", "clock"):
+            found = [place for place in found if place != "binary"]
+        if spelling.family == "boolean" and "booleans" in self._left_off:
+            found = ["text"]
+        if spelling.family.startswith("typed") and "typed parameters" in self._left_off:
+            found = [place for place in found if place != "binary"]
+        return found
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        column = self.chance.choice(self._columns)
+        one, two = self._draw(column)
+        compares = self.chance.random() < 0.6
+        form = self.chance.choice(COMPARISONS if compares else EXPRESSIONS)
+        in_transaction = self.chance.random() < 0.3
+        if in_transaction:
+            run(self._session, self.chance.choice(("BEGIN", "BEGIN OPTIMISTIC")))
+            self._write_something()
+        try:
+            for spelling in (one, two, one):
+                self._ask_one(column, form, spelling, compares)
+        finally:
+            if in_transaction:
+                run(self._session, "ROLLBACK")
+
+    def _write_something(self) -> None:
+        column = self.chance.choice(self._columns)
+        literal = self.chance.choice(LITERALS[column.family])
+        number = self.chance.randrange(1, 10)
+        for text in (
+            f"INSERT IGNORE INTO r (id) VALUES ({number})",
+            f"UPDATE r SET {column.name} = {literal} WHERE id = {number}",
+            f"DELETE FROM r WHERE id = {number - 3}",
+        ):
+            self._note(text)
+            self._outcome(self._session, text)
+
+    def _ask_one(self, column: TypedColumn, form: str, spelling: Spelling, compares: bool) -> None:
+        x = form.replace("{c}", column.name)
+        template = f"SELECT id, ({x}) AS x FROM r"
+        right = self._fresh(template + " {t}", spelling.text, kinds=True).sorted()
+        kind = f"{column.family} column, {spelling.family} literal"
+        for place in self._places(column, spelling):
+            found = self._run(place, template, spelling, kinds=place == "text").sorted()
+            expected = right if place == "text" else right._replace(kinds=())
+            self._same(f"{place}: SELECT {form}: {kind}", [template], found, expected)
+        if right.code:
+            return
+        right = right._replace(kinds=())
+        self._other_forms(column, form, spelling, right, compares)
+
+    def _other_forms(
+        self, column: TypedColumn, form: str, spelling: Spelling, right: Outcome, compares: bool
+    ) -> None:
+        chance, x = self.chance, form.replace("{c}", column.name)
+        y = form.replace("{c}", f"y.{column.name}").replace("id", "y.id")
+        ways: list[tuple[str, str, Outcome]] = [
+            ("derived", f"SELECT id, x FROM (SELECT id, ({x}) AS x FROM r) d", right),
+            ("join", f"SELECT y.id, ({y}) AS x FROM r y JOIN r z ON y.id = z.id", right),
+            ("cte", f"WITH d AS (SELECT id, ({x}) AS x FROM r) SELECT id, x FROM d", right),
+            (
+                "union",
+                f"SELECT id, ({x}) AS x FROM r WHERE id > 4 UNION ALL"
+                f" SELECT id, ({x}) FROM r WHERE id <= 4",
+                right,
+            ),
+        ]
+        if compares:
+            ids = Outcome(0, [[number] for number, value in right.rows if value == "1"])
+            count = Outcome(0, [[str(len(ids.rows))]])
+            hint = chance.choice(("FORCE", "IGNORE")) + f" INDEX ({chance.choice(self._indexes)})"
+            own = self._indexes
+            ways = [
+                *ways,
+                ("where", f"SELECT id FROM r WHERE {x}", ids),
+                ("where by index", f"SELECT id FROM r {hint} WHERE {x}", ids),
+                ("no index", f"SELECT id FROM r IGNORE INDEX ({', '.join(own)}) WHERE {x}", ids),
+                ("count", f"SELECT COUNT(*) FROM r WHERE {x}", count),
+                ("having", f"SELECT id FROM r GROUP BY id HAVING ANY_VALUE({x})", ids),
+                ("in", f"SELECT id FROM r WHERE id IN (SELECT id FROM r WHERE {x})", ids),
+                ("count if", f"SELECT COUNT(IF({x}, 1, NULL)) FROM r", count),
+                ("locked", f"SELECT id FROM r WHERE {x} FOR UPDATE", ids),
+            ]
+        for name, template, expected in chance.sample(ways, min(3, len(ways))):
+            if name in self._left_off:
+                continue
+            (place,) = chance.sample(self._places(column, spelling), 1)
+            with row_limit(chance.choice((0, 20_000))):
+                found = self._run(place, template, spelling)
+            said = f"{name}, {place}: {form}: {column.family} column, {spelling.family} literal"
+            self._same(said, [template], found.sorted(), expected.sorted())
+
+    # -- writes ------------------------------------------------------------------------------------
+
+    def _put(self) -> None:
+        column = self.chance.choice(self._columns)
+        one, two = self._draw(column)
+        insert = f"INSERT INTO w (id, {column.name})"
+        forms: dict[str, tuple[str, ...]] = {
+            "values": (f"{insert} VALUES ({ID}, ?)",),
+            "set": (f"INSERT INTO w SET id = {ID}, {column.name} = ?",),
+            "select": (f"{insert} SELECT {ID}, ?",),
+            "replace": (f"REPLACE INTO w (id, {column.name}) VALUES ({ID}, ?)",),
+            "rows": (f"{insert} VALUES ({ID}, ?), ({ID + 1}, ?)",),
+            "update": (
+                f"INSERT INTO w (id) VALUES ({ID})",
+                f"UPDATE w SET {column.name} = ? WHERE id = {ID}",
+            ),
+            "on duplicate": (
+                f"INSERT INTO w (id) VALUES ({ID})",
+                f"INSERT INTO w (id) VALUES ({ID}) ON DUPLICATE KEY UPDATE {column.name} = ?",
+            ),
+            "values of": (
+                f"INSERT INTO w (id) VALUES ({ID})",
+                f"{insert} VALUES ({ID}, ?) ON DUPLICATE KEY UPDATE"
+                f" {column.name} = VALUES({column.name})",
+            ),
+        }
+        if (
+            column.name in ("ts", "ts3")
+            and one.family == "time"
+            and not self._is_strict()
+            and ("moment" not in self._left_off)
+        ):
+            moment = f"{insert} VALUES ({ID}, FROM_UNIXTIME(UNIX_TIMESTAMP(?)))"
+            forms["moment"] = (moment,)
+            one, two = (self._spelled(text, "time") for text in MOMENTS)
+        forms["derived"] = (f"{insert} SELECT {ID}, y FROM (SELECT ? AS y) d",)
+        if one.family == "bytes" and column.family not in ("bytes", "text"):
+            del forms["derived"], forms["select"]  # bytes are a number in VALUES only
+        drawn = self.chance.sample(list(forms), 2)
+        drawn += ["moment"] if "moment" in forms else []
+        for spelling in (one, two, one):
+            self._number += 1
+            right = self._stored_by((f"{insert} VALUES /*! f */ ({ID}, ?)",), spelling, None)
+            for form in drawn:
+                for place in self._places(column, spelling, writes=True):
+                    found = self._stored_by(forms[form], spelling, place)
+                    kind = f"{column.family} column, {spelling.family} literal"
+                    self._same(f"{form}, {place}: write: {kind}", forms[form], found, right)
+
+    def _is_strict(self) -> bool:
+        return "STRICT" in self._settings.get("sql_mode", "STRICT")
+
+    def _stored_by(self, texts: Sequence[str], spelling: Spelling, place: str | None) -> Outcome:
+        """The bytes of row ID after the statements, the last of which has the value; the row is
+        deleted. `place` None: by the reference."""
+        for text in texts[:-1]:
+            run(self._session, text)
+        if place is None:
+            outcome = self._fresh(texts[-1].replace(" /*! f */", ""), spelling.text)
+        else:
+            outcome = self._run(place, texts[-1], spelling)
+        stored = self._row("w", ID)
+        run(self._session, f"DELETE FROM w WHERE id IN ({ID}, {ID + 1})")
+        return outcome.refused() if outcome.code else Outcome(0, [[stored]])
+
+    def _row(self, name: str, number: int) -> bytes | None:
+        session = self._session
+        with session.services.store.read() as txn:
+            table = session.services.schemas.table(txn, session.database, name)
+            for part in table.parts or (table,):
+                payload = txn.get(part.row_key(keys.i64(number)))
+                if payload is not None:
+                    return bytes(payload)
+        return None
+
+    def _copy(self) -> None:
+        """A row of r put in w by a SELECT has the same bytes."""
+        if "copy in a zone" in self._left_off and self._settings["time_zone"] != "+00:00":
+            return
+        chance, session = self.chance, self._session
+        (count,) = run(session, "SELECT COUNT(*) FROM r").rows[0]
+        number = chance.randrange(1, count + 1)
+        names = ", ".join(("id", "mark", *(column.name for column in self._columns)))
+        fields = ", ".join(f"MAX({name})" for name in names.split(", "))
+        sets = ", ".join(f"w.{name} = r.{name}" for name in names.split(", ")[1:])
+        variables = ", ".join(f"@c{n}" for n, _ in enumerate(names.split(", ")))
+        star = names if "k4" in self._indexes else "*"
+        x_star = ", ".join(f"x.{name}" for name in names.split(", ")) if star != "*" else "x.*"
+        into = f"INSERT INTO w ({names})"
+        where = f"WHERE id = {number}"
+        ways = {
+            "named": (f"{into} SELECT {names} FROM r {where}",),
+            "star": (f"{into} SELECT {star} FROM r {where}",),
+            "table star": (f"{into} SELECT {x_star} FROM r x {where}",),
+            "distinct": (f"{into} SELECT DISTINCT {star} FROM r {where}",),
+            "sorted": (f"{into} SELECT {star} FROM r {where} ORDER BY mark, id LIMIT 1",),
+            "replace": (f"REPLACE INTO w ({names}) SELECT {star} FROM r {where}",),
+            "joined": (
+                f"{into} SELECT {x_star} FROM r x JOIN r y ON x.id = y.id WHERE x.id = {number}",
+            ),
+            "derived": (f"{into} SELECT {star} FROM (SELECT {star} FROM r {where}) d",),
+            "union": (f"{into} SELECT {star} FROM r {where} UNION SELECT {star} FROM r {where}",),
+            "cte": (f"{into} WITH d AS (SELECT {star} FROM r {where}) SELECT * FROM d",),
+            "grouped": (f"{into} SELECT {fields} FROM r {where}",),
+            "locked": (f"{into} SELECT {star} FROM r {where} FOR UPDATE",),
+            "variables": (
+                f"SELECT {star} FROM r {where} INTO {variables}",
+                f"{into} VALUES ({variables})",
+            ),
+            "updated": (
+                f"INSERT INTO w (id) VALUES ({number})",
+                f"UPDATE w JOIN r ON w.id = r.id SET {sets} WHERE w.id = {number}",
+            ),
+            "new table": (
+                f"CREATE TABLE z AS SELECT {names} FROM r {where}",
+                f"{into} SELECT * FROM z",
+                "DROP TABLE z",
+            ),
+            "temporary table": (
+                "CREATE TEMPORARY TABLE y LIKE w",
+                f"INSERT INTO y ({names}) SELECT {star} FROM r {where}",
+                f"{into} SELECT {names} FROM y",
+                "DROP TEMPORARY TABLE y",
+            ),
+        }
+        right = Outcome(0, [[self._row("r", number)]])
+        if self._is_partitioned:
+            del ways["temporary table"]
+        names_drawn = chance.sample(list(ways), 3)
+        for name in names_drawn:
+            if name in self._left_off or f"copy {name}" in self._left_off:
+                continue
+            failed = ""
+            with row_limit(chance.choice((0, 20_000))):
+                for text in ways[name]:
+                    self._note(text)
+                    outcome = self._outcome(session, text)
+                    if outcome.code and not failed:
+                        failed = f"{text}: {outcome}"
+            found = Outcome(0, [[self._row("w", number)]])
+            run(session, f"DELETE FROM w WHERE id = {number}")
+            zone = "at UTC" if self._settings["time_zone"] == "+00:00" else "in a zone"
+            if failed:
+                found = Outcome(0, [[failed]])
+            self._same(f"copy {name} {zone}", ways[name], found, right)
+
+    # -- values that no statement writes by name ---------------------------------------------------
+
+    def _default(self) -> None:
+        """A column's default is stored as the same value is by an INSERT."""
+        column = self.chance.choice(self._columns)
+        literal = self.chance.choice(LITERALS[column.family])
+        name, session = column.name, self._session
+        right = self._value_by((f"INSERT INTO w (id, {name}) VALUES ({ID}, {literal})",), "w", name)
+        run(session, f"DELETE FROM w WHERE id = {ID}")
+        if right.code:
+            return
+        start = f"CREATE TABLE z (id INT PRIMARY KEY, {name} {column.type})"
+        for way, texts in {
+            "created": (
+                f"CREATE TABLE z (id INT PRIMARY KEY, {name} {column.type} DEFAULT {literal})",
+                f"INSERT INTO z (id) VALUES ({ID})",
+            ),
+            "added": (
+                "CREATE TABLE z (id INT PRIMARY KEY)",
+                f"INSERT INTO z (id) VALUES ({ID})",
+                f"ALTER TABLE z ADD COLUMN {name} {column.type} DEFAULT {literal}",
+            ),
+            "named": (
+                start,
+                f"ALTER TABLE z ALTER COLUMN {name} SET DEFAULT {literal}",
+                f"INSERT INTO z VALUES ({ID}, DEFAULT)",
+            ),
+        }.items():
+            found = self._value_by(texts, "z", name)
+            run(session, "DROP TABLE IF EXISTS z")
+            if found.code not in (1067, 1101):
+                self._same(f"default {way}: {column.family} column", texts, found, right)
+
+    def _cascade(self) -> None:
+        """A cascade stores the parent's new value as an UPDATE of the child would."""
+        family = self.chance.choice(list(CASCADES))
+        parent, child = self.chance.choice(CASCADES[family])
+        one, two = self.chance.sample(LITERALS[family], 2)
+        key = ", FOREIGN KEY (c) REFERENCES y (c) ON UPDATE CASCADE"
+        found, right = (
+            self._child_of(
+                (
+                    f"CREATE TABLE y (id INT PRIMARY KEY, c {parent}, UNIQUE KEY (c))",
+                    f"CREATE TABLE z (id INT PRIMARY KEY, c {child}{key_or_none})",
+                    f"INSERT INTO y VALUES (1, {one})",
+                    f"INSERT INTO z SELECT {ID}, c FROM y",
+                ),
+                (f"UPDATE y SET c = {two}", *more),
+            )
+            for key_or_none, more in ((key, ()), ("", ("UPDATE z JOIN y SET z.c = y.c",)))
+        )
+        if found is not None and right is not None and not found.code:
+            text = f"parent {parent}, child {child}: {one}, then {two}"
+            self._same(f"cascade: {family} column", (text,), found, right)
+
+    def _child_of(self, start: Sequence[str], changes: Sequence[str]) -> Outcome | None:
+        """What table z has after the changes; None where its start is refused already."""
+        started = self._value_by(start, "z", "c")
+        found = None if started.code else self._value_by(changes, "z", "c")
+        run(self._session, "DROP TABLE IF EXISTS z, y")
+        return found
+
+    def _value_by(self, texts: Sequence[str], table: str, name: str) -> Outcome:
+        """What is stored in a column of row ID after the statements, or the first refusal."""
+        for text in texts:
+            self._note(text)
+            outcome = self._outcome(self._session, text)
+            if outcome.code:
+                return outcome.refused()
+        session = self._session
+        with session.services.store.read() as txn:
+            found = session.services.schemas.table(txn, session.database, table)
+            for part in found.parts or (found,):
+                row = reader.get(txn, part, keys.i64(ID))
+                if row is not None:
+                    return Outcome(0, [[repr(row[found.position(name)])]])
+        return Outcome(0, [])
+
+    def _modify(self) -> None:
+        """MODIFY leaves what INSERT .. SELECT puts in a column of the new type; every row can be
+        written again."""
+        session, column = self._session, self.chance.choice(self._columns)
+        other = self.chance.choice(COLUMNS)
+        texts = (
+            f"CREATE TABLE z (id INT PRIMARY KEY, c {column.type})",
+            f"CREATE TABLE y (id INT PRIMARY KEY, c {other.type})",
+            f"INSERT INTO z SELECT id, {column.name} FROM r",
+        )
+        for text in texts:
+            self._note(text)
+            run(session, text)
+        changes = f"ALTER TABLE z MODIFY c {other.type}", "INSERT INTO y SELECT id, c FROM z"
+        for text in changes:
+            self._note(text)
+        written = self._outcome(session, changes[1]).refused()
+        changed = self._outcome(session, changes[0]).refused()
+        said = f"modify: {column.family} to {other.family}"
+        if changed.code == 0 or (written.code == 0 and changed.code not in (8200, 3140)):
+            self._same(said, (*texts, *changes), changed, written)
+        if not changed.code and not written.code:
+            stored = [self._outcome(session, f"SELECT id, c FROM {each}") for each in "zy"]
+            self._same(f"{said}, rows", (*texts, *changes), *stored)
+            for text in ("UPDATE z SET c = c", "ADMIN CHECK TABLE z"):
+                outcome = self._outcome(session, text)
+                self._same(f"{said}, {text}", (*texts, text), outcome, outcome._replace(code=0))
+        run(session, "DROP TABLE z, y")
+
+    # -- the database that a statement was prepared in ---------------------------------------------
+
+    def _across(self) -> None:
+        """A prepared statement works in the database it was prepared in."""
+        column = self.chance.choice(self._columns)
+        one, _ = self._draw(column)
+        place = self.chance.choice(("execute", "binary"))
+        if place not in self._places(column, one):
+            return
+        template = f"SELECT id, {column.name} <=> ? FROM r"
+        insert = f"INSERT INTO w (id, {column.name}) VALUES ({ID}, ?)"
+        session, (here, there) = self._session, self._names
+        right = self._fresh(template + " {t}", one.text).sorted()
+        self._run(place, template, one)
+        self._stored_by((insert,), one, place)
+        for name in (there, here):
+            self._note(f"USE {name}")
+            run(session, f"USE {name}")
+            found = self._run(place, template, one).sorted()
+            self._same(f"across, {place}: SELECT", [template], found, right)
+            outcome = self._run(place, insert, one)
+            where = [
+                base
+                for base in self._names
+                if run(session, f"SELECT COUNT(*) FROM {base}.w WHERE id = {ID}").rows[0][0]
+            ]
+            run(session, f"DELETE FROM {here}.w WHERE id = {ID}")
+            run(session, f"DELETE FROM {there}.w WHERE id = {ID}")
+            if not outcome.code:
+                written = Outcome(0, [where])
+                self._same(f"across, {place}: INSERT", [insert], written, Outcome(0, [[here]]))
+
+
+def _as_sent(result: Result) -> list[list[Any]]:
+    """Rows as a client gets them by the text protocol."""
+    encoders = [text_encoder(column.type) for column in result.columns]
+    return [
+        [None if value is None else encode(value).decode("latin1") for value, encode in pairs]
+        for pairs in (zip(row, encoders, strict=True) for row in result.rows)
+    ]
+
+
+def _kind(kind: FieldType) -> tuple[Any, ...]:
+    return int(kind.Tp), kind.Flag & 32, kind.Decimal
+
+
+def _bound(value: Any, kind: FieldType) -> Any:
+    """What a driver binds for a value."""
+    if value is None or isinstance(value, (float, str, bytes)):
+        return value
+    if kind.family.name in ("INT", "UINT", "DECIMAL"):
+        return value
+    return converted.to_text(value, kind)
