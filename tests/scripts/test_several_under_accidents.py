@@ -33,8 +33,9 @@ def expected(script):
 
 def shown(info):
     """What clients see of a table."""
-    indexes = [each.idx_name.L for each in info.indexes if each.state == SchemaState.PUBLIC]
-    return [column.name.L for column in info.public_columns], sorted(indexes)
+    public = [each for each in info.indexes if each.state == SchemaState.PUBLIC]
+    indexes = [(each.idx_name.L, [part.name.L for part in each.idx_cols]) for each in public]
+    return [(column.name.L, column.type.Tp) for column in info.public_columns], sorted(indexes)
 
 
 class Watched(Play):

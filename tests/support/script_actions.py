@@ -21,6 +21,7 @@ from exuvia.catalog.model import (
     TIME_UNITS,
     ColumnInfo,
     ConstraintInfo,
+    DatabaseInfo,
     FkInfo,
     IndexInfo,
     PartitionDefinition,
@@ -642,7 +643,12 @@ def changed(old: ColumnInfo, **kind: object) -> ColumnInfo:
 
 def modify(cluster: SmallCluster, new: ColumnInfo, after: str | None = None) -> Job:
     """MODIFY COLUMN of t; `new` bears the id of the column it changes."""
-    info = cluster.table("t").info
+    return _modify(cluster.database(), cluster.table("t").info, new, after)
+
+
+def _modify(
+    database: DatabaseInfo, info: TableInfo, new: ColumnInfo, after: str | None = None
+) -> Job:
     old = info.column_by_id(new.id)
     modification = Modification(
         column=new,
@@ -651,7 +657,7 @@ def modify(cluster: SmallCluster, new: ColumnInfo, after: str | None = None) -> 
         kind=kind_of(old.type, new.type, bool(indexes_with(info, old.id))),
         after=after,
     )
-    return requests.modify_column(cluster.database(), info, modification)
+    return requests.modify_column(database, info, modification)
 
 
 def _modified(text: str, after: str | None = None, **kind: object) -> Request:
@@ -944,8 +950,13 @@ def _together(*asked: Part) -> Request:
     return request
 
 
-def _part(make: Part, *arguments: object) -> Part:
-    return lambda database, info: make(database, info, *arguments)
+def _part(make: Part, *arguments: object, **named: object) -> Part:
+    return lambda database, info: make(database, info, *arguments, **named)
+
+
+def _double_b(database: DatabaseInfo, info: TableInfo) -> Job:
+    """MODIFY b DOUBLE."""
+    return _modify(database, info, changed(info.column("b"), Tp=TypeCode.DOUBLE, Decimal=-1))
 
 
 def _new(text: str = "c") -> Part:
@@ -953,6 +964,8 @@ def _new(text: str = "c") -> Part:
 
 
 _IB = _part(requests.add_index, index("ib", "b"))
+
+SHORTER_C = changed(column("c", default="7"), Tp=TypeCode.LONG)
 
 SEVERAL: dict[str, Several] = {
     "several, added and dropped": Several(
@@ -975,6 +988,32 @@ SEVERAL: dict[str, Several] = {
         _together(_part(requests.add_primary_key, KEY), _IB),
         3 + 3 + 1,
         3 + 3 + 1,
+    ),
+    "several, index and its column": Several(
+        _t(IBA, IA),
+        _together(_part(requests.drop_index, "iba"), _part(requests.drop_column, "b")),
+        1,
+        1 + 3 + 3,
+    ),
+    "several, replaced index": Several(
+        _t(IA),
+        _together(
+            _part(requests.drop_index, "ia"), _part(requests.add_index, index("ia", "b", "a"))
+        ),
+        3 + 1,
+        3 + 1 + 3,
+    ),
+    "several, replaced column": Several(
+        _both(_t(IA), _on_t(requests.add_column, column("c", default="7"), "id")),
+        _together(
+            _part(requests.add_column, SHORTER_C, "a", replaces=True),
+            _part(requests.drop_column, "c", replaced=True),
+        ),
+        3 + 1,
+        3 + 1 + 3,
+    ),
+    "several, index on a rewritten column": Several(
+        _t(IA), _together(_double_b, _part(requests.add_index, IBA)), 3 + 3 + 1, 3 + 3 + 1 + 2
     ),
 }
 

@@ -122,7 +122,9 @@ class Action(NamedTuple):
     merges: bool = False  # several of one statement become one, with the arguments of all
     opens_later: bool = False  # clients see the change behind the non-revertible point only
     crosses_first: bool = False  # puts columns at places, and under a name: others find those
+    frees_name: bool = False  # crosses before those: one of them may take the column's name
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
+    former_name: Callable[[Job], str] | None = None  # of the column that it changes
     uses: Uses | None = None  # what of the table it changes, and what it counts on
     judged: Judged = Judged.NOTHING
     dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered

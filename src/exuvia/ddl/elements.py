@@ -10,17 +10,20 @@ Columns move in actions/column.py.
 `job.exuvia_elements` holds the ids of the columns or indexes a job is about once it has begun.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
+from exuvia.catalog.convert.type_change import OLD_COLUMN
 from exuvia.catalog.model import (
     ColumnInfo,
     IndexInfo,
+    Name,
     PartitionInfo,
     SchemaState,
     TableInfo,
     evolve,
+    name,
 )
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Element
@@ -88,6 +91,42 @@ TABLE = Element("table", follows_rows=False, move=move_table)
 TABLE_IN_PLACE = Element("table that stays", follows_rows=False, move=stay)
 DATABASE_IN_PLACE = Element("database that stays", follows_rows=False, move=stay)
 INDEX = Element("index", follows_rows=True, move=move_indexes)
+
+
+def coming_name(text: Name) -> Name:
+    """The name of a new element while another one still has its name."""
+    return name(f"_New$_{text.O}_0")
+
+
+def going_name(text: Name) -> Name:
+    """The name of an element whose name another one has taken."""
+    return name(f"_Tombstone$_{text.O}_0")
+
+
+def successor_of(table: TableInfo, column: ColumnInfo) -> ColumnInfo | None:
+    """The hidden column that is to have the column's name: its values anew (MODIFY), or others."""
+    for each in table.cols:
+        if (each.change_state_info or {}).get(OLD_COLUMN) == column.id:
+            return each
+    return table.column(coming_name(column.name).L)
+
+
+def with_column_names(table: TableInfo, names: Mapping[int, Name]) -> TableInfo:
+    """The table with other names of some columns, by id, also in its indexes."""
+    columns = tuple(
+        evolve(each, name=names[each.id]) if each.id in names else each for each in table.cols
+    )
+    indexes = tuple(
+        evolve(
+            index,
+            idx_cols=tuple(
+                evolve(part, name=names.get(part.exuvia_column, part.name))
+                for part in index.idx_cols
+            ),
+        )
+        for index in table.indexes
+    )
+    return evolve(table, cols=columns, index_info=indexes or None)
 
 
 def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:

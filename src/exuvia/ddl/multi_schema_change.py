@@ -15,6 +15,13 @@ Nothing of the table is changed by two of them (`check_together`):
     8200 "operate same index 'i'"     added, dropped, renamed or hidden twice; constraints likewise
     8200 "multi schema change for .." a kind of change that stands alone (TiDB 8.5's list and CHECK)
     1090, 1117, 1176                  no column left, too many, an index that goes with its column
+
+As MySQL does (exuvia_compatibility), two of these are done:
+
+    an index is added on a column       the index is on the hidden column that MODIFY fills before
+    that is modified                    it, and both take their names in the version of the crossing
+    a name is dropped and added         the new element has a name of its own until it crosses, as
+                                        the old one has from then on
 """
 
 from collections.abc import Iterable
@@ -29,8 +36,9 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
 )
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
-from exuvia.ddl.action import ElementUse
+from exuvia.ddl.action import ElementUse, Judged
 from exuvia.ddl.actions import SEVERAL, action_of, is_reorg, kind_of
+from exuvia.ddl.actions.index import hidden_columns_wanted, indexes_of
 from exuvia.ddl.decision import ReadSet
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import ActionCode, Job, JobState, MultiSchemaInfo, SubJob
@@ -214,16 +222,26 @@ def check_kind(job: Job) -> None:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
 
-def check_together(table: TableInfo, jobs: Iterable[Job]) -> None:
-    """Raises 8200, 1090, 1113, 1117, 1176. `table` is the table before all of them."""
+def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = False) -> None:
+    """Raises 8200, 1090, 1113, 1117, 1176. `table` is the table before all of them. `as_mysql`: a
+    name may be dropped and added, and an index be on what is changed or replaced."""
     parts = [part for job in jobs for part in sub_jobs(job)]
     uses = [use for part in parts if (of := kind_of(part).uses) for use in of(part)]
     columns = [use for use in uses if use.noun == "column"]
-    added = {use.name for use in columns if use.verb == "add"}
-    columns = [use for use in columns if use.verb not in _OF_NEW_TOO or use.name not in added]
-    _once(columns)
     indexes = [use for use in uses if use.noun == "index"]
-    _once(indexes)
+    judged = columns
+    if as_mysql:
+        changed = {former(part) for part in parts if (former := kind_of(part).former_name)}
+        replaced = _replaced(columns)
+        judged = [use for part in parts for use in _uses_but_keys_on(part, changed | replaced)]
+        judged = [use for use in judged if use.verb != "drop" or use.name not in replaced]
+        again = _replaced(indexes)
+        _once([use for use in indexes if use.verb != "drop" or use.name not in again])
+    else:
+        replaced = set()
+        _once(indexes)
+    new = {use.name for use in columns if use.verb == "add"} - replaced
+    _once([use for use in judged if use.verb not in _OF_NEW_TOO or use.name not in new])
     for noun in ("constraint", "foreign key"):
         _once([use for use in uses if use.noun == noun])
     more = sum(use.verb == "add" for use in columns)
@@ -240,6 +258,25 @@ def check_together(table: TableInfo, jobs: Iterable[Job]) -> None:
         index = table.index(use.name)
         if use.verb == "modify" and index is not None and index.id in gone:
             raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
+
+
+def _replaced(uses: list[ElementUse]) -> set[str]:
+    """Names that one part drops and another one adds."""
+    added, dropped = ({use.name for use in uses if use.verb == verb} for verb in ("add", "drop"))
+    return added & dropped
+
+
+def _uses_but_keys_on(part: Job, names: set[str]) -> list[ElementUse]:
+    """How it uses columns, without parts of indexes that it adds on those columns."""
+    of = kind_of(part).uses
+    uses = [use for use in of(part) if use.noun == "column"] if of else []
+    if kind_of(part).judged != Judged.INDEXES:
+        return uses
+    keyed = {each.name.L for index in indexes_of(part) for each in index.idx_cols} & names
+    computed = {
+        text.lower() for each in hidden_columns_wanted(part) for text in each.dependences or ()
+    }
+    return [use for use in uses if use.name not in keyed - computed]
 
 
 _VERBS = ("add", "drop", "need", "place", "modify", "use")

@@ -328,10 +328,7 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
     DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place."""
     steps: list[tuple[int, Taken]] = []
     reached = snapshot
-    in_order = sorted(
-        enumerate(sub_jobs(job)), key=lambda each: not action_of(each[1]).crosses_first
-    )
-    for at, sub in in_order:
+    for at, sub in sorted(enumerate(sub_jobs(job)), key=_crossing_order):
         action = action_of(sub)
         step = _step_across(action)
         begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))
@@ -344,6 +341,11 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
     starts = any(reorg_order(t.placed, t.job) == ReorgOrder.START for _, t in steps)
     order = ReorgOrder.START if starts else ReorgOrder.NONE
     return _moved(_running_or_done(job), snapshot, steps, order)
+
+
+def _crossing_order(numbered: tuple[int, Job]) -> int:
+    action = action_of(numbered[1])
+    return 0 if action.frees_name else 1 if action.crosses_first else 2
 
 
 # -- back ------------------------------------------------------------------------------------------

@@ -344,6 +344,14 @@ def keyed_type(column: ColumnInfo, part: IndexColumn) -> FieldType:
     return (part.exuvia_using_changing_type and column.exuvia_changing_type) or column.type
 
 
+def is_keyed_anew(column: ColumnInfo) -> bool:
+    """Whether keys of the type that is announced differ from those of the present one."""
+    coming = column.exuvia_changing_type
+    if coming is None or LEFT in (column.change_state_info or {}):
+        return False
+    return kind_of(column.type, coming, indexed=True) == ChangeKind.INDEXES
+
+
 def wrapped(value: Value, field: FieldType) -> Value:
     """An integer of the other sign as a key has it; one that the new type cannot hold has a key
     too, until its row is found and the change is refused."""

@@ -34,6 +34,8 @@ from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
+    coming_name,
+    going_name,
     index_with_predicate_on,
     indexes_in,
     indexes_on_only,
@@ -41,6 +43,7 @@ from exuvia.ddl.elements import (
     reflag,
     renumber,
     the_table,
+    with_column_names,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
@@ -68,16 +71,20 @@ class ColumnPosition(msgspec.Struct, frozen=True):
 class AddColumnArgs(NamedTuple):
     """What ADD COLUMN is asked; the first step puts in the column's id.
 
-    `origin_default` of the column is what rows written before it show; the caller puts it there."""
+    `origin_default` of the column is what rows written before it show; the caller puts it there.
+    `replaces`: the same statement drops a column of that name."""
 
     column: ColumnInfo
     place: ColumnPosition
+    replaces: bool = False
 
 
 class DropColumnArgs(NamedTuple):
-    """What DROP COLUMN is asked; indexes on that column alone go along."""
+    """What DROP COLUMN is asked; indexes on that column alone go along. `replaced`: the same
+    statement gives its name to another column."""
 
     name: str
+    replaced: bool = False
 
 
 def _added(job: Job) -> AddColumnArgs:
@@ -90,7 +97,7 @@ def _dropped(job: Job) -> DropColumnArgs:
 
 def uses_of_added(job: Job) -> Iterator[ElementUse]:
     """The column, its neighbour, and what it is computed from."""
-    column, place = _added(job)
+    column, place, _ = _added(job)
     yield ElementUse("column", "add", column.name.L)
     if place.after:
         yield ElementUse("column", "place", place.after.lower())
@@ -108,24 +115,36 @@ def add_column(
     column: ColumnInfo,
     after: str | None = None,
     *,
+    replaces: bool = False,
     query: str = "",
 ) -> Job:
-    """ADD COLUMN. `after`: as in Place."""
-    asked = AddColumnArgs(column, ColumnPosition(after))
-    return job_for(ActionCode.ADD_COLUMN, database, table, asked, query)
+    """ADD COLUMN. `after`: as in Place; `replaces`: a column of its name goes."""
+    asked = AddColumnArgs(column, ColumnPosition(after), replaces)
+    stored = asked if replaces else asked[:2]  # an older node reads no more
+    return job_for(ActionCode.ADD_COLUMN, database, table, stored, query)
 
 
-def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query: str = "") -> Job:
-    """DROP COLUMN."""
-    return job_for(ActionCode.DROP_COLUMN, database, table, DropColumnArgs(column), query)
+def drop_column(
+    database: DatabaseInfo,
+    table: TableInfo,
+    column: str,
+    *,
+    replaced: bool = False,
+    query: str = "",
+) -> Job:
+    """DROP COLUMN; `replaced`: its name is another column's from then on."""
+    asked = DropColumnArgs(column, replaced)
+    stored = asked if replaced else asked[:1]  # an older node reads no more
+    return job_for(ActionCode.DROP_COLUMN, database, table, stored, query)
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
 def column_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    column = _added(job).column
-    return ErrDupFieldName(column.name.O) if the_table(snapshot).column(column.name.L) else None
+    asked = _added(job)
+    taken = not asked.replaces and the_table(snapshot).column(asked.column.name.L) is not None
+    return ErrDupFieldName(asked.column.name.O) if taken else None
 
 
 def neighbour_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -257,14 +276,15 @@ COLUMN = Element("column", follows_rows=True, move=move_column)
 
 def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The column gets its id and stands behind the others, absent yet."""
-    table = the_table(snapshot)
+    table, asked = the_table(snapshot), _added(job)
     column = evolve(
-        _added(job).column,
+        asked.column,
         id=table.max_col_id + 1,
         offset=len(table.cols),
         state=SchemaState.ABSENT,
     )
-    table = evolve(table, cols=(*table.cols, column), max_col_id=column.id)
+    hidden = evolve(column, name=coming_name(column.name)) if asked.replaces else column
+    table = evolve(table, cols=(*table.cols, hidden), max_col_id=column.id)
     job = evolve(
         job,
         raw_args=raw((column, *job.raw_args[1:])),
@@ -273,12 +293,27 @@ def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     return job, evolve(snapshot, table=table)
 
 
+def take_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The column has its name, which the one that it replaces has left."""
+    column, _, replaces = _added(job)
+    if not replaces:
+        return job, snapshot
+    table = with_column_names(the_table(snapshot), {column.id: column.name})
+    return job, evolve(snapshot, table=table)
+
+
 def find_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The id of the column named."""
-    column = the_table(snapshot).column(_dropped(job).name)
+    """The id of the column named. One that is replaced leaves its name."""
+    table, asked = the_table(snapshot), _dropped(job)
+    column = table.column(asked.name)
     if column is None:
-        raise Broken(f"column {_dropped(job).name} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(column.id,)), snapshot
+        raise Broken(f"column {asked.name} vanished between a refusal and its step")
+    job = evolve(job, exuvia_elements=(column.id,))
+    if not asked.replaced:
+        return job, snapshot
+    table = _without_checks_on_only(table, column)
+    table = with_column_names(table, {column.id: going_name(column.name)})
+    return job, evolve(snapshot, table=table)
 
 
 def ranges_of_its_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -326,6 +361,7 @@ DROP_COLUMN = load(
             Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes, event=column_dropped),
         ),
         mixes=True,
+        frees_name=True,
         uses=uses_of_dropped,
     )
 )
@@ -346,7 +382,7 @@ ADD_COLUMN = load(
             Step(ABSENT, DELETE_ONLY, edit=place_column),
             Step(DELETE_ONLY, WRITE_ONLY),
             Step(WRITE_ONLY, WRITE_REORG),
-            Step(WRITE_REORG, PUBLIC, event=column_added),
+            Step(WRITE_REORG, PUBLIC, edit=take_name, event=column_added),
         ),
         undo=DROP_COLUMN,
         names_for_later=True,

@@ -39,6 +39,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
 )
 from exuvia.base.types import Flag
+from exuvia.catalog.convert.type_change import is_keyed_anew
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -55,8 +56,11 @@ from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import (
     INDEX,
     TABLE_IN_PLACE,
+    coming_name,
+    going_name,
     hidden_columns_of,
     ranges_of_index,
+    successor_of,
     the_table,
     with_predicate_columns,
 )
@@ -322,9 +326,15 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
     placed = tuple(
         _placed(table, index, table.max_idx_id + 1 + n) for n, index in enumerate(indexes_of(job))
     )
+    hidden_names = tuple(
+        evolve(index, idx_name=coming_name(index.idx_name))
+        if table.index(index.idx_name.L) is not None
+        else index
+        for index in placed
+    )
     table = evolve(
         table,
-        index_info=(*table.indexes, *placed),
+        index_info=(*table.indexes, *hidden_names),
         max_idx_id=table.max_idx_id + len(placed),
     )
     job = evolve(
@@ -345,8 +355,35 @@ def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
 
 
 def _part(table: TableInfo, part: IndexColumn) -> IndexColumn:
+    """On the column of that name or, where the same statement gives the name to a column that is
+    still hidden, on that one."""
     column = table.column(part.name.L)
-    return evolve(part, offset=column.offset, exuvia_column=column.id) if column else part
+    if column is None:
+        return part
+    coming = successor_of(table, column)
+    if coming is not None:
+        facts = {"name": coming.name, "offset": coming.offset, "exuvia_column": coming.id}
+        return evolve(part, **facts)
+    keyed_anew = is_keyed_anew(column)
+    facts = {"offset": column.offset, "exuvia_column": column.id}
+    return evolve(part, exuvia_using_changing_type=keyed_anew, **facts)
+
+
+def take_names(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Each index has its name, and one that it replaces has another."""
+    table = the_table(snapshot)
+    names = {index.id: index.idx_name for index in indexes_of(job)}
+    wanted = {each.L for each in names.values()}
+    indexes = []
+    for index in table.indexes:
+        if index.id in names:
+            renamed = evolve(index, idx_name=names[index.id])
+        elif index.idx_name.L in wanted:
+            renamed = evolve(index, idx_name=going_name(index.idx_name))
+        else:
+            renamed = index
+        indexes.append(renamed)
+    return job, evolve(snapshot, table=evolve(table, index_info=tuple(indexes)))
 
 
 def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -358,15 +395,16 @@ def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo:
     parts = _parts_of(table, elements)
     columns = tuple(
-        evolve(
-            column,
-            exuvia_changing_type=evolve(column.type, Flag=column.type.Flag | Flag.NOT_NULL),
-        )
-        if column.id in parts and not column.not_null
-        else column
+        _held_to_not_null(column) if column.id in parts and not column.not_null else column
         for column in table.cols
     )
     return evolve(table, cols=columns)
+
+
+def _held_to_not_null(column: ColumnInfo) -> ColumnInfo:
+    """With that beside what else is announced."""
+    coming = column.exuvia_changing_type or column.type
+    return evolve(column, exuvia_changing_type=evolve(coming, Flag=coming.Flag | Flag.NOT_NULL))
 
 
 def _parts_of(table: TableInfo, elements: tuple[int, ...]) -> set[int]:
@@ -442,7 +480,14 @@ _ADD_PATH = (
     Step(ABSENT, DELETE_ONLY, edit=place_indexes),
     Step(DELETE_ONLY, WRITE_ONLY),
     Step(WRITE_ONLY, WRITE_REORG),
-    Step(WRITE_REORG, PUBLIC, after=fill_and_verify, leaves=index_tombstones, event=index_added),
+    Step(
+        WRITE_REORG,
+        PUBLIC,
+        edit=take_names,
+        after=fill_and_verify,
+        leaves=index_tombstones,
+        event=index_added,
+    ),
 )
 
 _DROP_PRIMARY_PATH = (*_DROP_PATH[:-1], _DROP_PATH[-1]._replace(edit=let_null_in))
@@ -459,6 +504,7 @@ DROP_INDEX = load(
         INDEX,
         refuses=(table_is_missing, index_to_drop_is_unknown, primary_key_is_named),
         path=_DROP_PATH,
+        names_for_later=True,
         mixes=True,
         uses=uses_of_dropped,
     )

@@ -127,7 +127,8 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     """MODIFY or CHANGE COLUMN, or a rename. Names of fields as TiDB's where it has them.
 
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
-    name, "" for FIRST, None to stay. `auto_random`: bits of the shard, and in all, that it says of
+    name, "" for FIRST, None to stay. `indexed`: an index that the same statement adds holds it.
+    `auto_random`: bits of the shard, and in all, that it says of
     AUTO_RANDOM. `changing_idxs`: (index, its hidden copy). `kept`: what the
     column was, noted by the first step of a job that is kept. UNDO says which job it takes back,
     and the hidden column that has the former values."""
@@ -136,6 +137,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     old_column_name: str
     old_type: FieldType
     kind: ChangeKind = ChangeKind.METADATA
+    indexed: bool = False
     strict: bool = True
     moments: Moments = PLAIN_MOMENTS
     after: str | None = None
@@ -210,7 +212,7 @@ def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) ->
         return False
     if found.kept_column:
         return found.kind == ChangeKind.ROWS
-    indexed = bool(indexes_with(table, column.id))
+    indexed = found.indexed or bool(indexes_with(table, column.id))
     kind = kind_of(column.type, found.column.type, indexed, found.strict)
     if kind == ChangeKind.PRECHECKED:
         return found.kind in (ChangeKind.CHECKED, ChangeKind.ROWS)
@@ -437,7 +439,7 @@ def _swapped_indexes(table: TableInfo, found: Modification) -> tuple[IndexInfo, 
             original = _keyed_by(index, found.column.id, found.kind == ChangeKind.INDEXES)
             gone.append(evolve(original, idx_name=hidden, state=DELETE_ONLY))
         elif index.id not in copies.values():
-            shown.append(index)
+            shown.append(_keyed_by(index, found.column.id, False))  # it came with the change
     return (*shown, *gone)
 
 
@@ -893,6 +895,7 @@ MODIFY_COLUMN = ROWS._replace(
     choose=path_of,
     alterable=True,
     mixes=True,
+    former_name=lambda job: modification_of(job).old_column_name.lower(),
     uses=_uses,
     manner=lambda job: modification_of(job).kind,
     without_undo=WAS_NOT_KEPT,

@@ -257,14 +257,9 @@ def alter(cursor: TokenCursor) -> Node:
             specs.append(validation(cursor))
         else:
             specs.extend(_spec(cursor))
-        if (
-            not cursor.accept(",")
-            and not cursor.done
-            and not cursor.at_any(("PARTITION", "PARTITION BY"))
-        ):
+        has_more = cursor.accept(",") or cursor.at_any(("PARTITION", "PARTITION BY"))
+        if has_more == cursor.done:
             raise cursor.error()
-    if not specs and not options:
-        raise cursor.error()
     return AlterTable(table, tuple(specs), options)
 
 

@@ -110,7 +110,8 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     check_place(written.place, at.database.db_name.O, table.name.O)
     check_generated_places(written, at.database.db_name.O, table.name.O)
     held = table.column(written.name)
-    if held is not None:
+    replaces = written.name.lower() in at.replaced_columns
+    if held is not None and not replaces:
         error = ErrDupFieldName(written.name)
         if spec.if_not_exists and held.state == SchemaState.PUBLIC:
             return at.skip(error)
@@ -153,7 +154,9 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
                 "Adding generated stored column through ALTER TABLE"
             )
     info = with_origin_default(info, at.reader.context.utc_now, at.reader.context.zone)
-    return requests.add_column(at.database, table, info, spec.after, query=at.text)
+    return requests.add_column(
+        at.database, table, info, spec.after, replaces=replaces, query=at.text
+    )
 
 
 def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
@@ -167,7 +170,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         if spec.if_exists:
             return at.skip(error)
         raise error
-    if len(table.public_columns) == 1:
+    if len(table.public_columns) == 1 and not at.replaced_columns:
         if any(each.hidden for each in table.cols):
             raise ErrTableMustHaveColumns()
         text = f"can't drop only column {column.name.O} in table {table.name.O}"
@@ -189,15 +192,16 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         )
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
-        if index.state != SchemaState.PUBLIC:
-            continue  # the job says for which UNDO it is kept
+        if index.state != SchemaState.PUBLIC or index.idx_name.L in at.dropped_indexes:
+            continue  # one that is hidden: the job says for which UNDO it is kept
         if any(part.exuvia_column == column.id for part in index.idx_cols) and (
             index.is_primary or index.id not in alone
         ):
             name = column.name.O
             text = f"can't drop column {name} with composite index covered or Primary Key covered"
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
-    job = requests.drop_column(at.database, table, spec.name, query=at.text)
+    replaced = column.name.L in at.replaced_columns
+    job = requests.drop_column(at.database, table, spec.name, replaced=replaced, query=at.text)
     what, why_not = f"column '{column.name.O}'", why_no_column(table, column)
     return kept_for_undo(at, job, what, why_not)
 
@@ -218,6 +222,7 @@ def rename_column(at: AlterContext, spec: RenameColumn) -> Job | None:
     check_rename(at.table, old, spec.new_name)
     new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
     found = Modification(column=new, old_column_name=old.name.O, old_type=old.type)
+    at.former_names[new.name.L] = old.name
     job = requests.modify_column(at.database, at.table, found, query=at.text)
     why_not = why_no_former(at, old, found)
     return kept_for_undo(at, job, f"the name of column '{old.name.O}'", why_not, hides=False)
@@ -278,9 +283,12 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     info = column_in(info, at.zone, None)
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
     new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
+    if new.name.L in at.primary_columns:
+        new = evolve(new, type=evolve(new.type, Flag=new.type.Flag | Flag.NOT_NULL))
     if column_of(table) is old and new.type.Tp not in FITTING:
         raise ErrUnsupportedColumnInTTLConfig(new.name.O)
-    indexed = bool(indexes_with(at.table, old.id))
+    is_keyed = new.name.L in at.keyed_columns
+    indexed = is_keyed or bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
     check_auto_increment(old, new, at.reader.variable)
@@ -289,6 +297,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         old_column_name=old.name.O,
         old_type=old.type,
         kind=kind_of(old.type, new.type, indexed, strict),
+        indexed=is_keyed,
         strict=strict,
         moments=_moments_of(at).of(old.type, new.type),
         after=spec.after,
@@ -296,6 +305,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         auto_random=spec.column.auto_random,
     )
     found = _judged(at, old, found)
+    at.former_names[new.name.L] = old.name
     job = requests.modify_column(at.database, at.table, found, query=at.text)
     why_not, hides = why_no_former(at, old, found), found.kind == ChangeKind.ROWS
     return kept_for_undo(at, job, f"what column '{old.name.O}' was", why_not, hides=hides)
@@ -304,7 +314,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
 def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modification:
     """What is to be asked, with its kind. Raises what is against it, in the definition or the
     rows."""
-    new, indexed = found.column, bool(indexes_with(at.table, old.id))
+    new, indexed = found.column, found.indexed or bool(indexes_with(at.table, old.id))
     check_modify(at, old, new)
     check_change(at.table, old, new, indexed, found.strict, at.modes.reads_auto)
     check_places(at.table, new, found.after)

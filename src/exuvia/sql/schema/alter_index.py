@@ -61,7 +61,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
         if table.pk_is_handle or any(index.is_primary for index in table.indexes):
             raise ErrMultiplePriKey()
     check_global((spec.index,), table.partition is not None)
-    taken = [index.idx_name.L for index in table.indexes]
+    taken = [each.idx_name.L for each in table.indexes if each.idx_name.L not in at.dropped_indexes]
     check_expression_places(spec.index, at.database.db_name.O, table.name.O)
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken, at.modes.reads_auto)
@@ -76,9 +76,17 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
             raise
         return at.skip(ErrDupKeyName(spec.index.name or ""))
     check_added(at.txn, table, index)
+    index = _by_former_names(at, index)
     if index.is_primary:
         return requests.add_primary_key(at.database, table, index, query=at.text)
     return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
+
+
+def _by_former_names(at: AlterContext, index: IndexInfo) -> IndexInfo:
+    """The index with names that its columns have before the statement."""
+    names = at.former_names
+    parts = tuple(evolve(each, name=names.get(each.name.L, each.name)) for each in index.idx_cols)
+    return evolve(index, idx_cols=parts)
 
 
 def check_added(txn: Transaction, table: TableInfo, index: IndexInfo) -> None:

@@ -29,6 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
 )
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.cluster.member import before_0_5
 from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import is_reorg, kind_of
@@ -54,10 +55,13 @@ from exuvia.sql.nodes import (
     AlterTable,
     ChangePrimaryKey,
     DropColumn,
+    DropConstraint,
     DropIndex,
     Ignored,
     IndexDefinition,
     IndexPart,
+    ModifyColumn,
+    RenameColumn,
     Spec,
     TableName,
     TableOptions,
@@ -144,7 +148,8 @@ def _context(
     before = groups.table_without(reader.txn, taking) or table
     altering = AlterContext(reader, database, before, text, asked_anew(taking))
     for each in altering.earlier:
-        if kind_of(each).names_for_later:
+        kind = kind_of(each)
+        if kind.names_for_later and kind.crosses_first:
             altering.with_new_columns = _left_by(each, altering.with_new_columns, altering)
     return altering
 
@@ -207,13 +212,30 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         jobs.append(job)
         if not may_mix:
             check_kind(job)
-        if isinstance(spec, AddColumn) and spec is not wanted[-1]:
-            altering.with_new_columns = _left_by(job, altering.with_new_columns, altering)
+        changes = isinstance(spec, ModifyColumn | RenameColumn) and altering.is_as_mysql
+        if (isinstance(spec, AddColumn) or changes) and spec is not wanted[-1]:
+            left = _left_by(job, altering.with_new_columns, altering)
+            altering.with_new_columns = _without_replaced(left, before, altering)
     if jobs and len(jobs) + len(earlier) > 1:
         for job in earlier:
             check_kind(job)
-        check_together(before, (*earlier, *jobs))
+        as_mysql = altering.is_as_mysql and not before_0_5(altering.txn)
+        check_together(before, (*earlier, *jobs), as_mysql=as_mysql)
     return jobs
+
+
+def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContext) -> TableInfo:
+    """The table without columns whose names the statement gives to others."""
+    gone = {column.id for column in before.cols if column.name.L in altering.replaced_columns}
+    if not gone:
+        return table
+    indexes = tuple(
+        index
+        for index in table.indexes
+        if not any(part.exuvia_column in gone for part in index.idx_cols)
+    )
+    columns = tuple(each for each in table.cols if each.id not in gone)
+    return evolve(table, cols=columns, index_info=indexes or None)
 
 
 def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
@@ -232,8 +254,9 @@ def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
-    if at.reader.variable("exuvia_compatibility") == "mysql":
-        specs = tuple(_with_columns_keys(specs))
+    if at.is_as_mysql:
+        specs = tuple(sorted(_with_columns_keys(specs), key=_rank))
+        _note_names(at, specs)
     _check_key_stays(at, specs)
     specs = _with_changed_key(at.table, specs)
     specs = tuple(with_checks_of_columns(specs))
@@ -279,15 +302,53 @@ def _is_primary(spec: DropIndex) -> bool:
 
 
 def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
-    """ADD COLUMN c .. UNIQUE, which TiDB refuses: ADD COLUMN c, ADD UNIQUE (c)."""
+    """ADD, MODIFY and CHANGE COLUMN c .. UNIQUE or PRIMARY KEY, which TiDB refuses: also ADD UNIQUE
+    (c), ADD PRIMARY KEY (c)."""
     for spec in specs:
-        if isinstance(spec, AddColumn) and spec.column.unique and not spec.if_not_exists:
-            part = IndexPart(spec.column.name)
-            yield evolve(spec, column=evolve(spec.column, unique=False))
-            is_global = spec.column.unique_is_global
-            yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
-        else:
+        if not isinstance(spec, AddColumn | ModifyColumn) or (
+            isinstance(spec, AddColumn) and spec.if_not_exists
+        ):
             yield spec
+            continue
+        written = spec.column
+        yield evolve(spec, column=evolve(written, unique=False, primary=False))
+        if written.primary:
+            part = IndexPart(written.name)
+            clustered = written.clustered
+            yield AddIndex(IndexDefinition(kind="primary", parts=(part,), clustered=clustered))
+        if written.unique:
+            part, is_global = IndexPart(written.name), written.unique_is_global
+            yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
+
+
+def _rank(spec: Spec) -> int:
+    """In which order specs are done: each finds what those before it leave. Columns go last, for
+    indexes on them go before."""
+    if isinstance(spec, DropIndex | DropConstraint):
+        return 0
+    if isinstance(spec, ModifyColumn | RenameColumn):
+        return 1
+    if isinstance(spec, AddColumn):
+        return 2
+    return 4 if isinstance(spec, DropColumn) else 3
+
+
+def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
+    """What specs of one statement must know of each other."""
+    added = [spec.index for spec in specs if isinstance(spec, AddIndex)]
+    dropped = frozenset(spec.name.lower() for spec in specs if isinstance(spec, DropColumn))
+    new = {spec.column.name.lower() for spec in specs if isinstance(spec, AddColumn)}
+    at.dropped_indexes = frozenset(
+        spec.name.lower() for spec in specs if isinstance(spec, DropIndex)
+    )
+    at.dropped_columns, at.replaced_columns = dropped, dropped & new
+    at.keyed_columns = _columns_of(added)
+    at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])
+
+
+def _columns_of(indexes: Sequence[IndexDefinition]) -> frozenset[str]:
+    parts = (part for index in indexes for part in index.parts)
+    return frozenset(part.column.lower() for part in parts if part.column is not None)
 
 
 # -- who builds what -------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
     IndexInfo,
+    Name,
     SchemaState,
     TableInfo,
 )
@@ -302,8 +303,14 @@ class SchemaReader:
         return self.schemas.table(self.txn, database.db_name.O, name).info
 
     def table_named(self, table: TableName) -> tuple[DatabaseInfo, TableInfo]:
-        """A table that may be changed. Raises 1046, 1049, 1146, 8200 (a system table)."""
-        database = self.database_named(table.db)
+        """A table that may be changed. Raises 1046, 1146 (also of an unknown database), 8200 (a
+        system table)."""
+        try:
+            database = self.database_named(table.db)
+        except Refused as error:
+            if error.code != ErrBadDB.code:
+                raise
+            raise ErrNoSuchTable(table.db or self.database, table.name) from None
         found = self.table(database, table.name)
         if is_system(found):
             raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
@@ -371,6 +378,17 @@ class AlterContext:
         self.with_new_columns = table  # with those that it, or the earlier one, adds
         self.is_several = False  # the statement asks for more than one change
         self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
+        self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
+        self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
+        self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
+        self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
+        self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
+        self.former_names: dict[str, Name] = {}  # of columns that it changes, by their new names
+
+    @property
+    def is_as_mysql(self) -> bool:
+        """Whether the session asks for MySQL's ways where TiDB refuses."""
+        return self.reader.variable("exuvia_compatibility") == "mysql"
 
     @property
     def zone(self) -> tzinfo | None:
