@@ -64,13 +64,15 @@ def schema_changes() -> str:
 
 
 def variables() -> str:
-    text = "# Variables\n\nG: `SET GLOBAL`, kept in the store for all nodes. S: `SET SESSION`. *Kept*: taken and shown, and nothing reads it.\n\n"
-    text += table("variable", "default", "scope", "values", "")
+    text = "# Variables\n\nG: `SET GLOBAL`, kept in the store for all nodes. S: `SET SESSION`. *Obeyed*: a test sets it and sees another answer. "
+    text += "*Shown*: it cannot be set. *Kept*: taken and shown, and changes nothing, for the reason named. *Refused*: no other value than the default (1235).\n\n"
+    text += table("variable", "default", "scope", "values", "effect")
     for each in sorted(VARIABLES.values() if isinstance(VARIABLES, dict) else VARIABLES):
         values = ", ".join(each.choices)
         if not values and each.most > each.least:
             values = f"{each.least:.15g} to {each.most:.15g}"
-        note = "read only" if each.read_only else "kept" if each.idle else ""
+        kind, why = each.effect
+        note = f"{kind}: {why}" if kind in ("kept", "refused") else kind
         text += row(code(each.name), code(each.default), each.scope or "shown only", values or each.kind.name.lower(), note)
     return text
 

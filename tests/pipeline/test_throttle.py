@@ -190,6 +190,18 @@ def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_agai
     assert "allowed, share 100%" in beside.says().reason
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "share"),
+    [("exuvia_ddl_min_share", "0.5", 0.5), ("exuvia_ddl_p99_factor", "90", 1.0)],
+)
+def test_the_least_share_and_the_factor_are_variables(name: str, value: str, share: float) -> None:
+    beside = Beside()
+    beside.store.transact(lambda txn: variables.set_global(txn, name, value))
+    beside.clients(0.004, 130)
+    beside.clients(0.02, 30, beside.controller)
+    assert beside.says().share == share
+
+
 def test_a_driver_knows_of_clients_before_it_writes() -> None:
     """It wakes the fronts, and looks often until they can have answered: the first writes held the
     writer for 15 ms."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.sql.privileges.rights import DATABASE, Rights
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
@@ -485,3 +486,83 @@ def test_max_prepared_stmt_count(session: Session, another: Session) -> None:
     finally:
         run(session, "SET GLOBAL max_prepared_stmt_count = DEFAULT")
     run(session, "PREPARE d FROM 'SELECT 4'")
+
+
+# -- what is told, and who may ---------------------------------------------------------------------
+
+
+def test_sql_notes(session: Session) -> None:
+    run(session, "DROP TABLE IF EXISTS nothing")
+    assert len(rows(session, "SHOW WARNINGS")) == 1
+    run(session, "SET sql_notes = 0")
+    assert run(session, "DROP TABLE IF EXISTS nothing").warnings == []
+    assert rows(session, "SHOW WARNINGS") == []
+    run(session, "SELECT CAST('1x' AS SIGNED)")
+    assert len(rows(session, "SHOW WARNINGS")) == 1  # it is no note
+
+
+def test_tidb_mem_oom_action(table: Session) -> None:
+    run(table, "INSERT INTO t (a) VALUES (1), (2), (3), (4), (5), (6), (7), (8)")
+    query = "SELECT x.a, REPEAT('a', 1000) FROM t x, t y, t z, t w"
+    run(table, "SET tidb_mem_quota_query = 1000000")
+    assert error(table, query) == (8175, "HY000")
+    run(table, "SET GLOBAL tidb_mem_oom_action = 'LOG'")
+    try:
+        assert len(rows(table, query)) == 10_000
+    finally:
+        run(table, "SET GLOBAL tidb_mem_oom_action = DEFAULT")
+
+
+def test_tidb_resource_control_strict_mode(session: Session) -> None:
+    plain = session_of(WithoutSuper, session)
+    assert error(plain, "SET RESOURCE GROUP `default`") == (1227, "42000")
+    run(session, "SET GLOBAL tidb_resource_control_strict_mode = OFF")
+    try:
+        run(plain, "SET RESOURCE GROUP `default`")
+    finally:
+        run(session, "SET GLOBAL tidb_resource_control_strict_mode = DEFAULT")
+
+
+@pytest.mark.parametrize(
+    ("name", "password"), [("number_count", "aaaA#aaaa"), ("special_char_count", "aaaA1aaaa")]
+)
+def test_validate_password_counts(session: Session, name: str, password: str) -> None:
+    strength = f"SELECT VALIDATE_PASSWORD_STRENGTH('{password}')"
+    run(session, "SET GLOBAL validate_password.enable = ON")
+    try:
+        assert rows(session, strength) == [[50]]
+        run(session, f"SET GLOBAL validate_password.{name} = 0")
+        assert rows(session, strength) == [[100]]
+    finally:
+        run(session, f"SET GLOBAL validate_password.{name} = DEFAULT")
+        run(session, "SET GLOBAL validate_password.enable = DEFAULT")
+
+
+# -- settings whose other values are refused, and those that change nothing ------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, v in VARIABLES.items() if v.effect.kind == "refused"])
+def test_what_is_not_done_is_refused(session: Session, name: str) -> None:
+    found = VARIABLES[name]
+    other = "de_DE" if name == "lc_time_names" else "OFF" if found.default == "ON" else "ON"
+    scope = "SESSION" if "S" in found.scope else "GLOBAL"
+    assert error(session, f"SET {scope} {name} = '{other}'") == (1235, "42000")
+    assert error(session, f"SET GLOBAL {name} = '{other}'") == (1235, "42000")
+    run(session, f"SET {scope} {name} = '{found.default}'")
+    told = "SELECT IS_NOOP FROM information_schema.variables_info WHERE VARIABLE_NAME = ?"
+    assert rows(session, told, [name]) == [["YES"]]
+
+
+def test_there_is_no_binary_log(session: Session) -> None:
+    assert rows(session, "SELECT @@log_bin, @@binlog_format, @@sql_log_bin") == [[0, "STATEMENT", 1]]
+
+
+def test_div_precision_increment(session: Session) -> None:
+    run(session, "CREATE TABLE n (a INT)")
+    run(session, "INSERT INTO n VALUES (1)")
+    for query in ("SELECT 1 / 3", "SELECT a / 3 FROM n"):
+        found = []
+        for digits in (2, 6):
+            run(session, f"SET div_precision_increment = {digits}")
+            found.append(str(rows(session, query)[0][0]))
+        assert found == ["0.33", "0.333333"], query

@@ -124,6 +124,17 @@ def test_the_most_urgent_first_and_no_more_at_a_time_than_asked():
     assert office.waiting == [] and office.keys()
 
 
+def test_the_queue_is_switched_off_and_batches_are_cut():
+    office = urgent(100)
+    office.set("tidb_enable_auto_analyze_priority_queue", "OFF")
+    office.tick(10)
+    assert office.waiting == []
+    office.set("tidb_enable_auto_analyze_priority_queue", "ON")
+    office.set("tidb_auto_analyze_partition_batch_size", "7")
+    office.tick(10)
+    assert office.waiting != [] and office.runner.settings().batch == 7
+
+
 def test_outside_the_window_the_queue_lives_and_nothing_is_taken():
     office = urgent(100)
     hour = int(office.wall // 3600 % 24)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pymysql
 import pytest
+from pymysql.constants import CLIENT
 
 from support.node_processes import NodeProcess, until
 
@@ -99,3 +100,41 @@ def test_completion_type(node: NodeProcess, root: pymysql.Connection, text: str)
             run(plain, "SET completion_type = 2")
         run(plain, text)
         assert code(plain, "SELECT 1") in (0, 2006, 2013)
+
+
+def test_require_secure_transport(node: NodeProcess, root: pymysql.Connection) -> None:
+    run(root, "SET GLOBAL require_secure_transport = ON")
+    try:
+        with pytest.raises(pymysql.MySQLError) as caught:
+            entered(node)
+        assert caught.value.args[0] == 3159
+    finally:
+        run(root, "SET GLOBAL require_secure_transport = DEFAULT")
+    entered(node).close()
+
+
+def test_interactive_timeout(node: NodeProcess, root: pymysql.Connection) -> None:
+    """It is the wait_timeout of a client that says it is interactive."""
+    run(root, "SET GLOBAL interactive_timeout = 77")
+    try:
+        with pymysql.connect(
+            host="127.0.0.1", port=node.port, user="plain", client_flag=CLIENT.INTERACTIVE
+        ) as found:
+            assert run(found, "SELECT @@wait_timeout") == [(77,)]
+        with entered(node) as plain:
+            assert run(plain, "SELECT @@wait_timeout") != [(77,)]
+    finally:
+        run(root, "SET GLOBAL interactive_timeout = DEFAULT")
+
+
+def test_tidb_idle_transaction_timeout(node: NodeProcess, root: pymysql.Connection) -> None:
+    """A silent client loses its connection within a transaction."""
+    run(root, "CREATE TABLE IF NOT EXISTS idle (a INT)", "INSERT INTO idle VALUES (1)")
+    with entered(node) as silent, entered(node) as patient:
+        for client in (silent, patient):
+            run(client, "SET tidb_idle_transaction_timeout = 1")
+        run(silent, "BEGIN", "SELECT * FROM idle")
+        listed = f"SELECT 1 FROM information_schema.processlist WHERE ID = {silent.thread_id()}"
+        until(lambda: not run(root, listed))
+        assert code(silent, "SELECT 1") in (4031, 2006, 2013)
+        assert run(patient, "SELECT 1") == [(1,)]  # it is in no transaction

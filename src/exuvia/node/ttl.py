@@ -247,9 +247,8 @@ class TtlSettings(NamedTuple):
 
     @staticmethod
     def read(txn: Transaction, wall_s: float) -> "TtlSettings":
-        window = "tidb_ttl_job_schedule_window"
-        begins = variables.get_global(txn, f"{window}_start_time")
-        ends = variables.get_global(txn, f"{window}_end_time")
+        begins = variables.get_global(txn, "tidb_ttl_job_schedule_window_start_time")
+        ends = variables.get_global(txn, "tidb_ttl_job_schedule_window_end_time")
         at_once = variables.read_int(txn, "tidb_ttl_scan_worker_count")
         tasks = variables.read_int(txn, "tidb_ttl_running_tasks")
         return TtlSettings(

@@ -15,7 +15,8 @@ What is forgotten is ended, and what an operator allows is obeyed; once a second
 
     a transaction of a silent client   exuvia_max_idle_snapshot_s   told at its next statement
     one that reads for too long        exuvia_max_snapshot_s         ended by the store
-    a connection of a silent client    wait_timeout of its session  closed (4031)
+    a connection of a silent client    wait_timeout of its session; closed (4031)
+                                       tidb_idle_transaction_timeout in a transaction
     new connections                    max_connections, 0: as many as at the start     (1040)
     what counts as slow                tidb_slow_log_threshold      (server/slow_log.py)
 
@@ -314,7 +315,10 @@ class Reaper:
             if statements is None or client.task is not None:
                 continue
             statements.session.reap(now, idle_s)
-            wait_s = int(statements.session.variable("wait_timeout"))
-            if wait_s and now - client.since > wait_s:
+            session, silent_s = statements.session, now - client.since
+            most_s = [int(session.variable("wait_timeout"))]
+            if session.current is not None:
+                most_s.append(int(session.variable("tidb_idle_transaction_timeout")))
+            if any(0 < each < silent_s for each in most_s):
                 self._connections.forget(client)
         return LOOK_S

@@ -110,7 +110,7 @@ class Runner:
         if not term:
             return TICK_S
         self._collect()
-        settings = self._settings()
+        settings = self.settings()
         for task in self._tasks:
             if settings.most_s and now - task.began >= settings.most_s:
                 task.stop.set()
@@ -148,7 +148,8 @@ class Runner:
             else:
                 self._queue.ended(task.job, well=task.error is None)
 
-    def _settings(self) -> AutoAnalyzeSettings:
+    def settings(self) -> AutoAnalyzeSettings:
+        """As the variables have them now."""
         with self._store.read() as txn:
             start = variables.get_global(txn, "tidb_auto_analyze_start_time")
             end = variables.get_global(txn, "tidb_auto_analyze_end_time")

@@ -31,6 +31,7 @@ from typing import NamedTuple
 from exuvia.base.daily_window import ends_of
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
+    ErrNotSupportedYet,
     ErrTruncatedWrongValue,
     ErrUnknown,
     ErrUnknownCharacterSet,
@@ -42,6 +43,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import TypeCode
 from exuvia.catalog.decimals import whole
+from exuvia.catalog.sysvar.effects import Effect, effect_of
 
 Setting = str | int | float | Decimal | bytes | None
 
@@ -97,7 +99,7 @@ class VariableKind(Enum):
 
 class SysVar(NamedTuple):
     """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
-    `idle`: kept and shown, and nothing reads it; `empty`: '' is a choice too, or no number."""
+    `empty`: '' is a choice too, or no number."""
 
     name: str
     default: str
@@ -108,8 +110,12 @@ class SysVar(NamedTuple):
     choices: tuple[str, ...] = ()
     read_only: bool = False
     nullable: bool = False
-    idle: bool = False
     empty: bool = False
+
+    @property
+    def effect(self) -> Effect:
+        """What setting it does."""
+        return effect_of(self.name, not self.read_only)
 
     @property
     def type_code(self) -> TypeCode:
@@ -127,7 +133,17 @@ class Checked(NamedTuple):
 
 
 def check(variable: SysVar, value: Setting) -> Checked:
-    """The value as text. Raises Refused by the table above; clamps with a warning."""
+    """The value as text. Raises Refused by the table above, 1235 where only the default is taken;
+    clamps with a warning."""
+    checked = _checked(variable, value)
+    kind, reason = variable.effect
+    if kind == "refused" and checked.text != variable.default:
+        default = variable.default
+        raise ErrNotSupportedYet(f"{variable.name} = {checked.text}: {reason}; leave it {default}")
+    return checked
+
+
+def _checked(variable: SysVar, value: Setting) -> Checked:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if value is None:

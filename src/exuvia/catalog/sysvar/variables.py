@@ -17,6 +17,7 @@ Those of TiDB are for schema changes and statistics, or set by its clients by ha
 bounds are those of the TiDB manual, "System Variables". Ours begin with `exuvia_`. Variables that
 tune parts which work another way here (planner, executors, plan cache, statistics) are checked,
 kept and shown as there, so that clients and scripts which set them go on; nothing here reads them.
+What each does when it is set is in catalog/sysvar/effects.py.
 """
 
 from exuvia import __version__
@@ -166,7 +167,7 @@ _TRANSACTIONS = (
     SysVar("gtid_next", "AUTOMATIC", "S"),
     fixed("gtid_executed", ""),
     SysVar("gtid_purged", "", "G"),
-    choice("binlog_format", "ROW", "STATEMENT", "ROW", "MIXED"),
+    choice("binlog_format", "STATEMENT", "STATEMENT", "ROW", "MIXED"),
     choice("binlog_row_image", "FULL", "MINIMAL", "FULL", "NOBLOB"),
 )
 
@@ -428,15 +429,12 @@ _ENGINE_FIXED = """
     time_format=%H:%i:%s
 """
 
-ENGINE: tuple[SysVar, ...] = tuple(
-    each._replace(idle=True)
-    for each in (
-        *flags(_ENGINE_FLAGS),
-        *numbers(_ENGINE_NUMBERS),
-        *choices(_ENGINE_CHOICES),
-        *texts(_ENGINE_TEXTS),
-        *all_fixed(_ENGINE_FIXED),
-    )
+ENGINE: tuple[SysVar, ...] = (
+    *flags(_ENGINE_FLAGS),
+    *numbers(_ENGINE_NUMBERS),
+    *choices(_ENGINE_CHOICES),
+    *texts(_ENGINE_TEXTS),
+    *all_fixed(_ENGINE_FIXED),
 )
 
 

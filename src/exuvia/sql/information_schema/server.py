@@ -257,8 +257,7 @@ def _info(context: Context) -> Iterator[Row]:
     own = context.session.texts()
     for name, each in sorted(variables.VARIABLES.items()):
         current = now[name] if "G" in each.scope else own[name]
-        idle = "YES" if each.idle else "NO"
-        bounded = each.kind in _NUMBERS and not (each.idle and not each.most)
+        bounded = each.kind in _NUMBERS and bool(each.most)
         yield [
             name,
             "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope],
@@ -267,7 +266,7 @@ def _info(context: Context) -> Iterator[Row]:
             int(each.least) if bounded else None,
             int(each.most) if bounded else None,
             ",".join(each.choices) or None,
-            idle,
+            "YES" if each.effect.kind in ("kept", "refused") else "NO",
         ]
 
 

@@ -445,6 +445,8 @@ class Session:
             return []
 
     def _answer(self, result: Result) -> Result:
+        if result.warnings and not self.settings.notes:
+            result.warnings = [note for note in result.warnings if note.level != "Note"]
         self.warnings = result.warnings
         if result.columns:
             self.found_rows = len(result.rows)

@@ -47,6 +47,7 @@ class SessionSettings:
         self.pessimistic = True
         self.read_only = False
         self.safe_updates = False
+        self.notes = True
         self.forced_id = 0  # insert_id
         self.completion = ""
         self.lock_wait_s = 50.0
@@ -66,14 +67,14 @@ class SessionSettings:
         self.read_only = self.get("transaction_read_only") == "ON"
         self.completion = self.get("completion_type")
         self.safe_updates = self.get("sql_safe_updates") == "ON"
+        self.notes = self.get("sql_notes") == "ON"
         self.forced_id = int(self.get("insert_id"))
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
         self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
         self.max_execution_s = int(self.get("max_execution_time")) / 1000
         self.zone = zone_of(self.get("time_zone"))
-        increment, offset = (
-            int(self.get(f"auto_increment_{each}")) for each in ("increment", "offset")
-        )
+        increment = int(self.get("auto_increment_increment"))
+        offset = int(self.get("auto_increment_offset"))
         self.grammar = grammar_of(self.get("sql_mode"))
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
         self.random_spacing = Spacing(increment, offset)
