@@ -182,7 +182,7 @@ def test_own_rows_written_under_the_next_schema_are_read(world: World, session: 
         before.info, exuvia_layouts=(evolve(last, id=last.id + 1), *before.info.exuvia_layouts[:-1])
     )
     newer = Table(later, before.revision + 1, before.database, before.database_revision)
-    current.writing(before)
+    current.writing(before, False)
     current._tables[before.info.id] = newer
     current.txn.put(
         before.row_prefix + b"\x80" + bytes(6) + b"\x09", newer.encoder.encode([9, 9, "i"])

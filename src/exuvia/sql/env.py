@@ -47,6 +47,8 @@ class Env:
     zone: tzinfo | None
     session: Any
     """Who runs the statement (SessionApi of sql/statement/context.py); only where there is one."""
+    admit: Callable[[bool], None]
+    """Asks whether its transaction may write (True), or lock; only where there is a session."""
 
     def variable(self, name: str) -> str:
         """A system variable as the session sees it; without a session its default."""

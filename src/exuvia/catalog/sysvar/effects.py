@@ -33,8 +33,8 @@ ddl/test_batched_submission.py::test_jobs_that_gather_while_one_commits_are_inse
     tidb_enable_fast_create_table
 ddl/test_deadlines.py::test_a_lone_node_goes_on_owning_schema_changes tidb_enable_ddl
 ddl/test_deadlines.py::test_a_window_is_checked_and_kept exuvia_ddl_window
-ddl/test_deadlines.py::test_who_may_not_kill_others_does_not_so_either exuvia_ddl_wait_timeout_action
-    exuvia_ddl_wait_timeout_s
+ddl/test_deadlines.py::test_who_may_not_kill_others_does_not_so_either
+    exuvia_ddl_wait_timeout_action exuvia_ddl_wait_timeout_s
 ddl/test_children_that_are_gone.py::test_what_does_not_come_back_is_forgotten
     exuvia_drop_retention_s
 ddl/test_groups.py::test_two_groups_that_wait_for_one_another_are_refused exuvia_ddl_group
@@ -87,7 +87,6 @@ sql/test_row_locks_end.py::test_a_wait_that_takes_too_long_undoes_the_statement_
 sql/test_isolation.py::test_a_level_that_is_skipped_is_a_snapshot tidb_skip_isolation_level_check
 sql/test_as_of.py::test_a_transaction_and_a_session_read_at_a_time tidb_snapshot
 sql/test_settings.py::test_completion_type completion_type
-sql/test_settings.py::test_div_precision_increment div_precision_increment
 sql/test_settings.py::test_insert_id insert_id
 sql/test_settings.py::test_last_insert_id identity last_insert_id
 sql/test_settings.py::test_max_prepared_stmt_count max_prepared_stmt_count
@@ -107,6 +106,7 @@ sql/test_settings.py::test_validate_password_counts validate_password.number_cou
 sql/test_timestamp_keys.py::test_keyed_and_bare_tables_answer_alike time_zone
 sql/test_transaction_size.py::test_a_transaction_too_large_is_8004 exuvia_txn_total_size_limit
 sql/test_transaction_size.py::test_an_entry_too_large_is_8025 tidb_txn_entry_size_limit
+sql/test_anomalies.py::test_a_unique_key_taken_meanwhile_is_1062_at_commit tidb_txn_mode
 sql/test_any_day_of_a_month.py::test_of_new_rows sql_mode
 sql/transcripts/auto_random.txt allow_auto_random_explicit_insert tidb_allow_remove_auto_inc
 sql/transcripts/charsets_inherited.txt character_set_connection character_set_server
@@ -126,7 +126,6 @@ sql/transcripts/refused_tables.txt tidb_enable_strict_double_type_check
 sql/transcripts/rollup.txt group_concat_max_len
 sql/transcripts/texts_of_tables.txt tidb_enable_check_constraint
 sql/transcripts/titles.txt character_set_database
-sql/transcripts/transactions.txt tidb_txn_mode
 sql/transcripts/what_clients_ask.txt exuvia_compatibility
 stats/test_another_key.py::test_an_index_that_came_with_the_key_is_analyzed
     tidb_enable_auto_analyze
@@ -144,7 +143,7 @@ stats/test_auto_analyze.py::test_the_most_urgent_first_and_no_more_at_a_time_tha
 stats/test_new_index.py::test_none_where_it_is_off_or_locked tidb_stats_update_during_ddl
 stats/test_queue_shown.py::test_every_score_with_its_parts_from_any_node tidb_auto_analyze_ratio
 stats/test_seed_004.py::test_mixed_dml_and_ddl_changes tidb_partition_prune_mode
-wire/test_charsets.py character_set_client character_set_results
+wire/test_charsets.py::test_a_client_of_a_charset character_set_client character_set_results
 wire/test_files.py::test_a_file_that_is_refused_leaves_the_protocol_whole local_infile
 wire/test_clients.py::test_a_statement_of_16_mb_and_a_value_of_16_mb max_allowed_packet
 wire/test_hostile_statements.py::test_max_execution_time_ends_queries_and_nothing_else
@@ -160,13 +159,17 @@ wire/test_settings.py::test_interactive_timeout interactive_timeout
 wire/test_settings.py::test_max_user_connections max_user_connections
 wire/test_settings.py::test_require_secure_transport require_secure_transport
 wire/test_settings.py::test_tidb_idle_transaction_timeout tidb_idle_transaction_timeout
-wire/test_slow_log.py tidb_slow_log_threshold
+wire/test_slow_log.py::test_what_takes_long_is_there_with_its_plan tidb_slow_log_threshold
 """
 
 REFUSED: Final = {
     "fetching the last id by IS NULL is not done": "sql_auto_is_null",
-    "columns cannot be invisible; give each table a primary key": "sql_generate_invisible_primary_key",
-    "a TIMESTAMP has no default that its definition does not name": "explicit_defaults_for_timestamp",
+    "columns cannot be invisible; give each table a primary key": (
+        "sql_generate_invisible_primary_key"
+    ),
+    "a TIMESTAMP has no default that its definition does not name": (
+        "explicit_defaults_for_timestamp"
+    ),
     "names of days and months are English": "lc_time_names",
     "clients stay connected; use KILL, and read_only to keep them from writing": "offline_mode",
     "read at a time by AS OF TIMESTAMP or tidb_snapshot": "tidb_enable_external_ts_read",
@@ -206,7 +209,8 @@ KEPT: Final = {
         tidb_enable_point_get_cache max_length_for_sort_data *_alloc_block_size *_prealloc_size
         sql_buffer_result tidb_max_bytes_before_*""",
     "window functions are always there": "tidb_enable_window_function",
-    "the store is no TiKV: it has no regions, no replicas and no oracle of time": """tidb_replica_read
+    "the store is no TiKV: it has no regions, no replicas and no oracle of time": """
+        tidb_replica_read
         pd_* tikv_* tidb_tso_* *_tso *_tso_* tidb_backoff_* tidb_enable_1pc tidb_enable_async_commit
         tidb_guarantee_linearizability tidb_*closest_read* tidb_load_based_* tidb_scatter_region
         tidb_*split_region* tidb_store_limit tidb_txn_commit_batch_size tidb_read_consistency
@@ -232,11 +236,12 @@ KEPT: Final = {
         tidb_server_memory_limit* tidb_memory_* *gogc* tidb_enable_gc_aware_memory_track
         tidb_track_aggregate_memory_usage tidb_schema_cache_size tidb_stats_cache_mem_quota""",
     "the slow log is governed by tidb_slow_log_threshold, and there is no other": """general_log
-        tidb_general_log slow_query_log* long_query_time sql_log_off tidb_slow_log_* tidb_slow_query_*
+        tidb_general_log slow_query_log* long_query_time sql_log_off tidb_slow_log_*
+        tidb_slow_query_*
         tidb_enable_slow_log tidb_record_plan_in_slow_log tidb_query_log_max_len ddl_slow_threshold
-        tidb_expensive_* tidb_slow_txn_* tidb_log_file_max_days general_log_file log_* slow_launch_time
-        min_examined_row_limit tidb_session_alias""",
-    "there are no statement summaries, no TopSQL and no telemetry; /metrics has what is counted": """
+        tidb_expensive_* tidb_slow_txn_* tidb_log_file_max_days general_log_file log_*
+        slow_launch_time min_examined_row_limit tidb_session_alias""",
+    "there are no statement summaries, no TopSQL and no telemetry; see /metrics": """
         tidb_stmt_summary_* tidb_enable_stmt_summary tidb_*top_sql* tidb_enable_telemetry
         tidb_pprof_* tidb_metric_* tidb_workload_* tidb_generate_binary_plan
         tidb_enable_collect_execution_info tidb_*plan_replayer* profiling*""",
@@ -257,6 +262,7 @@ KEPT: Final = {
         tidb_enable_noop_variables tidb_enable_legacy_instance_scope tidb_enable_new_charset
         tidb_enable_new_only_full_group_by_check""",
     "SYSDATE() is the time of its statement": "tidb_sysdate_is_now",
+    "a quotient has four digits more than its dividend": "div_precision_increment",
     "a text of several statements is as the client has agreed (CLIENT_MULTI_STATEMENTS)": (
         "tidb_multi_statement_mode"
     ),
@@ -279,12 +285,14 @@ KEPT: Final = {
     "there is no query cache": "query_cache_*",
     "the store is no InnoDB, and syncs every commit": "innodb_*",
     "there is no performance schema": "performance_schema_*",
-    "other engines are not here": """myisam_* ndb* key_* delay_key_write delayed_* max_delayed_threads
+    "other engines are not here": """
+        myisam_* ndb* key_* delay_key_write delayed_* max_delayed_threads
         max_insert_delayed_threads concurrent_insert flush flush_time keep_files_on_create
         preload_buffer_size max_write_lock_count updatable_views_with_limit""",
     "a session is checked against its account whenever it does something": """tidb_auth_signing_cert
         tidb_accelerate_user_creation_update""",
-    "it has no use in this program": """debug debug_sync new low_priority_updates avoid_temporal_upgrade
+    "it has no use in this program": """
+        debug debug_sync new low_priority_updates avoid_temporal_upgrade
         character_set_filesystem max_points_in_geometry transaction_allow_batching""",
 }
 """Of each reason the variables, or patterns of their names."""

@@ -176,6 +176,7 @@ def _sequence(env: Env, database: str, name: str) -> int:
 
 def _nextval(env: Env, database: str, name: str) -> int:
     table_id = _sequence(env, database, name)
+    env.admit(True)
     value = int(env.session.services.ids.sequences.next(table_id))
     env.session.sequence_values[table_id] = value
     return value
@@ -188,6 +189,7 @@ def _lastval(env: Env, database: str, name: str) -> int | None:
 
 def _setval(env: Env, database: str, name: str, value: int) -> int | None:
     table_id = _sequence(env, database, name)
+    env.admit(True)
     found: int | None = env.session.services.ids.sequences.set(table_id, value)
     return found
 

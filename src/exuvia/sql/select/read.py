@@ -395,7 +395,7 @@ class ReadRows(FilteredPlan):
         skipped = None
         if self.locks:
             context.demand_writable(self.table, writes=False)
-            context.writing(self.table)
+            context.writing(self.table, not self._exclusive)
             skipped = self._be_patient(context)
         at_once = 0
         if not self._always_short and context.session.services.row_locks.is_unwaiting():

@@ -299,12 +299,12 @@ class LockedQuery(Plan):
                 raise ErrNotSupportedYet("SKIP LOCKED in a query of several tables")
             if wait is not None and context.locks is not None:
                 context.locks.wait_s = 0.0 if wait is True else float(wait.name)
+        exclusive = any(clause.args.get("update") for clause in self.clauses)
         for table in self._tables:
             context.demand_writable(table, writes=False)
-            context.writing(table)
+            context.writing(table, not exclusive)
         if self._tables:
             lock, width = context.txn.lock, len(self._tables)
-            exclusive = any(clause.args.get("update") for clause in self.clauses)
             keys = [table.row_key for table in self._tables]
             for row in found_rows(self._handles, context)[1]:
                 for key, handle in zip(keys, row[:width], strict=True):

@@ -27,6 +27,7 @@ from exuvia.base.errors import (
     WouldWait,
 )
 from exuvia.base.mysql_errors import (
+    ErrCantExecuteInReadOnlyTransaction,
     ErrInfoSchemaChanged,
     ErrLockDeadlock,
     ErrLockWaitTimeout,
@@ -216,6 +217,8 @@ class TransactionRunner:
         txn.require_at_most(keys.READ_ONLY, number)
 
     def _admit(self, open_: OpenTransaction, writes: bool) -> None:
+        if writes and open_.read_only:
+            raise ErrCantExecuteInReadOnlyTransaction()
         self.admit(open_.txn, writes)
         open_.wrote |= writes
 

@@ -230,9 +230,9 @@ class OpenTransaction:
             return
         self._ledger.add(self.txn.mark(), table_id, rows, modified)
 
-    def writing(self, table: Table) -> None:
-        """Take the metadata lock before the first write to a table, or before its rows are read
-        FOR UPDATE; the commit validates its revision.
+    def writing(self, table: Table, shared: bool) -> None:
+        """Take the metadata lock before the first write to a table, or before its rows are locked;
+        the commit validates its revision. `shared`: they are read FOR SHARE.
 
         Raises 1792, 8028; SchemaChanged if the statement had better be planned anew."""
         table_id = table.info.id
@@ -244,7 +244,7 @@ class OpenTransaction:
             prefix = keys.row_prefix(table_id)[:KIND_AT]
             self.txn.private(prefix, table.info.name.O, self._temporary_bytes())
         if self._tables.get(table_id) is not table:
-            self._lock_written(table)
+            self._lock_written(table, shared)
         writer.fence(self.txn, table)
 
     def ids_of(self, info: TableInfo) -> TableIds:
@@ -254,9 +254,9 @@ class OpenTransaction:
         first = partial(self._services.ids.peek, self.txn, info.id)
         return self._temporary_ids.of(info, first)
 
-    def _lock_written(self, table: Table) -> None:
+    def _lock_written(self, table: Table, shared: bool) -> None:
         table_id = table.info.id
-        if self.read_only and not table.info.is_global_temporary:
+        if self.read_only and not shared and not table.info.is_global_temporary:
             raise ErrCantExecuteInReadOnlyTransaction()
         revision = table.revision if self.first is None else self._look_back(table, self.first)
         if table_id in self._tables:

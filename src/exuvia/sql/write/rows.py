@@ -428,7 +428,7 @@ class RowWriter:
         self._late = None if is_early else checker
         self._rows = self._modified = 0
         context.demand_writable(table)
-        context.writing(table)
+        context.writing(table, False)
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
         """Put a new row; `handle` where rows have hidden ids. Raises Duplicate, nothing written."""
