@@ -69,9 +69,9 @@ def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
     """What a client is told who may not write in a read-only mode that is on: 1836, 1290.
 
     As in TiDB, RESTRICTED_REPLICA_WRITER_ADMIN is to be granted by its name."""
-    if read_flag(txn, "tidb_super_read_only") and (
-        "RESTRICTED_REPLICA_WRITER_ADMIN" not in rights.everywhere
-    ):
+    modes = "tidb_super_read_only", "tidb_restricted_read_only"
+    may_replicate = "RESTRICTED_REPLICA_WRITER_ADMIN" in rights.everywhere
+    if not may_replicate and any(read_flag(txn, each) for each in modes):
         return ErrSQLInReadOnlyMode()
     if read_flag(txn, "super_read_only"):
         return ErrOptionPreventsStatement("--super-read-only")

@@ -9,8 +9,8 @@ nor the Context but a Binding (bind/binding.py), for which the Context has the a
     Context.parameters           values of `?` in order, with `parameter_types` beside them
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
-names. `writing(table, shared)` must be called before the first write to a table, and before its rows are
-read FOR UPDATE, `relying(table)` before evidence for a write elsewhere is taken from it: both take
+names. `writing(table, shared)` must be called before the first write to a table, and before its
+rows are locked, `relying(table)` before evidence for a write elsewhere is taken from it: both take
 the metadata lock and make the commit validate the table's revision (law 1). `locks` is there while
 rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
 """
