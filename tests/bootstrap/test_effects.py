@@ -27,7 +27,7 @@ def test_what_is_obeyed_is_named_in_the_source_and_has_its_test() -> None:
     for name in of_kind("obeyed"):
         assert {name, ALIASES.get(name, name)} & NAMED, name
         path, _, test = VARIABLES[name].effect.why.partition("::")
-        text = (ROOT / "tests" / path).read_text()
+        text = (ROOT / path).read_text()
         assert f"def {test}(" in text if test else name in text, name
 
 

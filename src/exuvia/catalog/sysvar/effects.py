@@ -1,6 +1,6 @@
 """What setting each system variable does.
 
-    obeyed    a test sets it and sees another answer; OBEYED names the test, below tests/
+    obeyed    a test sets it and sees another answer; OBEYED names the test
     shown     it cannot be set: it says what the program is or has
     kept      it is accepted and shown and changes nothing; KEPT says why that is no false answer
     refused   a value other than the default is 1235: to ignore it would give other answers than
@@ -26,140 +26,144 @@ class Effect(NamedTuple):
 
 
 OBEYED: Final = """
-bootstrap/test_settings_of_loops.py::test_idle_transactions exuvia_max_idle_snapshot_s
-bootstrap/test_settings_of_loops.py::test_ttl tidb_ttl_running_tasks tidb_ttl_scan_batch_size
+tests/bootstrap/test_settings_of_loops.py::test_idle_transactions exuvia_max_idle_snapshot_s
+tests/bootstrap/test_settings_of_loops.py::test_ttl tidb_ttl_running_tasks tidb_ttl_scan_batch_size
     tidb_ttl_scan_worker_count
-ddl/test_batched_submission.py::test_jobs_that_gather_while_one_commits_are_inserted_together
+tests/bootstrap/test_settings_of_loops.py::test_verify_max_age exuvia_ddl_verify_max_age_s
+tests/ddl/test_batched_submission.py::test_jobs_that_gather_while_one_commits_are_inserted_together
     tidb_enable_fast_create_table
-ddl/test_deadlines.py::test_a_lone_node_goes_on_owning_schema_changes tidb_enable_ddl
-ddl/test_deadlines.py::test_a_window_is_checked_and_kept exuvia_ddl_window
-ddl/test_deadlines.py::test_who_may_not_kill_others_does_not_so_either
-    exuvia_ddl_wait_timeout_action exuvia_ddl_wait_timeout_s
-ddl/test_children_that_are_gone.py::test_what_does_not_come_back_is_forgotten
+tests/ddl/test_children_that_are_gone.py::test_what_does_not_come_back_is_forgotten
     exuvia_drop_retention_s
-ddl/test_groups.py::test_two_groups_that_wait_for_one_another_are_refused exuvia_ddl_group
-ddl/test_held_jobs.py::test_a_statement_that_does_not_wait_says_its_jobs exuvia_ddl_async
+tests/ddl/test_deadlines.py::test_a_lone_node_goes_on_owning_schema_changes tidb_enable_ddl
+tests/ddl/test_deadlines.py::test_a_window_is_checked_and_kept exuvia_ddl_window
+tests/ddl/test_deadlines.py::test_who_may_not_kill_others_does_not_so_either
+    exuvia_ddl_wait_timeout_action exuvia_ddl_wait_timeout_s
+tests/ddl/test_groups.py::test_two_groups_that_wait_for_one_another_are_refused exuvia_ddl_group
+tests/ddl/test_held_jobs.py::test_a_statement_that_does_not_wait_says_its_jobs exuvia_ddl_async
     exuvia_ddl_hold
-ddl/test_held_jobs.py::test_one_that_fails_says_so_to_who_waits exuvia_preflight_rows
-ddl/test_inspection.py::test_by_the_schedule_every_table_is_inspected_once_a_round
+tests/ddl/test_held_jobs.py::test_one_that_fails_says_so_to_who_waits exuvia_preflight_rows
+tests/ddl/test_inspection.py::test_by_the_schedule_every_table_is_inspected_once_a_round
     exuvia_inspect_interval_s
-ddl/test_law_10_waits.py::test_the_pools_are_as_large_as_the_variables_say_at_each_look
+tests/ddl/test_law_10_waits.py::test_the_pools_are_as_large_as_the_variables_say_at_each_look
     exuvia_ddl_general_workers exuvia_ddl_reorg_workers
-ddl/test_refusals.py::test_beyond_the_error_count_limit_the_job_rolls_back_with_its_first_error
+tests/ddl/test_refusals.py::test_beyond_the_error_count_limit_the_job_rolls_back_with_its_first_error
     tidb_ddl_error_count_limit
-ddl/test_resource_groups.py::test_without_resource_control_all_is_refused
+tests/ddl/test_resource_groups.py::test_without_resource_control_all_is_refused
     tidb_enable_resource_control
-ddl/test_two_queues.py::test_by_sql_the_discipline_is_switched_between_jobs_only
+tests/ddl/test_two_queues.py::test_by_sql_the_discipline_is_switched_between_jobs_only
     tidb_enable_concurrent_ddl tidb_enable_metadata_lock
-ddl/test_undo.py::test_without_verification_nothing_is_read exuvia_ddl_verify
-events/test_change_log.py::test_people_see_logs exuvia_change_log_max_bytes
-events/test_feed.py::test_a_webhook_nobody_answers_is_tried_again_later exuvia_ddl_webhook_url
-events/test_feed.py::test_old_entries_go_after_the_retention exuvia_ddl_feed_retention_s
-events/test_row_changes.py::test_what_cannot_be_read_says_why exuvia_change_log_retention_s
-node/test_faults_in_a_job.py::test_a_reorg_leaves_room_on_the_disk_to_clients
+tests/ddl/test_undo.py::test_without_verification_nothing_is_read exuvia_ddl_verify
+tests/events/test_change_log.py::test_people_see_logs exuvia_change_log_max_bytes
+tests/events/test_feed.py::test_a_webhook_nobody_answers_is_tried_again_later exuvia_ddl_webhook_url
+tests/events/test_feed.py::test_old_entries_go_after_the_retention exuvia_ddl_feed_retention_s
+tests/events/test_row_changes.py::test_what_cannot_be_read_says_why exuvia_change_log_retention_s
+tests/node/test_faults_in_a_job.py::test_a_reorg_leaves_room_on_the_disk_to_clients
     exuvia_disk_free_min tidb_ddl_reorg_max_write_speed
-node/test_grows_by_waiting.py::test_a_fill_grows_with_workers exuvia_pipeline_inline_rows
+tests/node/test_grows_by_waiting.py::test_a_fill_grows_with_workers exuvia_pipeline_inline_rows
     tidb_ddl_reorg_worker_cnt
-node/test_tasks_on_several_nodes.py::test_tasks_go_to_the_nodes_of_the_scope tidb_enable_dist_task
-    tidb_max_dist_task_nodes tidb_service_scope
-node/test_ttl_jobs.py::test_it_ends_when_it_is_disabled_and_the_next_begins_when_it_is_due
+tests/node/test_tasks_on_several_nodes.py::test_tasks_go_to_the_nodes_of_the_scope
+    tidb_enable_dist_task tidb_max_dist_task_nodes tidb_service_scope
+tests/node/test_ttl_jobs.py::test_it_ends_when_it_is_disabled_and_the_next_begins_when_it_is_due
     tidb_ttl_delete_batch_size tidb_ttl_delete_rate_limit tidb_ttl_job_enable
-node/test_ttl_jobs.py::test_nothing_begins_outside_the_window
+tests/node/test_ttl_jobs.py::test_nothing_begins_outside_the_window
     tidb_ttl_job_schedule_window_end_time tidb_ttl_job_schedule_window_start_time
-pipeline/test_accidents.py::test_the_size_of_a_span_is_a_variable exuvia_ddl_reorg_span_rows
-pipeline/test_throttle.py::test_an_aim_in_milliseconds_counts_instead_of_the_factor
+tests/pipeline/test_accidents.py::test_the_size_of_a_span_is_a_variable exuvia_ddl_reorg_span_rows
+tests/pipeline/test_throttle.py::test_an_aim_in_milliseconds_counts_instead_of_the_factor
     exuvia_ddl_p99_target_ms
-sql/test_batch.py::test_a_job_that_fails_ends_the_rest tidb_nontransactional_ignore_error
-sql/test_bindings.py::test_the_sessions_own_come_before_all_others tidb_use_plan_baselines
-sql/test_change_primary_key.py::test_a_change_is_taken_back exuvia_undo_s
-sql/test_check_foreign_keys.py::test_keys_that_are_not_obeyed_promise_nothing
+tests/pipeline/test_throttle.py::test_the_least_share_and_the_factor_are_variables
+    exuvia_ddl_min_share exuvia_ddl_p99_factor
+tests/sql/test_anomalies.py::test_a_unique_key_taken_meanwhile_is_1062_at_commit tidb_txn_mode
+tests/sql/test_any_day_of_a_month.py::test_of_new_rows sql_mode
+tests/sql/test_as_of.py::test_a_transaction_and_a_session_read_at_a_time tidb_snapshot
+tests/sql/test_batch.py::test_a_job_that_fails_ends_the_rest tidb_nontransactional_ignore_error
+tests/sql/test_bindings.py::test_the_sessions_own_come_before_all_others tidb_use_plan_baselines
+tests/sql/test_change_primary_key.py::test_a_change_is_taken_back exuvia_undo_s
+tests/sql/test_check_foreign_keys.py::test_keys_that_are_not_obeyed_promise_nothing
     tidb_enable_foreign_key
-sql/test_foreign_key_jobs.py::test_without_foreign_key_checks_nobody_asks foreign_key_checks
-sql/test_global_indexes.py::test_planted_faults_are_found_and_put_right
+tests/sql/test_foreign_key_jobs.py::test_without_foreign_key_checks_nobody_asks foreign_key_checks
+tests/sql/test_global_indexes.py::test_planted_faults_are_found_and_put_right
     tidb_enable_fast_table_check
-sql/test_memory_quota.py::test_a_session_without_a_quota_is_not_held tidb_mem_quota_query
-sql/test_multi_valued_indexes.py::test_a_rewrite_of_another_column_beside_writers
+tests/sql/test_isolation.py::test_a_level_that_is_skipped_is_a_snapshot
+    tidb_skip_isolation_level_check
+tests/sql/test_memory_quota.py::test_a_session_without_a_quota_is_not_held tidb_mem_quota_query
+tests/sql/test_multi_valued_indexes.py::test_a_rewrite_of_another_column_beside_writers
     tidb_ddl_reorg_batch_size
-sql/test_operator_views.py::test_a_job_says_who_asked_for_it_also_in_history exuvia_history_shown
-sql/test_password_rules.py::test_ages_of_passwords default_password_lifetime
-sql/test_row_locks_end.py::test_a_wait_that_takes_too_long_undoes_the_statement_alone
+tests/sql/test_operator_views.py::test_a_job_says_who_asked_for_it_also_in_history
+    exuvia_history_shown
+tests/sql/test_password_rules.py::test_ages_of_passwords default_password_lifetime
+tests/sql/test_row_locks_end.py::test_a_wait_that_takes_too_long_undoes_the_statement_alone
     innodb_lock_wait_timeout
-sql/test_isolation.py::test_a_level_that_is_skipped_is_a_snapshot tidb_skip_isolation_level_check
-sql/test_as_of.py::test_a_transaction_and_a_session_read_at_a_time tidb_snapshot
-sql/test_settings.py::test_completion_type completion_type
-sql/test_settings.py::test_insert_id insert_id
-sql/test_settings.py::test_last_insert_id identity last_insert_id
-sql/test_settings.py::test_max_prepared_stmt_count max_prepared_stmt_count
-sql/test_settings.py::test_read_only read_only
-sql/test_settings.py::test_sql_notes sql_notes
-sql/test_settings.py::test_sql_require_primary_key sql_require_primary_key
-sql/test_settings.py::test_sql_safe_updates sql_safe_updates
-sql/test_settings.py::test_sql_select_limit sql_select_limit
-sql/test_settings.py::test_super_read_only super_read_only
-sql/test_settings.py::test_tidb_mem_oom_action tidb_mem_oom_action
-sql/test_settings.py::test_tidb_resource_control_strict_mode tidb_resource_control_strict_mode
-sql/test_settings.py::test_tidb_super_read_only tidb_restricted_read_only tidb_super_read_only
-sql/test_settings.py::test_transaction_isolation transaction_isolation tx_isolation
-sql/test_settings.py::test_transaction_read_only autocommit transaction_read_only tx_read_only
-sql/test_settings.py::test_validate_password_counts validate_password.number_count
+tests/sql/test_settings.py::test_completion_type completion_type
+tests/sql/test_settings.py::test_insert_id insert_id
+tests/sql/test_settings.py::test_last_insert_id identity last_insert_id
+tests/sql/test_settings.py::test_max_prepared_stmt_count max_prepared_stmt_count
+tests/sql/test_settings.py::test_read_only read_only
+tests/sql/test_settings.py::test_sql_notes sql_notes
+tests/sql/test_settings.py::test_sql_require_primary_key sql_require_primary_key
+tests/sql/test_settings.py::test_sql_safe_updates sql_safe_updates
+tests/sql/test_settings.py::test_sql_select_limit sql_select_limit
+tests/sql/test_settings.py::test_super_read_only super_read_only
+tests/sql/test_settings.py::test_tidb_mem_oom_action tidb_mem_oom_action
+tests/sql/test_settings.py::test_tidb_resource_control_strict_mode tidb_resource_control_strict_mode
+tests/sql/test_settings.py::test_tidb_super_read_only tidb_restricted_read_only tidb_super_read_only
+tests/sql/test_settings.py::test_transaction_isolation transaction_isolation tx_isolation
+tests/sql/test_settings.py::test_transaction_read_only autocommit transaction_read_only tx_read_only
+tests/sql/test_settings.py::test_validate_password_counts validate_password.number_count
     validate_password.special_char_count
-sql/test_timestamp_keys.py::test_keyed_and_bare_tables_answer_alike time_zone
-sql/test_transaction_size.py::test_a_transaction_too_large_is_8004 exuvia_txn_total_size_limit
-sql/test_transaction_size.py::test_an_entry_too_large_is_8025 tidb_txn_entry_size_limit
-sql/test_anomalies.py::test_a_unique_key_taken_meanwhile_is_1062_at_commit tidb_txn_mode
-sql/test_any_day_of_a_month.py::test_of_new_rows sql_mode
-sql/transcripts/auto_random.txt allow_auto_random_explicit_insert tidb_allow_remove_auto_inc
-sql/transcripts/charsets_inherited.txt character_set_connection character_set_server
+tests/sql/test_timestamp_keys.py::test_keyed_and_bare_tables_answer_alike time_zone
+tests/sql/test_transaction_size.py::test_a_transaction_too_large_is_8004 exuvia_txn_total_size_limit
+tests/sql/test_transaction_size.py::test_an_entry_too_large_is_8025 tidb_txn_entry_size_limit
+tests/sql/transcripts/auto_random.txt allow_auto_random_explicit_insert tidb_allow_remove_auto_inc
+tests/sql/transcripts/charsets_inherited.txt character_set_connection character_set_server
     collation_connection collation_database collation_server
-sql/transcripts/clustered_by_default.txt auto_increment_increment auto_increment_offset
+tests/sql/transcripts/clustered_by_default.txt auto_increment_increment auto_increment_offset
     tidb_enable_clustered_index
-sql/transcripts/generated_columns.txt default_week_format tidb_enable_auto_increment_in_generated
-sql/transcripts/global_temporary_tables.txt tidb_tmp_table_max_size
-sql/transcripts/idle_variables.txt default_collation_for_utf8mb4
-sql/transcripts/modify_json_and_moments.txt timestamp
-sql/transcripts/more_functions.txt block_encryption_mode
-sql/transcripts/password_management.txt password_history password_reuse_interval
+tests/sql/transcripts/generated_columns.txt default_week_format
+    tidb_enable_auto_increment_in_generated
+tests/sql/transcripts/global_temporary_tables.txt tidb_tmp_table_max_size
+tests/sql/transcripts/idle_variables.txt default_collation_for_utf8mb4
+tests/sql/transcripts/modify_json_and_moments.txt timestamp
+tests/sql/transcripts/more_functions.txt block_encryption_mode
+tests/sql/transcripts/password_management.txt password_history password_reuse_interval
     validate_password.check_user_name validate_password.dictionary validate_password.enable
     validate_password.length validate_password.mixed_case_count validate_password.policy
-sql/transcripts/recursion.txt cte_max_recursion_depth
-sql/transcripts/refused_tables.txt tidb_enable_strict_double_type_check
-sql/transcripts/rollup.txt group_concat_max_len
-sql/transcripts/texts_of_tables.txt tidb_enable_check_constraint
-sql/transcripts/titles.txt character_set_database
-sql/transcripts/what_clients_ask.txt exuvia_compatibility
-stats/test_another_key.py::test_an_index_that_came_with_the_key_is_analyzed
+tests/sql/transcripts/recursion.txt cte_max_recursion_depth
+tests/sql/transcripts/refused_tables.txt tidb_enable_strict_double_type_check
+tests/sql/transcripts/rollup.txt group_concat_max_len
+tests/sql/transcripts/texts_of_tables.txt tidb_enable_check_constraint
+tests/sql/transcripts/titles.txt character_set_database
+tests/sql/transcripts/what_clients_ask.txt exuvia_compatibility
+tests/stats/test_another_key.py::test_an_index_that_came_with_the_key_is_analyzed
     tidb_enable_auto_analyze
-pipeline/test_throttle.py::test_the_least_share_and_the_factor_are_variables exuvia_ddl_min_share
-    exuvia_ddl_p99_factor
-bootstrap/test_settings_of_loops.py::test_verify_max_age exuvia_ddl_verify_max_age_s
-stats/test_auto_analyze.py::test_the_queue_is_switched_off_and_batches_are_cut
-    tidb_auto_analyze_partition_batch_size tidb_enable_auto_analyze_priority_queue
-stats/test_auto_analyze.py::test_one_that_takes_too_long_is_stopped_and_retried
+tests/stats/test_auto_analyze.py::test_one_that_takes_too_long_is_stopped_and_retried
     tidb_max_auto_analyze_time
-stats/test_auto_analyze.py::test_outside_the_window_the_queue_lives_and_nothing_is_taken
+tests/stats/test_auto_analyze.py::test_outside_the_window_the_queue_lives_and_nothing_is_taken
     tidb_auto_analyze_end_time tidb_auto_analyze_start_time
-stats/test_auto_analyze.py::test_the_most_urgent_first_and_no_more_at_a_time_than_asked
+tests/stats/test_auto_analyze.py::test_the_most_urgent_first_and_no_more_at_a_time_than_asked
     tidb_auto_analyze_concurrency
-stats/test_new_index.py::test_none_where_it_is_off_or_locked tidb_stats_update_during_ddl
-stats/test_queue_shown.py::test_every_score_with_its_parts_from_any_node tidb_auto_analyze_ratio
-stats/test_seed_004.py::test_mixed_dml_and_ddl_changes tidb_partition_prune_mode
-wire/test_charsets.py::test_a_client_of_a_charset character_set_client character_set_results
-wire/test_files.py::test_a_file_that_is_refused_leaves_the_protocol_whole local_infile
-wire/test_clients.py::test_a_statement_of_16_mb_and_a_value_of_16_mb max_allowed_packet
-wire/test_hostile_statements.py::test_max_execution_time_ends_queries_and_nothing_else
+tests/stats/test_auto_analyze.py::test_the_queue_is_switched_off_and_batches_are_cut
+    tidb_auto_analyze_partition_batch_size tidb_enable_auto_analyze_priority_queue
+tests/stats/test_new_index.py::test_none_where_it_is_off_or_locked tidb_stats_update_during_ddl
+tests/stats/test_queue_shown.py::test_every_score_with_its_parts_from_any_node
+    tidb_auto_analyze_ratio
+tests/stats/test_seed_004.py::test_mixed_dml_and_ddl_changes tidb_partition_prune_mode
+tests/wire/test_charsets.py::test_a_client_of_a_charset character_set_client character_set_results
+tests/wire/test_clients.py::test_a_statement_of_16_mb_and_a_value_of_16_mb max_allowed_packet
+tests/wire/test_files.py::test_a_file_that_is_refused_leaves_the_protocol_whole local_infile
+tests/wire/test_hostile_statements.py::test_max_execution_time_ends_queries_and_nothing_else
     max_execution_time
-wire/test_processes.py::test_a_transaction_that_reads_for_longer_than_allowed_is_ended_and_told
+tests/wire/test_processes.py::test_a_transaction_that_reads_for_longer_than_allowed_is_ended_and_told
     exuvia_max_snapshot_s
-wire/test_roles.py::test_default_and_mandatory_roles_are_active_from_the_login_on
+tests/wire/test_roles.py::test_default_and_mandatory_roles_are_active_from_the_login_on
     activate_all_roles_on_login mandatory_roles
-wire/test_sessions.py::test_a_silent_client_is_sent_away_after_wait_timeout wait_timeout
-wire/test_sessions.py::test_max_connections_is_obeyed max_connections
-wire/test_settings.py::test_init_connect init_connect
-wire/test_settings.py::test_interactive_timeout interactive_timeout
-wire/test_settings.py::test_max_user_connections max_user_connections
-wire/test_settings.py::test_require_secure_transport require_secure_transport
-wire/test_settings.py::test_tidb_idle_transaction_timeout tidb_idle_transaction_timeout
-wire/test_slow_log.py::test_what_takes_long_is_there_with_its_plan tidb_slow_log_threshold
+tests/wire/test_sessions.py::test_a_silent_client_is_sent_away_after_wait_timeout wait_timeout
+tests/wire/test_sessions.py::test_max_connections_is_obeyed max_connections
+tests/wire/test_settings.py::test_init_connect init_connect
+tests/wire/test_settings.py::test_interactive_timeout interactive_timeout
+tests/wire/test_settings.py::test_max_user_connections max_user_connections
+tests/wire/test_settings.py::test_require_secure_transport require_secure_transport
+tests/wire/test_settings.py::test_tidb_idle_transaction_timeout tidb_idle_transaction_timeout
+tests/wire/test_slow_log.py::test_what_takes_long_is_there_with_its_plan tidb_slow_log_threshold
 """
 
 REFUSED: Final = {
