@@ -215,6 +215,9 @@ ErrNewAbortingConnection = MySQLError(
     "08S01",
     "Aborted connection %s to db: '%s' user: '%s' host: '%s' (%s)",
 )
+ErrFtMatchingKeyNotFound = MySQLError(
+    1191, "HY000", "Can't find FULLTEXT index matching the column list"
+)
 ErrUnknownSystemVariable = MySQLError(1193, "HY000", "Unknown system variable '%s'")
 ErrTooManyUserConnections = MySQLError(
     1203,
@@ -234,6 +237,9 @@ ErrLockDeadlock = MySQLError(
     1213,
     "40001",
     "Deadlock found when trying to get lock; try restarting transaction",
+)
+ErrTableCantHandleFt = MySQLError(
+    1214, "HY000", "The used table type doesn't support FULLTEXT indexes"
 )
 ErrCannotAddForeign = MySQLError(1215, "HY000", "Cannot add foreign key constraint")
 ErrWrongUsage = MySQLError(1221, "HY000", "Incorrect usage of %s and %s")

@@ -4,7 +4,10 @@ r"""Collations: a text's sort key is bytes whose order and equality are those of
     binary, utf8mb4_0900_bin         bytes              differ          count (NO PAD)    none
     *_bin                            code points        differ          no (PAD SPACE)    none
     *_general_ci, *_swedish_ci       one weight each    are ignored     no (PAD SPACE)    general
-    *_unicode_ci, *_unicode_520_ci   about the UCA      are ignored     no (PAD SPACE)    unicode
+    *_unicode_ci                     about the UCA      are ignored     no (PAD SPACE)    unicode
+    *_unicode_520_ci                 the UCA 5.2        are ignored     no (PAD SPACE)    520
+    latin1_general_ci, _cs           one weight each    ignored, differ no (PAD SPACE)    latin1
+    utf8mb4_0900_as_cs               about the UCA      differ          count (NO PAD)    as_cs
     *_0900_ai_ci                     about the UCA      are ignored     count (NO PAD)    unicode
     gbk_bin, gb18030_bin             its bytes          differ          no (PAD SPACE)    GBK, ..
 
@@ -31,6 +34,12 @@ What case-insensitive collations see of a text: every character replaced by what
                     several); ASCII is renumbered to the order of the Unicode collation:
                     control < space < punctuation < 0-9 < a-z
 
+    520             each character's primary weights of UCA 5.2.0 (catalog/weights), as MariaDB
+                    10.11 prints them, less what makes a space's 20
+    latin1          the weight of each byte of cp1252, likewise
+    as_cs           the unicode fold, then accents, then case, lower before upper: each level
+                    counts where those before it are equal
+
     GBK, GB18030    exact: no two texts become one. A byte is its code point, each pair of bytes
                     one beyond U+10000, so texts sort as their bytes in that charset. What GBK
                     has not is its question mark, as in TiDB
@@ -49,6 +58,9 @@ import numpy as np
 
 from exuvia.base.interruption import PIECE, in_pieces
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownCollation
+from exuvia.catalog.weights import LATIN1_GENERAL_CI, LATIN1_GENERAL_CS, weights_520
+
+Fold = Callable[[str], str]
 
 _OLD = unicodedata.ucd_3_2_0  # MySQL's table is of that age
 _BEYOND = "\ufffd"
@@ -126,6 +138,51 @@ def _unicode_piece(text: str) -> str:
     return text.lower().translate(_UNICODE_ASCII)
 
 
+class _Weights520(dict[int, str]):
+    """The weights of each character met, as text; forgotten when they have become many."""
+
+    MOST = 1 << 16
+    SPACE = 0x20A
+
+    def __missing__(self, code: int) -> str:
+        less = self.SPACE - 0x20
+        if len(self) >= self.MOST:
+            self.clear()
+        found = self[code] = "".join(chr(each - less) for each in weights_520(code))
+        return found
+
+
+_WEIGHTS_520 = _Weights520()
+
+
+def unicode_520_fold(text: str) -> str:
+    """The text as utf8mb4_unicode_520_ci compares it."""
+    return "".join(in_pieces(text, lambda each: each.translate(_WEIGHTS_520)))
+
+
+def _latin1_fold(weights: bytes) -> Fold:
+    """What a collation of latin1 makes of a text; a character beyond it comes behind all."""
+    table = {n: chr(weights[n]) for n in range(256)}
+    for n in range(0x80, 0xA0):
+        sign = bytes([n]).decode("cp1252", "ignore")
+        table |= {ord(sign): chr(weights[n])} if sign else {}
+    return lambda text: "".join(in_pieces(text, lambda each: each.translate(table)))
+
+
+def as_cs_fold(text: str) -> str:
+    """The text as utf8mb4_0900_as_cs compares it, about."""
+    apart = unicodedata.normalize("NFD", text)
+    marks = "".join(each if unicodedata.combining(each) else "\2" for each in apart)
+    case = "".join(map(_other_case, apart))
+    return f"{unicode_fold(text)}\1{marks.rstrip(chr(2))}\1{case}"
+
+
+def _other_case(sign: str) -> str:
+    """Lower case comes before upper case."""
+    found = sign.swapcase()
+    return found if len(found) == 1 else sign
+
+
 class _Pairs(dict[int, str]):
     """Of each character its bytes in a charset, as the module says; found once."""
 
@@ -164,8 +221,6 @@ def gb18030_fold(text: str) -> str:
 
 # -- collation -------------------------------------------------------------------------------------
 
-Fold = Callable[[str], str]
-
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _SPACES = re.compile(rb" +([\x00-\x1f])?")
 MANY = 16  # texts that are looked at together
@@ -181,12 +236,19 @@ class _OneForOne(dict[int, str]):
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
+        self._several: dict[str, str] = {}  # signs that stand for several weights
 
     def __missing__(self, code: int) -> str:
         sign = chr(code)
         if len(self) >= self.MOST:
             self.clear()
-        found = self[code] = (self._fold(sign) or sign)[0]
+            self._several.clear()
+        folded = self._fold(sign) or sign
+        if len(folded) > 1 and self._fold is unicode_520_fold:
+            found = self._several.setdefault(folded, chr(0xF0000 + len(self._several)))
+        else:
+            found = folded[0]
+        self[code] = found
         return found
 
 
@@ -212,7 +274,12 @@ class Collation:
     @property
     def is_short(self) -> bool:
         """Whether a character takes at most four bytes of a key."""
-        return self.fold not in (unicode_fold, gb18030_fold)
+        return self.fold not in (unicode_fold, unicode_520_fold, as_cs_fold, gb18030_fold)
+
+    @property
+    def folds_bytes(self) -> bool:
+        """Whether ASCII becomes ASCII, byte for byte."""
+        return self.fold in (general_fold, unicode_fold, gbk_fold, gb18030_fold)
 
     def fold_each(self, text: str) -> str:
         """The text folded, one character for each: what LIKE, LOCATE and the like compare by."""
@@ -289,6 +356,10 @@ def read_pad_space(encoded: bytes, start: int) -> tuple[bytes, int]:
         parts.append(b" ")
 
 
+_LATIN1 = {
+    "latin1_general_ci": _latin1_fold(LATIN1_GENERAL_CI),
+    "latin1_general_cs": _latin1_fold(LATIN1_GENERAL_CS),
+}
 _BY_BYTES: dict[str, Fold] = {"gbk_bin": gbk_fold, "gb18030_bin": gb18030_fold}
 
 
@@ -300,11 +371,17 @@ def collation(name: str) -> Collation:
         return Collation(lower, None, pads=False)
     if lower in _BY_BYTES:
         return Collation(lower, _BY_BYTES[lower], pads=True, is_exact=True)
+    if lower in _LATIN1:
+        return Collation(lower, _LATIN1[lower], pads=True)
+    if lower == "utf8mb4_0900_as_cs":
+        return Collation(lower, as_cs_fold, pads=False, is_exact=True)
     if lower.endswith("_bin"):
         return Collation(lower, None, pads=True)
     if lower.endswith(("_general_ci", "_swedish_ci")):
         return Collation(lower, general_fold, pads=True)
-    if lower.endswith(("_unicode_ci", "_unicode_520_ci")):
+    if lower.endswith("_unicode_520_ci"):
+        return Collation(lower, unicode_520_fold, pads=True)
+    if lower.endswith("_unicode_ci"):
         return Collation(lower, unicode_fold, pads=True)
     if lower.endswith("_0900_ai_ci"):
         return Collation(lower, unicode_fold, pads=False)
@@ -317,6 +394,13 @@ def weights(text: str, collate: str) -> bytes:
     Of the UCA only the weights that follow from the code point are known: refused 1235."""
     found = collation(collate)
     text = text.rstrip(" ") if found.pads else text
+    if found.fold is unicode_520_fold:
+        each = (weight for sign in text for weight in weights_520(ord(sign)))
+        return b"".join(weight.to_bytes(2, "big") for weight in each)
+    if found.name in _LATIN1:
+        return found.fold(text).encode("latin-1", "replace") if found.fold else b""
+    if found.fold is as_cs_fold:
+        raise ErrNotSupportedYet(f"WEIGHT_STRING in {collate}")
     if found.is_exact:
         return text.encode(collate.partition("_")[0] if found.fold else "utf-8", "replace")
     if found.fold is general_fold:

@@ -22,28 +22,40 @@ CHARSETS: dict[str, tuple[str, str, int]] = {
 # collation: (charset, id in the protocol)
 COLLATIONS: dict[str, tuple[str, int]] = {
     "ascii_bin": ("ascii", 65),
+    "ascii_general_ci": ("ascii", 11),
     "binary": ("binary", 63),
     "gb18030_bin": ("gb18030", 249),
     "gbk_bin": ("gbk", 87),
     "latin1_bin": ("latin1", 47),
+    "latin1_general_ci": ("latin1", 48),
+    "latin1_general_cs": ("latin1", 49),
     "latin1_swedish_ci": ("latin1", 8),
     "utf8_bin": ("utf8", 83),
     "utf8_general_ci": ("utf8", 33),
+    "utf8_unicode_520_ci": ("utf8", 214),
     "utf8_unicode_ci": ("utf8", 192),
     "utf8mb4_0900_ai_ci": ("utf8mb4", 255),
+    "utf8mb4_0900_as_cs": ("utf8mb4", 278),
     "utf8mb4_0900_bin": ("utf8mb4", 309),
     "utf8mb4_bin": ("utf8mb4", 46),
     "utf8mb4_general_ci": ("utf8mb4", 45),
+    "utf8mb4_unicode_520_ci": ("utf8mb4", 246),
     "utf8mb4_unicode_ci": ("utf8mb4", 224),
 }
+OF_MYSQL = frozenset(
+    (
+        *("ascii_general_ci", "latin1_general_ci", "latin1_general_cs", "utf8mb4_0900_as_cs"),
+        *("utf8_unicode_520_ci", "utf8mb4_unicode_520_ci"),
+    )
+)
+# TiDB refuses these; columns have them where exuvia_compatibility is 'mysql'
 # MySQL's collations by language, of which TiDB knows no more than the names
 _LANGUAGES = (
     *("croatian", "czech", "danish", "esperanto", "estonian", "german2", "hungarian"),
     *("icelandic", "latvian", "lithuanian", "persian", "polish", "roman", "romanian", "sinhala"),
-    *("slovak", "slovenian", "spanish", "spanish2", "swedish", "turkish", "unicode_520"),
-    "vietnamese",
+    *("slovak", "slovenian", "spanish", "spanish2", "swedish", "turkish", "vietnamese"),
 )
-_LATIN1 = ("german1", "danish", "german2", "general", "spanish")
+_LATIN1 = ("german1", "danish", "german2", "spanish")
 _MYSQLS = frozenset(
     [f"{charset}_{each}_ci" for charset in ("utf8", "utf8mb4") for each in _LANGUAGES]
     + [f"latin1_{each}_ci" for each in _LATIN1]

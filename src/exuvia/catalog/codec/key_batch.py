@@ -198,7 +198,7 @@ def _plain_text(form: IndexForm, n: int, columns: Columns) -> list[Piece] | None
         if least < _SPACE or (pads and least == _SPACE):
             return None
         if found.fold is not None:
-            if matrix.max() >= _DELETE:
+            if matrix.max() >= _DELETE or not found.folds_bytes:
                 return None
             if not found.is_exact:
                 cells = Padded(_fold_table(found)[matrix], cells.lengths)
@@ -368,7 +368,7 @@ def _folded(data: Array, found: Collation | None) -> Array | None:
     fold = found.fold
     if fold is None:
         return data
-    if data.max() >= _DELETE:
+    if data.max() >= _DELETE or not found.folds_bytes:
         return None
     if found.is_exact:
         return data

@@ -79,6 +79,7 @@ from exuvia.base.types import (
     Value,
 )
 from exuvia.catalog import decimals, jsontext
+from exuvia.catalog.collation import collation
 from exuvia.catalog.convert.values import (
     COLUMN,
     ROW,
@@ -125,7 +126,8 @@ def _of_types(old: FieldType, new: FieldType, indexed: bool) -> ChangeKind:
     if old.Tp in INTEGER_BITS and new.Tp in INTEGER_BITS:
         return _of_integers(old, new, indexed)
     if is_string(old) and is_string(new) and old.family == new.family:
-        return _of_strings(old, new)
+        is_sorted_anew = indexed and not _sort_alike(old.Collate, new.Collate)
+        return ChangeKind.ROWS if is_sorted_anew else _of_strings(old, new)
     if old.Tp != new.Tp or old.family != new.family:
         return ChangeKind.ROWS
     return ChangeKind.METADATA if _holds(old, new) else ChangeKind.ROWS
@@ -146,6 +148,12 @@ def _of_strings(old: FieldType, new: FieldType) -> ChangeKind:
         return ChangeKind.PRECHECKED
     whole = _fits(old, new) and has_all_of(new.Charset, old.Charset)
     return ChangeKind.METADATA if whole else ChangeKind.CHECKED
+
+
+def _sort_alike(collate: str, other: str) -> bool:
+    """Whether texts have the same keys under both collations."""
+    one, two = collation(collate), collation(other)
+    return (one.fold, one.pads) == (two.fold, two.pads)
 
 
 def _fits(old: FieldType, new: FieldType) -> bool:

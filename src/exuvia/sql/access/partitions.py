@@ -34,7 +34,7 @@ import numpy as np
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
-from exuvia.catalog.collation import collation, unicode_fold, weights
+from exuvia.catalog.collation import as_cs_fold, collation, unicode_fold, weights
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import (
     DEFAULT,
@@ -179,7 +179,7 @@ def _by_weight(value: Value, kind: FieldType) -> bytes:
     """Values that are equal have the same."""
     if kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET):
         text = values.to_text(value, kind)
-        folds = collation(kind.Collate).fold is unicode_fold
+        folds = collation(kind.Collate).fold in (unicode_fold, as_cs_fold)
         return collation(kind.Collate).sort_key(text) if folds else weights(text, kind.Collate)
     if kind.family == Family.BYTES:
         return bytes(value)

@@ -14,6 +14,7 @@ from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
+    ErrFtMatchingKeyNotFound,
     ErrNotSupportedYet,
     ErrOperandColumns,
     ErrUnknown,
@@ -100,6 +101,15 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
     found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
     return casts.fold(found)
+
+
+def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
+    """MATCH (columns) AGAINST (..): no column has a FULLTEXT index."""
+    for column in tree.expressions:
+        scope.bind(column)
+    if scope.binding is not None and scope.binding.variable("exuvia_compatibility") == "mysql":
+        raise ErrFtMatchingKeyNotFound()
+    raise ErrNotSupportedYet("MATCH ... AGAINST")
 
 
 def _collate(tree: exp.Collate, scope: Scope) -> Expr:
@@ -246,6 +256,7 @@ BINDERS.update(
         exp.Concat: _joined_literals,
         exp.Cast: _cast,
         exp.Collate: _collate,
+        exp.MatchAgainst: _match_against,
         exp.Anonymous: _anonymous,
         exp.Trim: _trim,
         exp.Substring: _substring,

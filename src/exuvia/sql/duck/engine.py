@@ -180,6 +180,10 @@ _FOLDS = {
     "exuvia_general": _fold("utf8mb4_general_ci"),
     "exuvia_unicode": _fold("utf8mb4_unicode_ci"),
     "exuvia_0900": _fold("utf8mb4_0900_ai_ci"),
+    "exuvia_unicode_520": _fold("utf8mb4_unicode_520_ci"),
+    "exuvia_latin1_general_ci": _fold("latin1_general_ci"),
+    "exuvia_latin1_general_cs": _fold("latin1_general_cs"),
+    "exuvia_utf8mb4_0900_as_cs": _fold("utf8mb4_0900_as_cs"),
     "exuvia_gbk": _fold("gbk_bin"),
     "exuvia_gb18030": _fold("gb18030_bin"),
 }
@@ -270,6 +274,9 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
     found = collation(name)
     if found.fold is None:
         return f"rtrim({text}, ' ')" if found.pads else text
+    own = "unicode_520" if found.name.endswith("_unicode_520_ci") else found.name
+    if f"exuvia_{own}" in _FOLDS:
+        return f"exuvia_{own}({text})"
     if found.is_exact:
         return f"exuvia_{name.lower().partition('_')[0]}({text})"
     if found.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):

@@ -41,7 +41,7 @@ from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.sql.charsets import CHARSETS, COLLATIONS
+from exuvia.sql.charsets import CHARSETS, COLLATIONS, OF_MYSQL
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
@@ -73,18 +73,24 @@ def character_sets(context: Context) -> Iterable[Row]:
 
 def collations(context: Context) -> Iterable[Row]:
     """COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT, IS_COMPILED, SORTLEN, PAD_ATTRIBUTE."""
-    for collate, (charset, number) in COLLATIONS.items():
+    for collate, (charset, number) in _known(context):
         default = "Yes" if CHARSETS[charset][0] == collate else ""
-        pad = "NO PAD" if "0900" in collate or collate == "binary" else "PAD SPACE"
+        pad = "NO PAD" if "_0900_" in collate or collate == "binary" else "PAD SPACE"
         length = _SORT_LENGTHS.get(collate.partition("_")[2], 1)
         yield [collate, charset, number, default, "Yes", length, pad]
 
 
-_SORT_LENGTHS = {"unicode_ci": 8, "0900_ai_ci": 0}
+def _known(context: Context) -> Iterable[tuple[str, tuple[str, int]]]:
+    """The collations that columns may have."""
+    has_all = context.session.variable("exuvia_compatibility") == "mysql"
+    return [each for each in COLLATIONS.items() if has_all or each[0] not in OF_MYSQL]
+
+
+_SORT_LENGTHS = {"unicode_ci": 8, "unicode_520_ci": 8, "0900_ai_ci": 0}
 
 
 def _applicability(context: Context) -> Iterable[Row]:
-    for collate, (charset, _) in COLLATIONS.items():
+    for collate, (charset, _) in _known(context):
         yield [collate, charset]
 
 

@@ -63,7 +63,7 @@ from exuvia.ddl.actions.modify_column import Modification, back_to, indexes_with
 from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.decision import Kept
-from exuvia.ddl.elements import indexes_on_only
+from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
 from exuvia.sql.nodes import (
@@ -76,7 +76,7 @@ from exuvia.sql.nodes import (
     SetDefault,
 )
 from exuvia.sql.schema import check, foreign_key
-from exuvia.sql.schema.change import AlterContext, refuse_new_charsets
+from exuvia.sql.schema.change import AlterContext, refuse_new_charsets, refuse_new_collations
 from exuvia.sql.schema.column_definition import (
     check_generated_places,
     check_name,
@@ -137,6 +137,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         check_one_value(written.default)
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
     refuse_new_charsets(at.txn, (info.type.Charset,))
+    refuse_new_collations(at.reader, (info.type.Collate,))
     info = column_in(info, at.zone, None)
     if info.is_generated:
         # the expression is judged where the column will stand
@@ -280,6 +281,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     primary = bool(old.type.Flag & Flag.PRI_KEY)
     info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
     refuse_new_charsets(at.txn, (info.type.Charset,))
+    refuse_new_collations(at.reader, (info.type.Collate,))
     info = column_in(info, at.zone, None)
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
     new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
@@ -316,7 +318,9 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     rows."""
     new, indexed = found.column, found.indexed or bool(indexes_with(at.table, old.id))
     check_modify(at, old, new)
-    check_change(at.table, old, new, indexed, found.strict, at.modes.reads_auto)
+    check_change(
+        at.table, old, new, indexed, found.strict, at.modes.reads_auto, as_mysql=at.is_as_mysql
+    )
     check_places(at.table, new, found.after)
     from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
@@ -423,7 +427,13 @@ _COMPATIBLE = (
 )
 # changes of charset where the text stays as it is kept; beyond TiDB's those of gbk and gb18030
 _KNOWN_CHANGES = {
-    *(("utf8", "utf8mb4"), ("latin1", "utf8mb4"), ("gbk", "utf8mb4"), ("gb18030", "utf8mb4")),
+    *(
+        ("ascii", "utf8mb4"),
+        ("utf8", "utf8mb4"),
+        ("latin1", "utf8mb4"),
+        ("gbk", "utf8mb4"),
+        ("gb18030", "utf8mb4"),
+    ),
     *(("utf8mb4", "gbk"), ("utf8mb4", "gb18030"), ("gbk", "gb18030"), ("gb18030", "gbk")),
 }
 
@@ -490,9 +500,11 @@ def check_change(
     indexed: bool,
     strict: bool,
     reads_auto: bool = False,
+    as_mysql: bool = False,
 ) -> None:
     """Raises 8200, 1170, 1071, 1832, 3106 for a change of type that is not done;
-    `reads_auto`: an expression may name the AUTO_INCREMENT column."""
+    `reads_auto`: an expression may name the AUTO_INCREMENT column; `as_mysql`: indexes are made
+    anew for another collation."""
     if not is_possible(old.type, new.type):
         change = f"change from original type {type_text(old.type)} to {type_text(new.type)}"
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
@@ -506,7 +518,9 @@ def check_change(
     pair = {source.Collate, target.Collate}
     like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
     texts = is_string(source) or source.Tp in _NAMED
-    if indexed and texts and not like and "binary" not in pair:
+    is_key = old.id in table.key_columns or bool(old.type.Flag & Flag.PRI_KEY)
+    rebuilt = as_mysql and not is_key and index_with_predicate_on(table, old.id) is None
+    if indexed and texts and not (like or rebuilt) and "binary" not in pair:
         raise ErrUnsupportedDDLOperation(
             f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
             f"to '{target.Collate}' when index is defined on it."

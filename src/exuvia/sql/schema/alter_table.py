@@ -88,6 +88,7 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
+from exuvia.sql.schema.index_definition import without_fulltext
 from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
@@ -254,6 +255,7 @@ def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
+    specs = _without_fulltext(at, specs)
     if at.is_as_mysql:
         specs = tuple(sorted(_with_columns_keys(specs), key=_rank))
         _note_names(at, specs)
@@ -319,6 +321,15 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
         if written.unique:
             part, is_global = IndexPart(written.name), written.unique_is_global
             yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
+
+
+def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    kept = []
+    for spec in specs:
+        if isinstance(spec, AddIndex) and not without_fulltext((spec.index,), at.warn):
+            continue
+        kept.append(spec)
+    return tuple(kept)
 
 
 def _rank(spec: Spec) -> int:

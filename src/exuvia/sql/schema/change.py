@@ -44,6 +44,7 @@ from exuvia.base.mysql_errors import (
     ErrOptOnCacheTable,
     ErrTableWithoutPrimaryKey,
     ErrUnknown,
+    ErrUnknownCollation,
     ErrUnsupportedDDLOperation,
     MySQLError,
 )
@@ -64,6 +65,7 @@ from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.charsets import OF_MYSQL
 from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
@@ -352,6 +354,25 @@ def refuse_new_charsets(txn: Transaction, charsets: Iterable[str]) -> None:
     if new and (older := [each.title for each in before_0_5(txn)]):
         said = f"CHARACTER SET {min(new)} while {', '.join(older)} of an older release serves"
         raise ErrUnsupportedDDLOperation(said)
+
+
+def refuse_new_collations(reader: SchemaReader, collations: Iterable[str]) -> None:
+    """Raises 1273 for a collation that TiDB does not have, unless exuvia_compatibility is 'mysql',
+    and 8200 while a node of an older release serves: it does not know the order."""
+    new = OF_MYSQL & set(collations)
+    if not new:
+        return
+    if reader.variable("exuvia_compatibility") != "mysql":
+        said = f"Unsupported collation when new collation is enabled: '{min(new)}'"
+        raise ErrUnknownCollation.with_text(said)
+    if older := [each.title for each in before_0_5(reader.txn)]:
+        said = f"COLLATE {min(new)} while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
+
+
+def collations_of(table: TableInfo) -> set[str]:
+    """Of the table and its columns."""
+    return {table.collate, *(column.type.Collate for column in table.cols)}
 
 
 # -- the context of an ALTER TABLE -----------------------------------------------------------------

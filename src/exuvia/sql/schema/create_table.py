@@ -59,8 +59,10 @@ from exuvia.sql.schema.change import (
     SchemaReader,
     SelectedRows,
     charsets_of,
+    collations_of,
     modes_of,
     refuse_new_charsets,
+    refuse_new_collations,
     require_primary_key,
     unneeded,
 )
@@ -133,6 +135,7 @@ def _job(
         info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
     refuse_new_charsets(reader.txn, charsets_of(info))
+    refuse_new_collations(reader, collations_of(info))
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(
@@ -207,6 +210,7 @@ def _select_job(
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
     require_primary_key(reader, primary_key(info) is not None)
     refuse_new_charsets(reader.txn, charsets_of(info))
+    refuse_new_collations(reader, collations_of(info))
     info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
     return rows, requests.create_table(database, info, query=text)

@@ -21,6 +21,7 @@ from exuvia.sql.schema.change import (
     JobRequest,
     SchemaReader,
     refuse_new_charsets,
+    refuse_new_collations,
     unneeded,
 )
 from exuvia.sql.schema.column_definition import check_name
@@ -35,6 +36,7 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
     server = reader.variable("character_set_server"), reader.variable("collation_server")
     charset, collate = resolve(node.charset, node.collate, resolve(*server, server))
     refuse_new_charsets(reader.txn, (charset,))
+    refuse_new_collations(reader, (collate,))
     if meta.find_database(reader.txn, name) is not None:
         return unneeded(ErrDBCreateExists(name), node.if_not_exists)
     policy = policy_named(reader.txn, node.placement or "")
@@ -54,6 +56,7 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
     old = database.charset, database.collate
     new = resolve(node.charset, node.collate, old)
     refuse_new_charsets(reader.txn, new[:1])
+    refuse_new_collations(reader, new[1:])
     jobs = []
     if new != old:
         jobs.append(requests.alter_database(database, *new, query=text))

@@ -21,7 +21,7 @@ That of a multi-valued index holds an array (sql/generated.py), and its part say
     8200 on rows of a predicate
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 
 from sqlglot import exp
@@ -47,6 +47,7 @@ from exuvia.base.mysql_errors import (
     ErrMultiplePriKey,
     ErrNotSupportedYet,
     ErrPKIndexCantBeInvisible,
+    ErrTableCantHandleFt,
     ErrTooLongIndexComment,
     ErrTooLongKey,
     ErrTooManyKeyParts,
@@ -92,6 +93,19 @@ _PART_BYTES = {
     TypeCode.ENUM: 2,
     TypeCode.SET: 8,
 }
+
+
+def without_fulltext(
+    indexes: Iterable[IndexDefinition], warn: Callable[[int, str], None]
+) -> list[IndexDefinition]:
+    """The indexes but FULLTEXT ones: of each a warning (1214) says that there is none."""
+    found = []
+    for each in indexes:
+        if each.kind == "fulltext":
+            warn(ErrTableCantHandleFt.code, ErrTableCantHandleFt().message)
+        else:
+            found.append(each)
+    return found
 
 
 def index_info(

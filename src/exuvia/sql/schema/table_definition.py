@@ -45,6 +45,7 @@ from exuvia.sql.schema.index_definition import (
     check_expression_places,
     check_visible,
     index_info,
+    without_fulltext,
 )
 from exuvia.sql.schema.partition_definition import (
     check_function_places,
@@ -79,7 +80,7 @@ def table_info(
     for each in node.columns:
         check_place(each.place, database.db_name.O, text)
         check_generated_places(each, database.db_name.O, text)
-    definitions = _index_definitions(node)
+    definitions = _index_definitions(node, modes)
     check_global(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
@@ -137,9 +138,10 @@ def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
     return evolve(info, ShardRowIDBits=bits, max_shard_row_id_bits=bits) if bits else info
 
 
-def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
+def _index_definitions(node: CreateTable, modes: Modes) -> list[IndexDefinition]:
     """The table's keys, then those that columns are, as TiDB orders them. 1068."""
-    found = [*node.indexes, *(key for each in node.columns for key in _of_column(each))]
+    written = without_fulltext(node.indexes, modes.warn)
+    found = [*written, *(key for each in node.columns for key in _of_column(each))]
     if sum(each.kind == "primary" for each in found) > 1:
         raise ErrMultiplePriKey()
     return found

@@ -9,8 +9,8 @@
     ENGINE, ROW_FORMAT                                          accepted, nothing to do
     any other                                                   8200, as in TiDB
 
-CONVERT TO CHARACTER SET changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf8mb4. It
-is refused where an index folds by the collation, which would have to be built anew.
+CONVERT TO CHARACTER SET changes no byte of a row: only ascii, utf8, latin1 and utf8mb4 lead to
+utf8mb4. It is refused where an index folds by the collation, which would have to be built anew.
 
 AUTO_RANDOM in CREATE and ALTER TABLE: what 8216 refuses, and what the table remembers.
 
@@ -58,7 +58,7 @@ from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, reso
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
 from exuvia.sql.schema import placement, ttl
-from exuvia.sql.schema.change import AlterContext, Warn, refuse_new_charsets
+from exuvia.sql.schema.change import AlterContext, Warn, refuse_new_charsets, refuse_new_collations
 from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.type_text import type_name
 
@@ -245,7 +245,7 @@ def check_supported(options: dict[str, str]) -> None:
 
 
 NOTHING_TO_DO = frozenset({"engine", "row_format"})
-TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1", "gbk", "gb18030"})
+TO_UTF8MB4 = frozenset({"ascii", "utf8", "utf8mb4", "latin1", "gbk", "gb18030"})
 
 
 def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
@@ -424,6 +424,7 @@ def _charset(
     table = at.table
     new = resolve(charset, collate, (table.charset, table.collate))
     refuse_new_charsets(at.txn, new[:1])
+    refuse_new_collations(at.reader, new[1:])
     old = table.charset, table.collate
     if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
         return None
