@@ -321,6 +321,11 @@ class Table:
     def _positions(self) -> dict[str, int]:
         return {column.name.L: n for n, column in enumerate(self.info.cols)}
 
+    @cached_property
+    def public_positions(self) -> dict[str, int]:
+        """Positions of the columns that clients see, by lower-case name."""
+        return {column.name.L: self._positions[column.name.L] for column in self.columns}
+
     def position(self, name: str) -> int:
         """Where the column of that name stands in rows. Raises KeyError."""
         return self._positions[name.lower()]

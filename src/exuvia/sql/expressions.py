@@ -9,7 +9,7 @@ The only place where statements meet `bind` and `evaluate`.
 Keys to sort values by: NULL first, text by its collation's weights, the rest as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
 
@@ -33,15 +33,44 @@ from exuvia.sql.statement.context import Context
 
 
 class Visible(NamedTuple):
-    """A table whose columns may be named. Its `columns` stand in rows from `offset` on; `public`
-    ones have names."""
+    """A table whose columns may be named. Its `columns` are stored in rows from `offset` on.
+    `positions`: of the public ones among them, by lower-case name."""
 
     alias: str
     database: str
     columns: tuple[ColumnInfo, ...]
-    public: tuple[ColumnInfo, ...]
+    positions: Mapping[str, int]
     offset: int = 0
     origin: str = ""
+
+    @classmethod
+    def of_columns(
+        cls,
+        alias: str,
+        database: str,
+        columns: tuple[ColumnInfo, ...],
+        offset: int = 0,
+        origin: str = "",
+    ) -> "Visible":
+        """A table all of whose columns are public."""
+        positions = {column.name.L: n for n, column in enumerate(columns)}
+        return cls(alias, database, columns, positions, offset, origin)
+
+    def field(self, name: str) -> Field | None:
+        """The public column of that lower-case name."""
+        position = self.positions.get(name)
+        if position is None:
+            return None
+        column = self.columns[position]
+        return Field(
+            self.offset + position,
+            column.name.O,
+            column.type,
+            self.alias,
+            self.database,
+            column,
+            self.origin or self.alias,
+        )
 
 
 class Compiled(NamedTuple):
@@ -72,7 +101,7 @@ def bound(
     aggregates: bool = False,
 ) -> Expr:
     """The typed expression. `aggregates`: whether COUNT, SUM, ... may stand in it (else 1111)."""
-    scope = Scope(fields_of(visible), binding, clause=place)
+    scope = scope_of(visible, binding, place)
     if aggregates:
         scope.grouped = []
     return bind(tree, scope)
@@ -82,25 +111,16 @@ def condition(
     tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "where clause"
 ) -> Callable[[Row, Context], bool]:
     """A condition: whether it is true of a row. Raises 1054 with `place`."""
-    return predicate(bind_condition(tree, Scope(fields_of(visible), binding, clause=place)))
+    return predicate(bind_condition(tree, scope_of(visible, binding, place)))
 
 
-def fields_of(visible: Sequence[Visible]) -> list[Field]:
-    """The names in sight, by position in the row."""
-    return [
-        Field(
-            each.offset + position,
-            column.name.O,
-            column.type,
-            each.alias,
-            each.database,
-            column,
-            each.origin or each.alias,
-        )
-        for each in visible
-        for position, column in enumerate(each.columns)
-        if column in each.public
-    ]
+def scope_of(visible: Sequence[Visible], binding: Binding | None, place: str) -> Scope:
+    """The scope of an expression over these tables. Costs the same for any number of columns."""
+
+    def named(name: str) -> list[Field]:
+        return [field for table in visible if (field := table.field(name)) is not None]
+
+    return Scope((), binding, clause=place, named=named)
 
 
 # -- constants -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ entries follow from (catalog/multi_valued.py): the document's elements as json_a
 has them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -95,22 +95,28 @@ def names_in(tree: exp.Expression) -> list[str]:
 
 def generated_columns(info: TableInfo) -> tuple[GeneratedColumn, ...]:
     """All generated columns of a table that exist, each behind those it reads."""
-    made: dict[int, GeneratedColumn] = {}
     positions = [n for n, each in enumerate(info.cols) if each.is_generated and each.state != 0]
-    for position in positions:
-        made[position] = _computed(position, info.cols)
-    found: dict[int, GeneratedColumn] = {}
-    for position in positions:
-        for each in _with_inputs(position, made):
-            found.setdefault(each.position, each)
-    return tuple(found.values())
+    scope = scope_of(info.cols)
+    made = {position: _computed(position, info.cols[position], scope) for position in positions}
+    order: dict[int, GeneratedColumn] = {}
+    entered: set[int] = set()
+    waiting = positions[::-1]
+    while waiting:
+        position = waiting[-1]
+        inputs = [] if position in entered else made[position].reads
+        entered.add(position)
+        missing = [at for at in inputs if at in made and at not in entered]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            order.setdefault(waiting.pop(), made[position])
+    return tuple(order.values())
 
 
-def _computed(position: int, columns: Sequence[ColumnInfo]) -> GeneratedColumn:
-    column = columns[position]
+def _computed(position: int, column: ColumnInfo, scope: Scope) -> GeneratedColumn:
     tree = parse_expression(column.generated_expr_string)
     kind = element_type(tree) if column.hidden else None
-    expr = bind(tree if kind is None else tree.this, scope_of(columns))
+    expr = bind(tree if kind is None else tree.this, scope)
     reads = tuple(sorted(columns_of(expr) - {position}))
     if kind is None:
         return GeneratedColumn(position, column, reads, expr, compile_expression(expr))
@@ -122,15 +128,6 @@ def _computed(position: int, columns: Sequence[ColumnInfo]) -> GeneratedColumn:
 def index_name_of(hidden: ColumnInfo) -> str:
     """The name of the index on expressions of which that is a column: `_V$_name_0`."""
     return hidden.name.O.removeprefix(PREFIX + "_").rpartition("_")[0]
-
-
-def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[GeneratedColumn]:
-    own = made[position]
-    others = {at: each for at, each in made.items() if at != position}
-    for at in own.reads:
-        if at in others:
-            yield from _with_inputs(at, others)
-    yield own
 
 
 def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:

@@ -220,7 +220,7 @@ def value_of_text(text: str, kind: FieldType) -> Value:
 
 def function_of(text: str, columns: Sequence[ColumnInfo]) -> Compiled:
     """A partitioning function, ready to call. Raises 1054."""
-    visible = Visible("", "", tuple(columns), tuple(columns))
+    visible = Visible.of_columns("", "", tuple(columns))
     return expressions.compiled(parse_expression(text), [visible], None, "partition function")
 
 

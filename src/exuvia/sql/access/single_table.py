@@ -42,11 +42,7 @@ class TableSource(NamedTuple):
             database = column.args["db"].name.lower()
             if database != self.table.database.db_name.L:
                 return None
-        wanted = column.name.lower()
-        for position, info in enumerate(self.table.info.cols):
-            if wanted == info.name.L:
-                return position if info in self.table.columns else None
-        return None
+        return self.table.public_positions.get(column.name.lower())
 
     def position(self, column: exp.Column, place: str = "field list") -> int:
         found = self.resolve(column)
@@ -63,7 +59,7 @@ class TableSource(NamedTuple):
             self.alias,
             self.table.database.db_name.O,
             columns,
-            self.table.columns,
+            self.table.public_positions,
             origin=self.table.info.name.O,
         )
 

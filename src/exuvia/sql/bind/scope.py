@@ -89,7 +89,8 @@ class Field(NamedTuple):
 
 
 class Scope:
-    """See the module. `clause` is what 1054 names; `query` plans a subquery (select sets it)."""
+    """See the module. `clause` is what 1054 names; `query` plans a subquery (select sets it);
+    `named` returns the fields of a lower-case name, instead of `fields`."""
 
     def __init__(
         self,
@@ -97,8 +98,10 @@ class Scope:
         binding: Binding | None = None,
         parent: "Scope | None" = None,
         clause: str = "field list",
+        named: Callable[[str], list[Field]] | None = None,
     ) -> None:
         self.fields = list(fields)
+        self._named = named
         self.binding = binding
         self.parent = parent
         self.clause = clause
@@ -183,11 +186,7 @@ class Scope:
 
     def find(self, name: str, table: str = "", database: str = "") -> Field | None:
         """The field of that name in this scope alone. Raises 1052."""
-        if self._by_name is None:
-            self._by_name = {}
-            for field in self.fields:
-                self._by_name.setdefault(field.name.lower(), []).append(field)
-        found = self._by_name.get(name.lower(), ())
+        found = (self._named or self._field_named)(name.lower())
         if table:
             found = [field for field in found if field.table.lower() == table.lower()]
         else:
@@ -198,6 +197,13 @@ class Scope:
             full = f"{table}.{name}" if table else name
             raise ErrNonUniq(full, self.clause)
         return found[0] if found else None
+
+    def _field_named(self, name: str) -> list[Field]:
+        if self._by_name is None:
+            self._by_name = {}
+            for field in self.fields:
+                self._by_name.setdefault(field.name.lower(), []).append(field)
+        return self._by_name.get(name, [])
 
 
 def column_of(field: Field, depth: int = 0) -> Expr:

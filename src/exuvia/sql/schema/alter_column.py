@@ -89,7 +89,7 @@ from exuvia.sql.schema.column_definition import (
 )
 from exuvia.sql.schema.foreign_key import check_modify
 from exuvia.sql.schema.generated_column import (
-    check_generated,
+    TableColumns,
     check_independent,
     check_places,
     dependents,
@@ -149,7 +149,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         else:
             place = len(table.public_columns)
         columns.insert(place, info)
-        check_generated(columns, info, at.modes.reads_auto)
+        TableColumns(columns, at.modes.reads_auto).check_generated(info)
         if info.generated_stored:
             raise ErrUnsupportedOnGeneratedColumn(
                 "Adding generated stored column through ALTER TABLE"
@@ -537,7 +537,7 @@ def check_change(
         )
     if new.is_generated:
         columns = [new if each.id == old.id else each for each in table.cols]
-        check_generated(columns, new, reads_auto)
+        TableColumns(columns, reads_auto).check_generated(new)
     # an expression is computed from the column, or it is computed itself
     was, is_now = old.generated_expr_string, new.generated_expr_string
     stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored

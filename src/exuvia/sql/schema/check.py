@@ -49,6 +49,8 @@ from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.generated import scope_of
 from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,
@@ -114,10 +116,10 @@ def new_table_checks(
     keys: Sequence[FkInfo],
 ) -> tuple[ConstraintInfo, ...]:
     """The constraints of a new table, numbered from 1."""
-    found = []
+    found, around = [], _Columns.of(columns)
     for n, (each, text) in enumerate(zip(wanted, named(table, wanted, ()), strict=True), 1):
-        _check_columns(each, text, columns)
-        found.append(_info(n, each, text, columns, keys))
+        _check_columns(each, text, around)
+        found.append(_info(n, each, text, around, keys))
     return tuple(found)
 
 
@@ -125,11 +127,11 @@ def added_check(
     check: CheckConstraint, text: str, columns: Sequence[ColumnInfo], keys: Sequence[FkInfo]
 ) -> ConstraintInfo:
     """The constraint of an ADD; it may name any column (else 1054)."""
-    known = {column.name.L for column in columns}
+    around = _Columns.of(columns)
     for each in column_names(check.condition):
-        if each.lower() not in known:
+        if each.lower() not in around.by_name:
             raise ErrBadField(each, f"check constraint {text} expression")
-    return _info(0, WrittenCheck(check), text, columns, keys)
+    return _info(0, WrittenCheck(check), text, around, keys)
 
 
 def _check_places(check: CheckConstraint, text: str, database: str, table: str) -> None:
@@ -138,12 +140,24 @@ def _check_places(check: CheckConstraint, text: str, database: str, table: str) 
         raise ErrBadField(elsewhere, f"check constraint {text} expression")
 
 
-def _check_columns(wanted: WrittenCheck, text: str, columns: Sequence[ColumnInfo]) -> None:
-    known = {column.name.L for column in columns}
+class _Columns(NamedTuple):
+    """A table's columns, their places by lower-case name, and the scope of a condition."""
+
+    in_order: Sequence[ColumnInfo]
+    by_name: dict[str, int]
+    scope: Scope
+
+    @classmethod
+    def of(cls, columns: Sequence[ColumnInfo]) -> "_Columns":
+        by_name = {column.name.L: n for n, column in enumerate(columns)}
+        return cls(columns, by_name, scope_of(columns))
+
+
+def _check_columns(wanted: WrittenCheck, text: str, columns: _Columns) -> None:
     for each in column_names(wanted.check.condition):
         if wanted.column is not None and each.lower() != wanted.column.lower():
             raise ErrColumnCheckConstraintReferencesOtherColumn(text)
-        if each.lower() not in known:
+        if each.lower() not in columns.by_name:
             raise ErrTableCheckConstraintReferUnknown(text, each)
 
 
@@ -151,7 +165,7 @@ def _info(
     number: int,
     wanted: WrittenCheck,
     text: str,
-    columns: Sequence[ColumnInfo],
+    columns: _Columns,
     keys: Sequence[FkInfo],
 ) -> ConstraintInfo:
     tree = wanted.check.condition
@@ -162,8 +176,9 @@ def _info(
     function = disallowed_function(tree)
     if function:
         raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
-    lower = [each.lower() for each in column_names(tree)]
-    used = [column for column in columns if column.name.L in lower]
+    lower = {each.lower() for each in column_names(tree)}
+    places = sorted(columns.by_name[each] for each in lower if each in columns.by_name)
+    used = [columns.in_order[place] for place in places]
     for column in used:
         if column.auto_increment:
             raise ErrCheckConstraintRefersAutoIncrementColumn(text)
@@ -182,7 +197,7 @@ def _info(
         expr_string=restored(tree),
         state=SchemaState.PUBLIC,
     )
-    row_check(info, columns)
+    row_check(info, columns.scope)
     return info
 
 

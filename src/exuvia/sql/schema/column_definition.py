@@ -78,7 +78,7 @@ from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.schema.change import STRICT, Modes
-from exuvia.sql.schema.generated_column import check_generated, with_generation
+from exuvia.sql.schema.generated_column import TableColumns, with_generation
 from exuvia.sql.type_text import identifier
 
 _COMMENT_CHARS = 1024
@@ -196,9 +196,10 @@ def column_infos(
         column_info(each, n, inherited, each.primary or each.name.lower() in primary, modes)
         for n, each in enumerate(written)
     )
+    table = TableColumns(found, modes.reads_auto)
     for column in found:
         if column.is_generated:
-            check_generated(found, column, modes.reads_auto)
+            table.check_generated(column)
             if column.is_virtual and column.type.Flag & Flag.PRI_KEY:
                 raise ErrUnsupportedOnGeneratedColumn(
                     "Defining a virtual generated column as primary key"

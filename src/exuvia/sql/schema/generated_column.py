@@ -30,10 +30,11 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.sql.bind.aggregates import AGGREGATES
+from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.calls import SPECIAL, UNIT_CALLS
 from exuvia.sql.bind.literals import MOMENT_LITERALS
 from exuvia.sql.functions import FUNCTIONS
-from exuvia.sql.generated import PLACE, bound_expression, names_in
+from exuvia.sql.generated import PLACE, names_in, scope_of
 from exuvia.sql.nodes import ColumnDefinition
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.text import parse_expression
@@ -64,28 +65,37 @@ def with_generation(info: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
     )
 
 
-def check_generated(
-    columns: Sequence[ColumnInfo], column: ColumnInfo, may_read_auto: bool = False
-) -> None:
-    """The column's expression against the columns around it, itself among them.
+class TableColumns:
+    """Columns of a table, in order, against which generated columns among them are checked."""
 
-    Raises 1054, 3107, 3109, and what binding refuses (1582)."""
-    by_name = {each.name.L: (n, each) for n, each in enumerate(columns) if not each.hidden}
-    own = by_name[column.name.L][0] if column.name.L in by_name else len(columns)
-    names = list(column.dependences or {})
-    for name in names:
-        if name not in by_name:
-            tree = parse_expression(column.generated_expr_string)
-            found = (each.name for each in tree.find_all(exp.Column) if each.name.lower() == name)
-            raise ErrBadField(next(found, name), PLACE)
-    for name in names:
-        at, other = by_name[name]
-        if other.is_generated and at >= own:
-            raise ErrGeneratedColumnNonPrior()
-    for name in names:
-        if by_name[name][1].auto_increment and not may_read_auto:
-            raise ErrGeneratedColumnRefAutoInc(column.name.O)
-    bound_expression(column.generated_expr_string, columns)
+    def __init__(self, columns: Sequence[ColumnInfo], may_read_auto: bool = False) -> None:
+        self._by_name = {
+            each.name.L: (n, each) for n, each in enumerate(columns) if not each.hidden
+        }
+        self._number = len(columns)
+        self._scope = scope_of(columns)
+        self._may_read_auto = may_read_auto
+
+    def check_generated(self, column: ColumnInfo) -> None:
+        """Raises 1054, 3107, 3109, and what binding refuses (1582)."""
+        by_name = self._by_name
+        own = by_name[column.name.L][0] if column.name.L in by_name else self._number
+        names = list(column.dependences or {})
+        tree = parse_expression(column.generated_expr_string)
+        for name in names:
+            if name not in by_name:
+                found = (
+                    each.name for each in tree.find_all(exp.Column) if each.name.lower() == name
+                )
+                raise ErrBadField(next(found, name), PLACE)
+        for name in names:
+            at, other = by_name[name]
+            if other.is_generated and at >= own:
+                raise ErrGeneratedColumnNonPrior()
+        for name in names:
+            if by_name[name][1].auto_increment and not self._may_read_auto:
+                raise ErrGeneratedColumnRefAutoInc(column.name.O)
+        bind(tree, self._scope)
 
 
 def check_places(table: TableInfo, moved: ColumnInfo, after: str | None) -> None:

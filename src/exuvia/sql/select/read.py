@@ -111,9 +111,8 @@ def _star(tree: Tree, visible: list[Visible], binding: Binding) -> list[OutputIt
         return None
     items = []
     for table in wanted:
-        for position, column in enumerate(table.columns):
-            if column not in table.public:
-                continue
+        for position in sorted(table.positions.values()):
+            column = table.columns[position]
             binding.check_column(column)
             item = OutputItem(output_of(column, table), exp.column(column.name.O))
             if is_shifted(column.type, binding.zone):
@@ -589,7 +588,7 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
         return None
     alias = tree.alias or tree.name
     columns = virtual.columns
-    visible = Visible(alias, virtual.database, columns, columns, origin=virtual.name)
+    visible = Visible.of_columns(alias, virtual.database, columns, origin=virtual.name)
     where = node.args.get("where")
     rows = rows_asked(virtual, alias, None if where is None else where.this, context)
     return _planned(node, [visible], rows, context)

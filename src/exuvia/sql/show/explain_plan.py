@@ -369,7 +369,7 @@ class Explaining(ExplainedStatement):
 
 
 def _scope(visible: Sequence[Any], context: Context) -> Scope:
-    return Scope(expressions.fields_of(visible), context.binding, clause="where clause")
+    return expressions.scope_of(visible, context.binding, "where clause")
 
 
 def _watch_small(plan: SmallRows, scan: MeasuredStep, kept: MeasuredStep | None) -> None:

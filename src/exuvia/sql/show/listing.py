@@ -47,7 +47,7 @@ def listing(
             ColumnInfo(id=n + 1, name=name(each.name), offset=n, type=each.type)
             for n, each in enumerate(columns)
         )
-        visible = [expressions.Visible("", "", infos, infos)]
+        visible = [expressions.Visible.of_columns("", "", infos)]
         keeps = expressions.condition(where, visible, context.binding)
         found = [row for row in found if keeps(row, context)]
     return Result(columns, found)

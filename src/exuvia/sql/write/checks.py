@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
 from exuvia.base.types import Value
-from exuvia.catalog.model import ColumnInfo, ConstraintInfo
+from exuvia.catalog.model import ConstraintInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
+from exuvia.sql.bind.scope import Scope
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression, truth
 from exuvia.sql.expr import Expr, columns_of
@@ -30,9 +31,10 @@ class RowCheck(NamedTuple):
     bound: Expr
 
 
-def row_check(info: ConstraintInfo, columns: Sequence[ColumnInfo]) -> RowCheck:
-    """The constraint, bound to the columns' positions. Raises 1054, 1582, ... as binding does."""
-    bound = bind_condition(parse_expression(info.expr_string), scope_of(columns))
+def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
+    """The constraint, bound to the positions of the columns of `scope` (generated.scope_of). Raises
+    1054, 1582, ... as binding does."""
+    bound = bind_condition(parse_expression(info.expr_string), scope)
     call, kind = compile_expression(bound), bound.type
 
     def breaks(row: Sequence[Value], env: Env) -> bool:
@@ -57,7 +59,8 @@ class RowChecks:
 
 def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequence[Value]], None]:
     """What a row must pass while it may change places with rows that obey these: 1737."""
-    found = [row_check(each, table.info.cols) for each in checks]
+    scope = scope_of(table.info.cols)
+    found = [row_check(each, scope) for each in checks]
     env = PlainEnv()
 
     def check(row: Sequence[Value]) -> None:
@@ -73,7 +76,8 @@ def row_checks(table: Table) -> RowChecks | None:
         return None
     if _KEPT not in table.kept:
         binding = [each for each in table.info.checks if each.binds]
-        found = [row_check(each, table.info.cols) for each in binding]
+        scope = scope_of(table.info.cols)
+        found = [row_check(each, scope) for each in binding]
         table.kept[_KEPT] = RowChecks(found) if found else None
     kept: RowChecks | None = table.kept[_KEPT]
     return kept

@@ -54,6 +54,7 @@ from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.expr import Call, Column, Expr, columns_of, walk
+from exuvia.sql.generated import scope_of
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
 
@@ -238,7 +239,7 @@ class _Rule:
 
 class CheckRule(_Rule):
     def __init__(self, table: Table, info: ConstraintInfo) -> None:
-        self._check = row_check(info, table.info.cols)
+        self._check = row_check(info, scope_of(table.info.cols))
         self._name = info.constraint_name.O
         self._width = len(table.info.cols)
         self._vector = VectorCheck(self._check.bound, table.info.cols)

@@ -140,7 +140,7 @@ def visible_of(columns: Sequence[OutputColumn], offset: int) -> Visible:
         ColumnInfo(id=n + 1, name=named(f"r{n}"), offset=n, type=column.type)
         for n, column in enumerate(columns)
     )
-    return Visible(READ_ROW, "", found, found, offset)
+    return Visible.of_columns(READ_ROW, "", found, offset)
 
 
 class _Reads:
@@ -389,7 +389,7 @@ def _changes(
     known = {column.name.L for column in table.columns}
     pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias, known)
     width = len(table.info.cols)
-    new = Visible(new_row, "", table.info.cols, table.columns, width)
+    new = Visible(new_row, "", table.info.cols, table.public_positions, width)
     visible = [source.visible, new, visible_of(read, 2 * width)]
     return Assignments(pairs, source, visible, binding, rules, in_turn=True)
 
