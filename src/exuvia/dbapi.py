@@ -353,7 +353,7 @@ Description = tuple[str, int, None, int, int, int, bool]
 def _description(result: Result) -> tuple[Description, ...]:
     found = []
     for column in result.columns:
-        told = packets.described(column.type)
+        told = packets.described(column.definition_type)
         may_be_null = not told.flags & Flag.NOT_NULL
         size = told.length
         found.append((column.name, told.code, None, size, size, told.scale, may_be_null))

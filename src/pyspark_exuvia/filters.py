@@ -13,6 +13,7 @@ two differ there is no range, and points may find more than was asked for:
     ENUM              points
     DATE, DATETIME    no IS NULL: Spark reads a zero date as NULL
     BOOLEAN           false alone: every other number is true
+    DECIMAL           of a value of fewer than ROUNDED_DIGITS digits
     FLOAT, DOUBLE, TIME, YEAR, SET, BIT    nothing
 
 So rows are never missed, and Spark looks at all that come once more. The key is the one whose
@@ -41,6 +42,9 @@ from exuvia.sql.access.choose import RANGE_SHARE, shown_indexes
 MOST_POINTS = 10_000
 COUNTED_SPANS = 256
 SPARK_DIGITS = 38
+ROUNDED_DIGITS = 28
+"""PySpark hands a filter's DECIMAL over through Python's default context: one of more digits is
+rounded to so many, and rows would be missed by it."""
 
 _RANGES: dict[type[Filter], str] = {
     asked.GreaterThan: ">",
@@ -114,7 +118,9 @@ def _whole(value: Any, unsigned: bool) -> int | None:
 
 
 def _decimal(value: Decimal, field: FieldType) -> Decimal | None:
-    exponent = value.as_tuple().exponent
+    _, digits, exponent = value.as_tuple()
+    if len(digits) >= ROUNDED_DIGITS:
+        return None
     fits = isinstance(exponent, int) and -exponent <= decimals.scale_of(field)
     return value if fits and decimals.precision_of(field) <= SPARK_DIGITS else None
 

@@ -8,8 +8,8 @@ inserts its rows and removes it. So none is inserted twice, and who comes later 
 
     m/load/{id}         sealed: since when, and (attempt, chunks) of those that count. Tasks are
                         refused from then on, and so is who moves once it is another one
-    m/written/{name}    since when, and the load, until it is done: another write of that name goes
-                        on with this one, and leaves its own
+    m/written/{name}/{table}   since when, and the load, until it is done: another write of that
+                               name goes on with this one, and leaves its own
     m/unnamed/{id}      the id that takes the name; its table goes with the load unless a job has it
 
 Just before its job is submitted the record says anew since when it is, so nobody takes the load for
@@ -18,6 +18,7 @@ one that was left, unless its driver was stopped for a day between that transact
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import NamedTuple
 
 from exuvia.base.errors import ExuviaError, OutcomeUnknown
@@ -45,9 +46,18 @@ _TRIES = 5
 GIVEN_UP = "the write was given up: it is older than a day, or was aborted"
 
 
-def written_key(name: str) -> bytes:
-    """Of a named write."""
-    return keys.meta("written", name)
+class WriteName(NamedTuple):
+    """The name that `writeId` gives to a write of one table."""
+
+    text: str
+    database: str
+    table: str
+
+
+def written_key(name: WriteName) -> bytes:
+    """Of a named write. The table's name is hashed: a key has at most 511 bytes."""
+    table = f"{name.database}.{name.table}".lower().encode()
+    return keys.meta("written", f"{name.text}/{blake2b(table, digest_size=8).hexdigest()}")
 
 
 class Sealed(NamedTuple):
@@ -69,20 +79,22 @@ class Sealed(NamedTuple):
         txn.require(load_key(self.load))
 
 
-def under_way(txn: Transaction, name: str) -> Sealed | None:
+def under_way(txn: Transaction, name: WriteName | None) -> Sealed | None:
     """What a writer of that name has left half moved. Raises ValueError where it is gone."""
     known = txn.get(written_key(name)) if name else None
-    if known is None or len(known) == len(keys.number(0)):
+    if name is None or known is None or len(known) == len(keys.number(0)):
         return None
     load = keys.read_number(known[8:])
     record = txn.get(load_key(load))
     if record is None or record == keys.number(0):
         said = "was left half done for more than a day, and the rest of its rows is gone"
-        raise ValueError(f"the write '{name}' {said}: look what is in the table")
+        raise ValueError(f"the write '{name.text}' {said}: look what is in the table")
     return Sealed(load, record)
 
 
-def seal(load: int, opened: bytes, name: str, staged: Sequence[Staged], txn: Transaction) -> Sealed:
+def seal(
+    load: int, opened: bytes, name: WriteName | None, staged: Sequence[Staged], txn: Transaction
+) -> Sealed:
     """From here on these attempts count. Raises ValueError."""
     if txn.get(load_key(load)) != opened:
         raise ValueError(GIVEN_UP)
@@ -94,7 +106,7 @@ def seal(load: int, opened: bytes, name: str, staged: Sequence[Staged], txn: Tra
     return sealed
 
 
-def finish(load: int, name: str, txn: Transaction) -> None:
+def finish(load: int, name: WriteName | None, txn: Transaction) -> None:
     """All of it is where it belongs."""
     if name:
         txn.put(written_key(name), keys.number(staging.now()))
@@ -103,17 +115,19 @@ def finish(load: int, name: str, txn: Transaction) -> None:
     txn.put(load_key(load), keys.number(0))
 
 
-def forget(load: int, name: str, txn: Transaction) -> None:
+def forget(load: int, name: WriteName | None, txn: Transaction) -> None:
     """An overwrite that failed: nothing of it is to be seen, so its name may be used again."""
     known = txn.get(written_key(name)) if name else None
-    if known is not None and known[8:] == keys.number(load):
+    if name and known is not None and known[8:] == keys.number(load):
         txn.delete(written_key(name))
 
 
 # -- to its place ----------------------------------------------------------------------------------
 
 
-def go_on(session: Session, sealed: Sealed, options: Mapping[str, str], name: str) -> None:
+def go_on(
+    session: Session, sealed: Sealed, options: Mapping[str, str], name: WriteName | None
+) -> None:
     """Move what is left and end it. Raises what INSERT does, 1412; then an append is half there."""
     store = session.services.store
     with store.read() as txn:

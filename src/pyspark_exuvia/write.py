@@ -15,8 +15,8 @@ What is more than `exuvia_txn_total_size_limit`, parts.py: an overwrite is made 
 takes its place at once; an append is 8004 and nothing is written, or comes in parts with
 atomic=false.
 
-`writeId` names the write: another one of that name does nothing once the first is done. The name is
-kept for NAMES_KEPT_S (m/written/{name}).
+`writeId` names the write of a table: another one of that name into the same table does nothing once
+the first is done. The name is kept for NAMES_KEPT_S (m/written/{name}/{table}).
 """
 
 import secrets
@@ -36,7 +36,7 @@ from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from pyspark_exuvia import parts, staging
 from pyspark_exuvia.staging import Staged, load_key
-from pyspark_exuvia.table import store_of
+from pyspark_exuvia.table import named_table, store_of
 
 LONGEST_NAME = 64
 
@@ -48,9 +48,10 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], planned: StructType, overwrite: bool) -> None:
         self._options = dict(options)
         self._overwrite = overwrite
-        self._name = self._options.get("writeid", "")
-        if len(self._name) > LONGEST_NAME:
+        text = self._options.get("writeid", "")
+        if len(text) > LONGEST_NAME:
             raise ValueError(f"a writeId has at most {LONGEST_NAME} characters")
+        self._name = parts.WriteName(text, *named_table(options)) if text else None
         self._in_parts = not overwrite and not _is_atomic(self._options)
         store = store_of(options)
         staging.require_fitting(store, options, planned)

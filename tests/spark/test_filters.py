@@ -232,3 +232,14 @@ def test_what_the_guide_shows(spark_store: SparkStore, session: Session) -> None
     exec(code.replace("shop.", "push."), names)
     for name, rows in {"recent": 99, "wanted": 40, "nobody": 20}.items():
         assert len(names[name].collect()) == received(names[name]) == rows
+
+
+def test_a_decimal_of_many_digits_is_found(spark_store: SparkStore, session: Session) -> None:
+    """What PySpark hands over of it is rounded to 28 digits, which no key is asked for."""
+    number = "1234567890123456789012345678.0123456789"
+    run(session, "CREATE TABLE many (id INT PRIMARY KEY, d DECIMAL(38,10), KEY (d))")
+    few = ", ".join(f"({n}, {n}.5)" for n in range(2, 300))
+    run(session, f"INSERT INTO many VALUES (1, {number}), {few}")
+    for where, ids in ((f"d = {number}", [1]), (f"d >= {number}", [1]), ("d = 7.5", [7])):
+        rows = table(spark_store, name="push.many").where(where).collect()
+        assert [row.id for row in rows] == ids, where

@@ -60,6 +60,17 @@ def test_a_named_write_is_done_once(here, committing, session):
     assert not left(here)
 
 
+def test_a_named_write_is_one_of_its_table(here, committing, session):
+    """Two tables written under one name are two writes."""
+    name = secrets.token_hex(4)
+    for table in ("first_named", "second_named"):
+        run(session, f"CREATE TABLE {table} (a INT)")
+        for _ in range(2):
+            writer = writer_of(here, table, writeid=name)
+            writer.commit([writer.write(batch(1, 2))])
+        assert rows(session, f"SELECT COUNT(*) FROM {table}") == [[2]]
+
+
 def test_a_schema_change_beside_a_write(here, committing, world, session):
     """Staged before it, inserted while its index is filled and its column is no one's yet."""
     run(session, "CREATE TABLE beside (id INT PRIMARY KEY AUTO_INCREMENT, a INT)")

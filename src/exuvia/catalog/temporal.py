@@ -188,6 +188,29 @@ def shift_zone(packed: int, source: tzinfo | None, target: tzinfo | None) -> int
     return from_moment(moment)
 
 
+def after_gap(packed: int, zone: tzinfo) -> int | None:
+    """Where the zone's clocks skip a packed DATETIME: the moment in UTC at which they are put
+    forward, the next valid one. None for a time that they show."""
+    try:
+        local = to_moment(packed).replace(tzinfo=zone)
+        early, late = sorted(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+    except (OverflowError, ValueError):
+        return None
+    plain = local.replace(tzinfo=None)
+    if early == late or early.astimezone(zone).replace(tzinfo=None) == plain:
+        return None
+    before = early.astimezone(zone).utcoffset()
+    early, late = early.replace(microsecond=0), late.replace(microsecond=0) + timedelta(seconds=1)
+    while late - early > timedelta(seconds=1):
+        middle = early + (late - early) // 2
+        middle = middle.replace(microsecond=0)
+        if middle.astimezone(zone).utcoffset() == before:
+            early = middle
+        else:
+            late = middle
+    return from_moment(late)
+
+
 def ordinal(packed: int) -> int:
     """Days since 0001-01-01 of a packed date. Raises ValueError for zero parts."""
     return date(*unpack_date(packed)).toordinal()

@@ -376,7 +376,7 @@ def described(kind: FieldType) -> Described:
 def column(about: OutputColumn) -> bytes:
     """The definition of one column."""
     names = (about.database, about.table, about.origin_table, about.name, about.origin)
-    kind = about.type
+    kind = about.definition_type
     sent = int(_SENT_AS.get(TypeCode(kind.Tp), kind.Tp))
     fixed = _COLUMN.pack(12, _charset(kind), _length(kind), sent, _flags(kind), _scale(kind), 0)
     return text(b"def") + b"".join(text(name.encode("utf8", "replace")) for name in names) + fixed
@@ -389,7 +389,10 @@ def _charset(kind: FieldType) -> int:
 
 
 def _length(kind: FieldType) -> int:
+    """Characters of the longest value, in bytes: a DECIMAL's sign and point are two of them."""
     wide = 4 if _charset(kind) == UTF8MB4 else 1
+    if kind.Tp == TypeCode.NEWDECIMAL and kind.Flen >= 0:
+        return kind.Flen + (kind.Decimal > 0) + (not kind.unsigned)
     if kind.Flen < 0:
         return _DISPLAY.get(kind.Tp, 255 * wide)
     return min(kind.Flen * wide, 0xFFFFFFFF)

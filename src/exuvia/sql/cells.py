@@ -156,6 +156,8 @@ def _text(length: int, general: Assign) -> Assign:
     return assign
 
 
-def narrowed(value: Value, source: FieldType, column: ColumnInfo) -> Value:
+def narrowed(
+    value: Value, source: FieldType, column: ColumnInfo, mode: Mode = values.LENIENT
+) -> Value:
     """What is written where strict mode refuses: the nearest value, else the type's zero."""
-    return values.narrowed(value, source, column.type)
+    return values.narrowed(value, source, column.type, mode)

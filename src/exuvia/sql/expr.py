@@ -31,12 +31,14 @@ class Expr(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(Expr, frozen=True, kw_only=True):
-    """A column of the nearest scope. `full` is database.table.column, as errors say it."""
+    """A column of the nearest scope. `full` is database.table.column, as errors say it. `shown` is
+    its type in definitions, where it is another one (result.py)."""
 
     position: int
     name: str = ""
     table: str = ""
     full: str = ""
+    shown: FieldType | None = None
 
 
 class Outer(Expr, frozen=True, kw_only=True):
@@ -47,6 +49,7 @@ class Outer(Expr, frozen=True, kw_only=True):
     name: str = ""
     table: str = ""
     full: str = ""
+    shown: FieldType | None = None
 
 
 class Constant(Expr, frozen=True, kw_only=True):

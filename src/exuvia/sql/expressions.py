@@ -140,6 +140,26 @@ def constant_of(tree: Tree) -> ConstantOf | None:
     return None if value is _NO_LITERAL else lambda context: value
 
 
+def comparand_of(tree: Tree) -> ConstantOf | None:
+    """As `constant_of`, for the bounds of a key (access/ranger.py)."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.Placeholder):
+        position = position_of(tree)
+        return lambda context: context.comparand(position)
+    raw = bytes_of_literal(tree)
+    return constant_of(tree) if raw is None else lambda context: raw
+
+
+def bytes_of_literal(tree: Tree) -> bytes | None:
+    """The bytes of x'41' or b'01'; None for any other tree."""
+    if isinstance(tree, exp.HexString):
+        return bytes.fromhex(tree.name.zfill((len(tree.name) + 1) // 2 * 2))
+    if isinstance(tree, exp.BitString):
+        return int(tree.name or "0", 2).to_bytes((len(tree.name) + 7) // 8, "big")
+    return None
+
+
 def literal_of(tree: Tree) -> tuple[Value, ...]:
     """The value of a literal; none for any other tree."""
     value = _literal(tree)

@@ -19,7 +19,11 @@ Row = list[Value]
 
 
 class OutputColumn(NamedTuple):
-    """One column of an answer. `origin` is its name in `origin_table`; "" where it is computed."""
+    """One column of an answer. `origin` is its name in `origin_table`; "" where it is computed.
+
+    `type` is the type of the values in the rows. `shown` is the type in definitions (to the client,
+    in tables and views made from the query), where that is another one: a TIMESTAMP column's values
+    are DATETIMEs of the session's zone."""
 
     name: str
     type: FieldType
@@ -27,6 +31,12 @@ class OutputColumn(NamedTuple):
     origin_table: str = ""
     origin: str = ""
     database: str = ""
+    shown: FieldType | None = None
+
+    @property
+    def definition_type(self) -> FieldType:
+        """The type in definitions."""
+        return self.type if self.shown is None else self.shown
 
 
 class PlanColumns(list[OutputColumn]):

@@ -397,7 +397,7 @@ def _nearest(source: FieldType, target: FieldType, mode: Mode, value: Value) -> 
     try:
         return convert(value, source, target, mode)
     except Refused:
-        return narrowed(value, source, target)
+        return narrowed(value, source, target, mode)
 
 
 def _converted(source: FieldType, target: FieldType, name: str, mode: Mode, value: Value) -> Value:

@@ -41,6 +41,7 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import tzinfo
 from decimal import Decimal
 from typing import NamedTuple, NoReturn
@@ -640,9 +641,9 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
     else:
         packed = _datetime(value, source, kind, digits, mode)
         if target.Tp == TypeCode.TIMESTAMP:
-            local, packed = packed, temporal.shift_zone(packed, mode.zone, None)
-            if mode.zone is not None and temporal.shift_zone(packed, None, mode.zone) != local:
-                incorrect_time(kind, to_text(value, source))  # the clocks skip it
+            if mode.zone is not None and temporal.after_gap(packed, mode.zone) is not None:
+                incorrect_time(kind, to_text(value, source))
+            packed = temporal.shift_zone(packed, mode.zone, None)
     _refuse_zero(packed >> 37, value, source, kind, mode)
     in_range = _FIRST_TIMESTAMP <= packed <= _LAST_TIMESTAMP
     if target.Tp == TypeCode.TIMESTAMP and packed and not in_range:
@@ -751,7 +752,10 @@ def default_of(column: ColumnInfo) -> Value:
     CURRENT_TIMESTAMP)."""
     if column.default_is_expr or is_current_timestamp(column):
         return None
-    return _constant(column.default, column.default_bit, column.type)
+    value = _constant(column.default, column.default_bit, column.type)
+    if isinstance(value, bytes) and column.type.Tp == TypeCode.STRING:
+        return value.ljust(column.type.Flen, b"\0")  # x'41' is kept as it is written
+    return value
 
 
 def origin_default_of(column: ColumnInfo) -> Value:
@@ -796,7 +800,8 @@ def zero_of(field: FieldType) -> Value:
     if family == Family.DECIMAL:
         return decimals.unscaled(0, decimals.scale_of(field))
     if family in (Family.STRING, Family.BYTES):
-        return "" if family == Family.STRING else b""
+        fixed = field.Flen if field.Tp == TypeCode.STRING else 0
+        return "" if family == Family.STRING else bytes(max(fixed, 0))
     if family == Family.JSON:
         return "null"
     if family == Family.FLOAT:
@@ -810,8 +815,9 @@ _MOST_SINGLE = 3.4028234663852886e38
 _MOST_DOUBLE = 1.7976931348623157e308
 
 
-def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
-    """What is written where strict mode refuses: the nearest value, else the type's zero."""
+def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LENIENT) -> Value:
+    """What is written where strict mode refuses: the nearest value, else the type's zero. Of a time
+    that the clocks of the mode's zone skip it is the next valid moment."""
     if value is None or source.Tp == TypeCode.NULL:
         return zero_of(target)
     if target.Tp in (TypeCode.ENUM, TypeCode.SET):
@@ -832,10 +838,21 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
             whole = whole.encode()
         if isinstance(whole, str) and target.family is Family.STRING:
             whole = _with_marks(target.Charset, whole)
+        if isinstance(whole, str) and target.Tp == TypeCode.STRING:
+            return whole[: target.Flen].rstrip(" ")
+        if isinstance(whole, bytes) and target.Tp == TypeCode.STRING:
+            return whole[: target.Flen].ljust(target.Flen, b"\0")
         # As much as a column holds: characters, or bytes of a TEXT; no character is halved
         if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
             return whole[: target.Flen]
         return whole.encode()[: target.Flen].decode(errors="ignore")
+    if target.Tp == TypeCode.TIMESTAMP and mode.zone is not None:
+        with suppress(Refused):
+            digits = _digits_of_second(target)
+            local = _datetime(value, source, "timestamp", digits, mode._replace(zero_dates=True))
+            moved = temporal.after_gap(local, mode.zone)
+            if moved is not None and _FIRST_TIMESTAMP <= moved <= _LAST_TIMESTAMP:
+                return moved
     return zero_of(target)
 
 
@@ -859,8 +876,11 @@ def _nearest(number: Decimal, target: FieldType) -> Value:
         number = decimals.rounded(number, scale)
     elif 0 <= target.Decimal < 31 and target.Flen > 0:
         most = Decimal(10**target.Flen - 1).scaleb(-target.Decimal)
+        number = decimals.rounded(number, target.Decimal)
     else:
         most = Decimal(_MOST_SINGLE if target.Tp == TypeCode.FLOAT else _MOST_DOUBLE)
     least = Decimal(0) if target.unsigned else -most
     number = min(max(number, least), most)
-    return number if target.family == Family.DECIMAL else float(number)
+    if target.family == Family.DECIMAL:
+        return number
+    return single(float(number)) if target.Tp == TypeCode.FLOAT else float(number)

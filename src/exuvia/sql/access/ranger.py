@@ -21,7 +21,8 @@ for its column, and then the path has to read everything. Constants as bounds of
     FLOAT       number, '1.5'                 the number
     STRING      text                          the text (its collation is the column's)
     BYTES       text, bytes                   the bytes
-    DATE ...    text of a date and time       packed, to the microsecond
+    DATE ...    text of a date and time,      packed, to the microsecond
+                a typed one (EXECUTE USING)
     any         NULL                          NOTHING: no comparison with NULL is true
     any         anything else                 INEXACT: the condition is left to the evaluator
 
@@ -62,10 +63,11 @@ from exuvia.kv.packet import Span
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import DEFAULT_COLLATION
 from exuvia.sql.expr import collates_alike
-from exuvia.sql.expressions import ConstantOf, constant_of
+from exuvia.sql.expressions import ConstantOf, comparand_of
 from exuvia.sql.functions.moment import names_zone
 from exuvia.sql.generated import generated_columns, scope_of
 from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.parse.restore import matched_text, without_charset
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
@@ -85,6 +87,8 @@ _NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,15})?").fullmatch
 _MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
 _TIME = FieldType(Tp=TypeCode.TIME, Flen=17, Decimal=6)
 _DAY_BITS = 37
+_NUMBERS = (int, float, Decimal)
+_MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 
 
 Bounder = Callable[[Value], Value]
@@ -152,12 +156,27 @@ def _bytes(value: Value, kind: FieldType) -> Value:
 
 
 def _moment(value: Value, kind: FieldType) -> Value:
+    if isinstance(value, TypedValue):
+        return _typed_moment(value, kind)
     if not isinstance(value, str):
         return INEXACT
     try:
         packed = values.from_text(value, _TIME if kind.Tp == TypeCode.TIME else _MOMENT)
     except Refused:
         return INEXACT
+    return _of_day(packed, kind)
+
+
+def _typed_moment(given: TypedValue, kind: FieldType) -> Value:
+    """A TIME compares with a TIME alone: with a day it is a time of today."""
+    family = given.type.family
+    is_time = family == Family.TIME
+    if family not in _MOMENTS or is_time != (kind.family == Family.TIME):
+        return INEXACT
+    return _of_day(given.value << _DAY_BITS if family == Family.DATE else given.value, kind)
+
+
+def _of_day(packed: int, kind: FieldType) -> Value:
     if kind.Tp != TypeCode.DATE:
         return packed
     return INEXACT if packed & ((1 << _DAY_BITS) - 1) else packed >> _DAY_BITS
@@ -314,10 +333,10 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         yield from _comparison(tree, operator, number, places)
     elif isinstance(tree, exp.Between):
         place = places.find(tree.this)
-        low, high = constant_of(tree.args["low"]), constant_of(tree.args["high"])
+        low, high = comparand_of(tree.args["low"]), comparand_of(tree.args["high"])
         if place is not None and low is not None and high is not None:
-            yield Term(place[0], ">=", (low,), number, place[1])
-            yield Term(place[0], "<=", (high,), number, place[1])
+            yield Term(place[0], ">=", (_beside(low, high),), number, place[1])
+            yield Term(place[0], "<=", (_beside(high, low),), number, place[1])
     elif isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
         place = places.find(tree.this)
         if place is not None and not place[1]:
@@ -327,10 +346,24 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         yield from met
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
         place = places.find(tree.this)
-        constants = [constant_of(each) for each in tree.expressions]
+        constants = [comparand_of(each) for each in tree.expressions]
         usable = tuple(each for each in constants if each is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
+
+
+def _beside(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
+    """One end of a BETWEEN. It compares all three together: `text BETWEEN 0 AND '5'` as numbers, so
+    that neither end is a bound of texts."""
+
+    def constant(context: Context) -> Value:
+        value, beside = mine(context), other(context)
+        if type(value) is type(beside) or value is None or beside is None:
+            return value
+        are_numbers = isinstance(value, _NUMBERS) and isinstance(beside, _NUMBERS)
+        return value if are_numbers else INEXACT
+
+    return constant
 
 
 def _null(context: Context) -> Value:
@@ -342,7 +375,7 @@ def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iter
         (tree.this, tree.expression, operator),
         (tree.expression, tree.this, _MIRRORED[operator]),
     ):
-        value = constant_of(constant)
+        value = comparand_of(constant)
         place = None if value is None else places.find(column)
         if place is not None and value is not None:
             yield Term(place[0], sign, (value,), number, place[1])

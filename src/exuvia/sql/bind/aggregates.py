@@ -29,6 +29,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind.operators import branches
 from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -260,7 +261,7 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         else:
             kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
             if len(given) == 3:
-                given[2] = casts.cast(given[2], kind)
+                (given[0], given[2]), kind, _ = branches((given[0], given[2]), name)
         arguments = tuple(given)
     return Windowed(
         type=kind,

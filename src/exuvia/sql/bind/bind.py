@@ -209,9 +209,12 @@ def _json_arrow(name: str) -> Binder:
 
 
 def _member_of(tree: exp.JSONArrayContains, scope: Scope) -> Expr:
-    arguments = [scope.bind(tree.expression), scope.bind(tree.this)]
-    arguments[1] = bind_calls.call("json_array", [arguments[1]], scope)
-    return bind_calls.call("json_contains", arguments, scope)
+    document, value = scope.bind(tree.expression), scope.bind(tree.this)
+    if types.is_text_like(value.type):
+        value = bind_calls.call("json_quote", [value], scope)  # a text is no document here
+    else:
+        value = casts.cast(value, types.JSON)
+    return bind_calls.call("json_memberof", [value, document], scope)
 
 
 def _paren(tree: exp.Paren, scope: Scope) -> Expr:

@@ -221,7 +221,8 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
     named = arguments[0] if len(arguments) == 1 else None
     if not isinstance(named, exp.Column):
         raise Misplaced(")")
-    column = _field(named, scope).column
+    field = _field(named, scope)
+    column = field.column
     if column is None:
         raise ErrNoDefaultForField(named.name)
     if column.default_is_expr or values.is_current_timestamp(column):
@@ -229,7 +230,7 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
     value = values.default_of(column)
     if value is None and column.not_null and not column.generated_expr_string:
         raise ErrNoDefaultForField(column.name.O)
-    return Constant(type=column.type, coercibility=IMPLICIT, value=value)
+    return scope.local(Constant(type=column.type, coercibility=IMPLICIT, value=value), field)
 
 
 def is_own_default(tree: exp.Expression, name: str) -> bool:

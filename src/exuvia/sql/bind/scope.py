@@ -33,7 +33,17 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import types
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.expr import COERCIBLE, IMPLICIT, Call, Column, Expr, Outer
+from exuvia.sql.expr import (
+    COERCIBLE,
+    IMPLICIT,
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Outer,
+    Subquery,
+    Windowed,
+)
 from exuvia.sql.parse.syntax_error import Misplaced
 
 
@@ -48,6 +58,34 @@ def local(expr: Expr, zone: tzinfo | None) -> Expr:
         return expr
     kind = types.datetime(types.fraction_digits(expr.type))
     return Call(type=kind, function="at_zone", arguments=(expr,), extra=(zone,))
+
+
+def stored(expr: Expr) -> Expr:
+    """The column behind a value that the session's zone shifts; anything else as it is."""
+    if isinstance(expr, Call) and expr.function == "at_zone":
+        return expr.arguments[0]
+    return expr
+
+
+def shown_type(expr: Expr) -> FieldType | None:
+    """The type in definitions of what is computed, where its values have another one (None where
+    they have not): TIMESTAMP, of a column that the session's zone shifts, and of a value that is
+    picked from such a column."""
+    column = stored(expr)
+    if column is not expr:
+        return column.type
+    if isinstance(expr, Aggregate | Windowed | Call) and expr.function in _PICKS:
+        first, *others = (shown_type(each) for each in (*expr.arguments[:1], *expr.arguments[2:]))
+        return None if first is None or None in others else nullable(first)
+    if isinstance(expr, Subquery) and expr.kind == "scalar":
+        planned: FieldType | None = expr.query.columns[0].shown
+        return planned
+    return expr.shown if isinstance(expr, Column | Outer) else None
+
+
+_PICKS = frozenset(
+    ("min", "max", "any_value", "first_value", "last_value", "nth_value", "lag", "lead")
+)
 
 
 def column_in(column: ColumnInfo, source: tzinfo | None, target: tzinfo | None) -> ColumnInfo:
@@ -86,6 +124,7 @@ class Field(NamedTuple):
     column: ColumnInfo | None = None
     origin_table: str = ""
     coercibility: int = IMPLICIT
+    shown: FieldType | None = None  # as OutputColumn has it, of a derived table's column
 
 
 class Scope:
@@ -218,6 +257,7 @@ def column_of(field: Field, depth: int = 0) -> Expr:
             name=field.name,
             table=field.table,
             full=_full(field),
+            shown=field.shown,
         )
     return Column(
         type=kind,
@@ -226,6 +266,7 @@ def column_of(field: Field, depth: int = 0) -> Expr:
         name=field.name,
         table=field.table,
         full=_full(field),
+        shown=field.shown,
     )
 
 

@@ -634,13 +634,20 @@ def _unix_now(env: Env) -> int:
     return moment.microseconds(env.utc_now) // 1_000_000 - EPOCH_DAY * 86400
 
 
+def _in_utc(env: Env, packed: int) -> int:
+    """A time that the clocks skip is the next valid one."""
+    later = None if env.zone is None else temporal.after_gap(packed, env.zone)
+    return temporal.shift_zone(packed, env.zone, None) if later is None else later
+
+
 def _unix_timestamp(env: Env, packed: int) -> int:
-    packed = temporal.shift_zone(packed, env.zone, None)
-    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
+    seconds = moment.microseconds(_in_utc(env, packed)) // 1_000_000
+    return max(0, seconds - EPOCH_DAY * 86400)
 
 
 def _unix_exactly(env: Env, packed: int) -> Decimal:
-    return _unix_timestamp(env, packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
+    micro = _in_utc(env, packed) & 0xFFFFF
+    return _unix_timestamp(env, packed) + Decimal(micro).scaleb(-6)
 
 
 def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:

@@ -482,6 +482,14 @@ def _contains(document: str, candidate: str, path: str = "$") -> int | None:
     return int(contains(found[0], load(candidate))) if found else None
 
 
+def _member_of(value: str, document: str) -> int:
+    """Whether an array has an element equal to the value; a document that is no array is its own
+    only element."""
+    given, wanted = load(document), key(value)
+    elements = given if isinstance(given, list) else [given]
+    return int(any(key(dump(each)) == wanted for each in elements))
+
+
 def _contains_path(document: str, how: str, *paths: str) -> int:
     place = load(document)
     hits = [bool(find(place, legs(path))) for path in paths]
@@ -590,6 +598,7 @@ FUNCTIONS = {
     "json_contains_path": Function(3, -1, "js", _FLAG, _contains_path),
     "json_depth": Function(1, 1, "j", _FLAG, lambda d: _depth(load(d))),
     "json_extract": Function(2, -1, "js", _JSON, extract),
+    "json_memberof": Function(2, 2, "j", _FLAG, _member_of),
     "json_keys": Function(1, 2, "js", _JSON, _keys),
     "json_length": Function(1, 2, "js", always(types.integer(10)), _length),
     "json_merge_patch": Function(2, -1, "j", _JSON, _merge_patch),

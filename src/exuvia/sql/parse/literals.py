@@ -14,6 +14,10 @@ itself.
     d        Decimal           n        None (NULL as a value of a prepared statement)
     f        float             t        other (a date or time bound by a driver), as text
 
+The value of a user variable (EXECUTE ... USING) may have a type that its Python value does not
+tell. Such types have letters of their own (`TYPED`): D a DATE, 0 to 6 a DATETIME with that many
+digits of a second, T to Z a TIME likewise, F a FLOAT, J a JSON document.
+
 Rows that are written alike, INSERT .. VALUES (1, 'a'), (2, 'b'), .., have the shape of the first of
 them, and their values by column (`rows_of`): one plan for any number of them, and no Python for
 each. The text is cut at its quotes; what stands between strings is numbers and the signs of the
@@ -35,8 +39,9 @@ import msgspec
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.types import FieldType, Flag, TypeCode, Value
+from exuvia.base.types import Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
+from exuvia.sql import types
 from exuvia.sql.nodes import Statement
 from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT
 
@@ -266,9 +271,43 @@ def letters_of(values: Sequence[Value]) -> str:
     )
 
 
+TYPED = {
+    "D": types.DATE,
+    **{letter: types.datetime(digits) for digits, letter in enumerate("0123456")},
+    **{letter: types.time(digits) for digits, letter in enumerate("TUVWXYZ")},
+    "F": FieldType(Tp=TypeCode.FLOAT, Flag=int(Flag.BINARY), Flen=12),
+    "J": types.JSON,
+}
+_LETTER_OF_TYPE = {(kind.Tp, max(0, kind.Decimal)): letter for letter, kind in TYPED.items()}
+_LETTER_OF_FAMILY = {
+    Family.INT: "i",
+    Family.UINT: "u",
+    Family.DECIMAL: "d",
+    Family.FLOAT: "f",
+    Family.STRING: "s",
+    Family.BYTES: "b",
+}
+
+
+class TypedValue(NamedTuple):
+    """A value of a type of `TYPED`."""
+
+    value: Value
+    type: FieldType
+
+
+def letter_of(value: Value, kind: FieldType) -> str:
+    """Letter of a value whose type is known: that of a user variable."""
+    if value is None or kind.Tp == TypeCode.NULL:
+        return "n"
+    typed = _LETTER_OF_TYPE.get((TypeCode(kind.Tp), max(0, kind.Decimal)))
+    return typed or _LETTER_OF_FAMILY[kind.family]
+
+
 DECIMAL = "d"
 _OPEN_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
 _OPEN_TYPES = {
+    **TYPED,
     "i": BIGINT,
     "u": UNSIGNED_BIGINT,
     "f": DOUBLE,

@@ -62,8 +62,8 @@ from exuvia.sql.schema.partition_definition import (
     check_function_places,
     check_names,
     check_pair_nodes,
-    constant,
     dropped_before,
+    end_of,
     key_algorithm,
     numbered,
     partition_info,
@@ -206,7 +206,7 @@ def _drop(at: AlterContext, spec: PartitionChange) -> Job | None:
 def _first(at: AlterContext, spec: PartitionChange) -> Job | None:
     found, shape = partition_of(at), shape_like(at.table, partition_of(at))
     assert spec.bound is not None
-    first = constant(spec.bound, at.zone)[0]
+    first = end_of(spec.bound, at.zone)
     names = dropped_before(found, shape, first)
     return requests.drop_partition(at.database, at.table, names, query=at.text)
 
@@ -218,7 +218,7 @@ def _last(at: AlterContext, spec: PartitionChange) -> Job | None:
     if found.type not in _LISTED:
         raise ErrUnsupportedDDLOperation("LAST PARTITION of HASH/KEY partitioned table")
     assert spec.bound is not None
-    last = constant(spec.bound, at.zone)[0]
+    last = end_of(spec.bound, at.zone)
     written = added_until(found, shape_like(at.table, found), last)
     return _add(at, PartitionChange(kind="add", definitions=written))
 

@@ -540,9 +540,13 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
         value = _bit_value(text, info.type)
         if info.type.Tp == TypeCode.BIT and int.from_bytes(value, "big") >> info.type.Flen:
             raise ErrInvalidDefault(info.name.O)
+        if info.type.family == Family.BYTES and 0 <= info.type.Flen < len(value):
+            raise ErrInvalidDefault(info.name.O)
         return evolve(info, default=None, default_bit=value.hex())
     if info.type.family in _MOMENTS and text.strip("0") == "" and not _is_text(tree):
         text = _ZERO_TEXT[info.type.family]
+    if info.type.Tp == TypeCode.YEAR and text.strip("0") == "" and not _is_text(tree):
+        text = "0000"  # the text '0' is the year 2000
     if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
         return evolve(info, default=_default_element(info, tree, text))
     try:
@@ -665,7 +669,9 @@ def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> Colu
             shown = shown.decode()
         return evolve(info, origin_default=shown)
     if info.default_bit is not None:
-        return evolve(info, origin_default_bit=info.default_bit)
+        value = values.default_of(info)
+        bits = value.hex() if isinstance(value, bytes) else info.default_bit
+        return evolve(info, origin_default_bit=bits)
     default = info.default
     if default is None and info.not_null:
         kind = info.type

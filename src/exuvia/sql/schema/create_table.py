@@ -235,7 +235,7 @@ def _columns_with(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[Col
 
 def _definition(column: OutputColumn) -> ColumnDefinition:
     """A column of the type the query gives, read as if it had been written."""
-    kind = _storable(column.type)
+    kind = _storable(column.definition_type)
     words = [identifier(column.name), type_text(kind)]
     if is_text(kind) and kind.Charset:
         words.append(f"CHARACTER SET {kind.Charset} COLLATE {kind.Collate}")

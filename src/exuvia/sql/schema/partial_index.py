@@ -35,7 +35,7 @@ from exuvia.ddl.elements import index_with_predicate_on
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.implied import MIRRORED, operator_of, value_bound
 from exuvia.sql.access.ranger import INEXACT, Doubtful
-from exuvia.sql.expressions import literal_of
+from exuvia.sql.expressions import bytes_of_literal, literal_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.type_text import type_text
@@ -127,7 +127,10 @@ def _compared(
 def _value(column: ColumnInfo, operator: str, tree: Tree, zone: tzinfo | None) -> Value:
     if isinstance(tree, exp.Introducer) and tree.name.lower() in ("_utf8mb4", "_utf8"):
         tree = tree.expression  # as SHOW CREATE TABLE has texts
-    kind, literal = column.type, literal_of(tree)
+    kind, raw = column.type, bytes_of_literal(tree)
+    literal = literal_of(tree) if raw is None else (raw,)
+    if raw is not None and kind.family in (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT):
+        literal = (int.from_bytes(raw, "big"),)
     if not literal:
         text = "a literal value on the other side of the binary operation"
         raise _refused(f"partial index condition must include {text}")

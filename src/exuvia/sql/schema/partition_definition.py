@@ -84,6 +84,7 @@ from exuvia.cluster.member import MemberInfo
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
+from exuvia.sql.cells import MOMENT
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.nodes import IndexDefinition, IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.literals import type_of
@@ -444,7 +445,7 @@ def written_out(
         raise ErrUnsupportedDDLOperation(
             "INTERVAL partitioning: Error when generating partition values"
         )
-    first, last = constant(asked.first, zone)[0], constant(asked.last, zone)[0]
+    first, last = end_of(asked.first, zone), end_of(asked.last, zone)
     scheme = Scheme(amount, asked.unit, first, last)
     found = [_partition(bound, bound) for bound in _bounds(scheme)]
     if asked.with_null:
@@ -507,7 +508,7 @@ def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Value]:
             raise ErrUnsupportedDDLOperation(
                 "INTERVAL partitioning: Error when generating partition values"
             )
-        if scheme.last is None or bound > scheme.last:
+        if scheme.last is None or _place(bound) > _place(scheme.last):
             last = "" if scheme.last is None else scheme.last
             unit = f" {scheme.unit}" if scheme.unit else ""
             raise ErrUnsupportedDDLOperation(
@@ -515,9 +516,26 @@ def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Value]:
                 f"({scheme.first} + n * {scheme.amount}{unit})",
             )
         yield bound
-        if bound == scheme.last:
+        if _place(bound) == _place(scheme.last):
             return
     raise ErrTooManyPartitions()
+
+
+def end_of(tree: Tree, zone: tzinfo | None) -> Value:
+    """The constant of FIRST or LAST PARTITION: a number, or the text of a moment."""
+    value, kind = constant(tree, zone)
+    is_moment = kind.Tp in _DATES and value is not None
+    return values.to_text(value, kind) if is_moment else value
+
+
+def _place(bound: Value) -> Value:
+    """A bound to compare with others: a moment's text may have a time of day or not."""
+    if not isinstance(bound, str):
+        return bound
+    try:
+        return values.from_text(bound, MOMENT, values.LENIENT)
+    except Refused:
+        raise ErrWrongTypeColumnValue() from None
 
 
 def _stepped(scheme: Scheme, n: int) -> Value:
@@ -573,7 +591,8 @@ def _scheme_found(
     bounds = [_read_bound(each, "DAY" if moments else "") for each in inner]
     schemes = _moments(bounds) if moments else iter((Scheme(bounds[1] - bounds[0], "", bounds[0]),))
     for scheme in schemes:
-        if all(_stepped(scheme, n) == bound for n, bound in enumerate(bounds)):
+        stepped = (_stepped(scheme, n) for n in range(len(bounds)))
+        if all(_place(one) == _place(two) for one, two in zip(stepped, bounds, strict=True)):
             return scheme, inner
     return None
 

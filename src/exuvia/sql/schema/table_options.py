@@ -69,33 +69,37 @@ def with_auto_random(
     info: TableInfo, written: Sequence[ColumnDefinition], note: Warn, base: int = 0
 ) -> TableInfo:
     """The table with what its columns say of AUTO_RANDOM; its counter begins at `base`. 8216."""
-    wanted = next((each for each in written if each.auto_random is not None), None)
-    if wanted is None or wanted.auto_random is None:
+    found = None
+    for each in written:
+        if each.auto_random is None:
+            continue
+        column = info.column(each.name)
+        assert column is not None, each.name
+        if column.type.Tp != TypeCode.LONGLONG:
+            said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
+            raise invalid(f"auto_random option must be defined {said}")
+        if not _leads_rows(info, column):
+            said = "is not the integer primary key, or the primary key is nonclustered"
+            raise invalid(f"column {column.name.O} {said}")
+        if each.auto_increment:
+            raise invalid("auto_random is incompatible with auto_increment")
+        if each.default is not None:
+            raise invalid("auto_random is incompatible with default")
+        _check_bits(column, *each.auto_random)
+        found = column, *each.auto_random
+    if found is None:
         return info
-    column = info.column(wanted.name)
-    assert column is not None, wanted.name
-    shard, bits = wanted.auto_random
-    if column.type.Tp != TypeCode.LONGLONG:
-        said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
-        raise invalid(f"auto_random option must be defined {said}")
-    if not _leads_rows(info, column):
-        said = "is not the integer primary key, or the primary key is nonclustered"
-        raise invalid(f"column {column.name.O} {said}")
-    if wanted.auto_increment:
-        raise invalid("auto_random is incompatible with auto_increment")
-    if wanted.default is not None:
-        raise invalid("auto_random is incompatible with default")
-    _check_bits(column, shard, bits)
-    found = evolve(
+    column, shard, bits = found
+    made = evolve(
         info,
         auto_random_bits=shard,
         auto_random_range_bits=bits,
         auto_inc_id=base,
         auto_rand_id=base,
     )
-    times = (1 << counter_bits(found, column)) - 1
+    times = (1 << counter_bits(made, column)) - 1
     note(ErrUnknown.code, f"Available implicit allocation times: {times}")
-    return found
+    return made
 
 
 def _leads_rows(info: TableInfo, column: ColumnInfo) -> bool:

@@ -158,7 +158,7 @@ def _short(title: str, n: int) -> str:
 
 
 def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
-    kind = plain_type(column.type)
+    kind = plain_type(column.definition_type)
     return ColumnInfo(id=at + 1, name=name(title), offset=at, type=kind)
 
 

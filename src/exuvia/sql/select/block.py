@@ -39,7 +39,7 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Field, Scope, is_shifted
+from exuvia.sql.bind.scope import Field, Scope, is_shifted, shown_type, stored
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
@@ -229,10 +229,16 @@ def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) 
 def _output(item: SelectItem) -> OutputColumn:
     field = item.field
     if field is None:
-        return OutputColumn(item.name, item.expr.type)
+        return OutputColumn(item.name, item.expr.type, shown=shown_type(item.expr))
     origin = field.column.name.O if field.column is not None else field.name
     return OutputColumn(
-        item.name, item.expr.type, field.table, field.origin_table, origin, field.database
+        item.name,
+        item.expr.type,
+        field.table,
+        field.origin_table,
+        origin,
+        field.database,
+        shown_type(item.expr),
     )
 
 
@@ -319,7 +325,8 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
             inner = each.this if isinstance(each, exp.Alias) else each
             expr = bind(inner, scope)
             name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
-            field = frame.fields[expr.position] if isinstance(expr, Column) else None
+            column = stored(expr)
+            field = frame.fields[column.position] if isinstance(column, Column) else None
             items.append(SelectItem(name, expr, field))
     if not items:
         raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()

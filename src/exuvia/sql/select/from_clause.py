@@ -246,7 +246,8 @@ class _From:
         lost = range(middle.fields, len(frame.fields)) if side == "LEFT" else range(0)
         for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
             field = frame.fields[position]
-            frame.fields[position] = field._replace(type=nullable(field.type))
+            shown = field.shown and nullable(field.shown)
+            frame.fields[position] = field._replace(type=nullable(field.type), shown=shown)
         if side in ("LEFT", "RIGHT"):
             if condition is None and not natural:
                 raise Misplaced("")
@@ -321,12 +322,21 @@ class _From:
     ) -> None:
         if titles and len(titles) != len(columns):
             raise ErrViewWrongList()
-        shown = titles or [column.name for column in columns]
+        names = titles or [column.name for column in columns]
+        levels = levels or [IMPLICIT] * len(columns)
         fields = [
-            Field(n, shown[n], column.type, alias, database, None, column.origin_table, level)
-            for n, (column, level) in enumerate(
-                zip(columns, levels or [IMPLICIT] * len(columns), strict=True)
+            Field(
+                n,
+                names[n],
+                column.type,
+                alias,
+                database,
+                None,
+                column.origin_table,
+                level,
+                column.shown,
             )
+            for n, (column, level) in enumerate(zip(columns, levels, strict=True))
         ]
         places = [_fixed(f"{name}.o{n}") for n in range(len(columns))]
         self.frame.add(fields, places)

@@ -37,12 +37,13 @@ from exuvia.base.mysql_errors import (
     ErrWrongNumberOfColumnsInSelect,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.bind.operators import branches
+from exuvia.sql.bind.scope import nullable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn
@@ -161,7 +162,8 @@ def _merged(parts: Sequence[Planned], build: Build) -> tuple[list[OutputColumn],
         ]
         converted, kind, _ = branches(given, "UNION")
         kind = _result_type(kind, [each.type for each in given])
-        columns.append(parts[0].columns[n]._replace(type=kind))
+        shown = _shown_type([part.columns[n] for part in parts], kind)
+        columns.append(parts[0].columns[n]._replace(type=kind, shown=shown))
         for place, expr in enumerate(converted):
             renderer = frame.renderer(_column_leaf)
             sql = renderer.value(expr)
@@ -175,6 +177,13 @@ def _column_leaf(expr: Expr) -> str:
     if not isinstance(expr, Column):
         raise ErrNotSupportedYet("UNION")
     return f"u.o{expr.position}"
+
+
+def _shown_type(columns: Sequence[OutputColumn], kind: FieldType) -> FieldType | None:
+    """TIMESTAMP, where all the queries show one and their values have another type."""
+    shown = [column.shown for column in columns if column.type.Tp != TypeCode.NULL]
+    first = shown[0] if shown and all(shown) else None
+    return first and evolve(nullable(first), Flen=kind.Flen, Decimal=kind.Decimal)
 
 
 def _result_type(kind: FieldType, kinds: Sequence[FieldType]) -> FieldType:

@@ -48,10 +48,19 @@ from exuvia.sql import expressions, types
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.bind.scope import is_shifted
+from exuvia.sql.bind.scope import is_shifted, shown_type, stored
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.expr import Aggregate, Column, Constant, Outer, Subquery, Windowed, walk
+from exuvia.sql.expr import (
+    Aggregate,
+    Column,
+    Constant,
+    Expr,
+    Outer,
+    Subquery,
+    Windowed,
+    walk,
+)
 from exuvia.sql.expressions import Compiled, Visible, comparable, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -114,14 +123,20 @@ def _star(tree: Tree, visible: list[Visible], binding: Binding) -> list[OutputIt
         for position in sorted(table.positions.values()):
             column = table.columns[position]
             binding.check_column(column)
-            item = OutputItem(output_of(column, table), exp.column(column.name.O))
+            tree, output = exp.column(column.name.O), output_of(column, table)
             if is_shifted(column.type, binding.zone):
                 named = exp.column(column.name.O, table.alias)
                 bound = expressions.bound(named, [table], binding)
-                items.append(item._replace(compiled=expressions.compiled_bound(bound)))
+                items.append(_local(bound, output, tree))
             else:
-                items.append(item._replace(position=table.offset + position))
+                items.append(OutputItem(output, tree, table.offset + position))
     return items
+
+
+def _local(bound: Expr, stored_as: OutputColumn, tree: Tree) -> OutputItem:
+    """A stored TIMESTAMP as the session's zone shows it."""
+    column = stored_as._replace(type=bound.type, shown=stored_as.type)
+    return OutputItem(column, tree, compiled=expressions.compiled_bound(bound))
 
 
 def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColumn:
@@ -144,12 +159,14 @@ def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> Ou
     bound = expressions.bound(inner, visible, binding, "field list", aggregates=True)
     if any(isinstance(node, _NOT_SIMPLE) for node in walk(bound)):
         return None
-    if isinstance(bound, Column):
-        return _plain(bound, inner, name, visible)
+    plain = stored(bound)
+    if isinstance(plain, Column):
+        item = _plain(plain, inner, name, visible)
+        return item if plain is bound else _local(bound, item.column, inner)
     literal = inner.expression if isinstance(inner, exp.Introducer) else inner
     if isinstance(literal, exp.Literal) and literal.is_string:
         text = literal.name
-    column = OutputColumn(name or text, bound.type)
+    column = OutputColumn(name or text, bound.type, shown=shown_type(bound))
     if isinstance(bound, Aggregate):
         return OutputItem(column, inner, aggregate=bound)
     if any(isinstance(node, Aggregate) for node in walk(bound)):

@@ -17,6 +17,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownStmtHandler,
 )
+from exuvia.catalog.convert.values import LENIENT, text_of
 from exuvia.catalog.placement import find_group
 from exuvia.sql import types
 from exuvia.sql.accounts.users import change
@@ -38,6 +39,7 @@ from exuvia.sql.nodes import (
     Unsupported,
     Use,
 )
+from exuvia.sql.parse.literals import letter_of
 from exuvia.sql.result import Result
 from exuvia.sql.select import relational
 from exuvia.sql.session.prepared import describe
@@ -162,19 +164,21 @@ def prepare(session: SessionApi, node: PrepareStatement, text: str) -> Result:
     """PREPARE name FROM 'text' or @variable."""
     source = node.source
     if isinstance(source, exp.Parameter):
-        value, _ = session.user_variable(source.name)
+        value, kind = session.user_variable(source.name)
+        said = "NULL" if value is None else text_of(value, kind, LENIENT)
     else:
-        value = source.name
+        said = source.name
     session.prepared.pop(node.name.lower(), None)
-    session.prepared[node.name.lower()] = describe(session, "NULL" if value is None else str(value))
+    session.prepared[node.name.lower()] = describe(session, said)
     return Result()
 
 
 def execute(session: SessionApi, node: ExecuteStatement, text: str) -> Result:
     """EXECUTE name USING @a, @b. Raises 1243, 1210."""
     prepared = _prepared(session, node.name, "EXECUTE")
-    values = [session.user_variable(each)[0] for each in node.variables]
-    return prepared.run(session, values)
+    given = [session.user_variable(each) for each in node.variables]
+    letters = "".join([letter_of(value, kind) for value, kind in given])
+    return prepared.run(session, [value for value, _ in given], letters)
 
 
 def deallocate(session: SessionApi, node: DeallocateStatement, text: str) -> Result:

@@ -22,12 +22,11 @@ from exuvia.ddl import admin, queue
 from exuvia.ddl.actions.load import epoch_of, finish_load, may_load
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
-from exuvia.sql.cells import assign_to
 from exuvia.sql.result import Result, Row
 from exuvia.sql.schema.change import CreateTemporary, SelectedRows
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.insert import InsertTarget, RowInserter
-from exuvia.sql.write.strictness import strictness
+from exuvia.sql.write.strictness import Strictness, storer, strictness
 
 POLL_S = 0.5
 RUN_ROWS = 20_000
@@ -130,9 +129,11 @@ class _Loading:
             if batch and not seen:
                 _require_defaults(context, target)
             found = Result(self._columns, batch)
-            rows = [_row_of(context, target, each) for each in _converted(target, found, seen)]
-            if target.auto >= 0:
-                _number(rows, target.auto, ids)
+            rows = [
+                _row_of(context, target, each) for each in _converted(context, target, found, seen)
+            ]
+            for position in target.numbered:
+                _number(rows, position, ids)
             seen += len(rows)
             yield rows
 
@@ -162,7 +163,7 @@ def fill_temporary(
         if found.rows:
             _require_defaults(context, target)
         inserting = RowInserter(target, new.policy, context, None)
-        for number, values in enumerate(_converted(target, found), 1):
+        for number, values in enumerate(_converted(context, target, found), 1):
             inserting.add(_row_of(context, target, values), number)
         return inserting.result(True)
 
@@ -172,19 +173,16 @@ def fill_temporary(
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _converted(target: InsertTarget, found: Result, before: int = 0) -> list[Row]:
+def _converted(context: Context, target: InsertTarget, found: Result, before: int = 0) -> list[Row]:
     """The query's rows as the columns hold them, `before` of them seen. Raises 1048, 1264, 1406,
     ..."""
-    assigns = [
-        assign_to(column, each.type, STRICT)
-        for (_, column), each in zip(target.named, found.columns, strict=True)
+    rules = Strictness(False, False, frozenset(), STRICT._replace(zone=context.zone))
+    storers = [
+        storer(column, each.type, position in target.numbered, rules, selected=True)
+        for (position, column), each in zip(target.named, found.columns, strict=True)
     ]
-    is_auto = [position == target.auto for position, _ in target.named]
     return [
-        [
-            None if auto and value is None else assign(value, number)
-            for assign, auto, value in zip(assigns, is_auto, row, strict=True)
-        ]
+        [store(value, context, number) for store, value in zip(storers, row, strict=True)]
         for number, row in enumerate(found.rows, before + 1)
     ]
 

@@ -53,30 +53,31 @@ class Prepared:
         """Whether it was last run by a plan that touches few keys."""
         return isinstance(self._plan, KeptPlan) and self._plan.short
 
-    def run(self, session: SessionApi, values: Sequence[Value]) -> Result:
+    def run(self, session: SessionApi, values: Sequence[Value], letters: str = "") -> Result:
         """Execute with values for its `?`, in the database that was current when it was prepared.
-        Raises 1210."""
+        The values' letters are those of their Python types where none are given. Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
+        letters = letters or letters_of(values)
         if self._database == session.database or isinstance(self.node, Use):
-            return self._run_hinted(session, values)
+            return self._run_hinted(session, values, letters)
         current, session.database = session.database, self._database
         try:
-            return self._run_hinted(session, values)
+            return self._run_hinted(session, values, letters)
         finally:
             session.database = current
 
-    def _run_hinted(self, session: SessionApi, values: Sequence[Value]) -> Result:
+    def _run_hinted(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
         if not self._wanted:
-            return self._run(session, values)
-        return hinted(session.settings, self._wanted, lambda: self._run(session, values))
+            return self._run(session, values, letters)
+        return hinted(session.settings, self._wanted, lambda: self._run(session, values, letters))
 
-    def _run(self, session: SessionApi, values: Sequence[Value]) -> Result:
-        shape, find = StatementShape(self.text, letters_of(values)), session.services.plans.find
+    def _run(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
+        shape, find = StatementShape(self.text, letters), session.services.plans.find
         shaped = ShapedStatement(shape, values, find(shape, session, values))
         result = session.run_shape(shaped, self.node)
         if result is None:
-            return session.run_statement(self.node, self.text, values)
+            return session.run_statement(self.node, self.text, values, letters)
         self._plan = shaped.kept or find(shape, session, values)
         return result
 

@@ -55,7 +55,7 @@ from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema, stays_in_transaction
-from exuvia.sql.session.set_variables import hinted, wanted_by
+from exuvia.sql.session.set_variables import hinted, variable_of, wanted_by
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.show import explain_plan
@@ -343,10 +343,12 @@ class Session:
         result = self.transactions.run(work, first, rows.letters, True, reads)
         return None if result is NOT_KEPT else self._answer(result)
 
-    def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
+    def run_statement(
+        self, node: Statement, text: str, parameters: Sequence[Value] = (), letters: str = ""
+    ) -> Result:
         check_privileges(self, node)
         kind = kind_of(node)
-        letters = letters_of(parameters)
+        letters = letters or letters_of(parameters)
         time = self._time_of(node, kind, parameters, letters)
 
         def planned(context: Context) -> Result:
@@ -699,7 +701,7 @@ class Session:
         return self.user_variables.get(name.lower(), (None, NULL))
 
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
-        self.user_variables[name.lower()] = (value, kind)
+        self.user_variables[name.lower()] = variable_of(value, kind)
 
     def virtual(self, context: Context, database: str, name: str) -> VirtualTable | None:
         """A table of information_schema, or a computed one of mysql, or None."""

@@ -31,7 +31,8 @@ from exuvia.base.mysql_errors import (
     ErrWarnConflictingHint,
     ErrWarnOptimizerHintUnsupportedHint,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
+from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, check
@@ -39,6 +40,8 @@ from exuvia.cluster import member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, put_scope
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import types
+from exuvia.sql.bind.scope import nullable
 from exuvia.sql.charsets import CHARSETS, COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse import hints
@@ -174,6 +177,21 @@ def _user(session: SessionApi, item: Assignment) -> Refused | None:
     value, kind = _value(session, item.value)
     session.set_user_variable(item.name, value, kind)
     return None
+
+
+def variable_of(value: Value, kind: FieldType) -> tuple[Value, FieldType]:
+    """What a user variable holds of a value: a TIMESTAMP is the moment that the session sees, so
+    that another zone changes no variable; ENUM and SET are texts, YEAR and BIT numbers."""
+    if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+        text = None if value is None else values.to_text(value, kind)
+        return text, types.text(types.width_of(kind), kind.Charset, kind.Collate)
+    if kind.Tp in (TypeCode.YEAR, TypeCode.BIT):
+        return value, types.UNSIGNED
+    if kind.Tp == TypeCode.TIMESTAMP:
+        return value, types.datetime(types.fraction_digits(kind))
+    if kind.Tp == TypeCode.NEWDECIMAL and value is not None and kind.Decimal >= 0:
+        return decimals.rounded(value, kind.Decimal), nullable(kind)
+    return value, nullable(kind)
 
 
 def _names(session: SessionApi, item: Assignment) -> Refused | None:

@@ -340,7 +340,7 @@ def _table(context: Context, name: TableName | None) -> TableInfo | VirtualTable
 
     planned = planned_view(table, found.view, Build(context, plan_query))
     pairs = zip(table.info.cols, planned.columns, strict=True)
-    columns = tuple(evolve(own, type=plain_type(shown.type)) for own, shown in pairs)
+    columns = tuple(evolve(own, type=plain_type(shown.definition_type)) for own, shown in pairs)
     return evolve(table.info, cols=columns)
 
 

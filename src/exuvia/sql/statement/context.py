@@ -40,7 +40,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import Answers, Binding, FactNames
 from exuvia.sql.env import Env
 from exuvia.sql.nodes import Statement
-from exuvia.sql.parse.literals import type_of
+from exuvia.sql.parse.literals import TYPED, TypedValue, type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
@@ -89,7 +89,7 @@ class Ready(Protocol):
     def short(self) -> bool:
         """Whether it was last run by a plan that touches few keys."""
 
-    def run(self, session: Any, values: Sequence[Value]) -> Result:
+    def run(self, session: Any, values: Sequence[Value], letters: str = "") -> Result:
         """Execute with values for its `?`. Raises 1210."""
 
 
@@ -207,7 +207,9 @@ class SessionApi(Protocol):
     def look(self, work: "Callable[[Context], Seen]") -> Seen:
         """What work sees in a snapshot of its own; nothing can be written."""
 
-    def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
+    def run_statement(
+        self, node: Statement, text: str, parameters: Sequence[Value] = (), letters: str = ""
+    ) -> Result:
         """Run a parsed statement."""
 
     def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
@@ -349,6 +351,12 @@ class Context(Env):
             given = zip(self.parameters, self.letters, strict=True)
             self._types = [type_of(value, letter) for value, letter in given]
         return self._types
+
+    def comparand(self, position: int) -> Value:
+        """A parameter for the bounds of a key, which know a value's type by its Python type: a
+        TypedValue where it has another one."""
+        value, kind = self.parameters[position], TYPED.get(self.letters[position])
+        return value if kind is None else TypedValue(value, kind)
 
     @property
     def binding(self) -> Binding:

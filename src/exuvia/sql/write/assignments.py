@@ -96,15 +96,15 @@ def _expression(column: ColumnInfo) -> ColumnSource:
 
     def source(context: Context) -> Value:
         value, kind = relational.scalar_value(tree, context, "expression")
-        mode = STRICT if context.strict else LENIENT
+        mode = (STRICT if context.strict else LENIENT)._replace(zone=context.zone)
         try:
-            return assign_to(column, kind, mode._replace(zone=context.zone))(value, 1)
+            return assign_to(column, kind, mode)(value, 1)
         except Refused as error:
             said = _as_cast(error, value, kind, column)
             if context.strict or error.code not in NARROWED:
                 raise said from None
             context.note(said.code, said.message)
-            return narrowed(value, kind, column)
+            return narrowed(value, kind, column, mode)
 
     return source
 
@@ -182,6 +182,7 @@ class Assignments:
     ) -> None:
         self._in_turn = in_turn
         self._forgiven, mode = rules.forgiven, rules.mode
+        self._mode = mode
         self._steps = [_step(name, tree, source, visible, binding, mode) for name, tree in pairs]
         named = {step.position for step in self._steps}
         self._moments = [
@@ -217,7 +218,7 @@ class Assignments:
                 raise said from None
             said = overflowed(said, value, step.kind, step.column.type)
             context.note(said.code, said.message)
-            return narrowed(value, step.kind, step.column)
+            return narrowed(value, step.kind, step.column, self._mode)
         if step.loss is not None:
             step.loss(value, stored, context, number)
         return stored

@@ -29,10 +29,11 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     ErrRowIsReferenced2,
 )
-from exuvia.base.types import Value
+from exuvia.base.types import FieldType, TypeCode, Value
 from exuvia.catalog import meta, reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
+from exuvia.catalog.convert.values import LENIENT
 from exuvia.catalog.model import (
     RULE_TEXT,
     FkInfo,
@@ -48,9 +49,11 @@ from exuvia.kv import keys
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import types
 from exuvia.sql.parse.restore import name_text
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
+from exuvia.sql.write.strictness import storer, strictness
 
 Values = tuple[Value, ...]
 
@@ -166,9 +169,11 @@ class Upward(NamedTuple):
 
 
 class Downward(NamedTuple):
-    """From a parent: where its values stand, and where their children are."""
+    """From a parent: where its values stand and of what types they are, and where their children
+    are."""
 
     positions: tuple[int, ...]
+    kinds: tuple[FieldType, ...]
     children: Finder
     on_delete: ReferOption
     on_update: ReferOption
@@ -270,6 +275,7 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
             shown = names_of(key, child, table)
             down = Downward(
                 tuple(places[n] for n in ids),
+                tuple(table.info.cols[places[n]].type for n in ids),
                 Finder(child, key.exuvia_cols),
                 key.on_delete,
                 key.on_update,
@@ -438,10 +444,19 @@ class ChildWriter(Protocol):
 
 
 def cascade(
-    writer: ChildWriter, handles: list[bytes], down: Downward, now: Values | None, rule: ReferOption
+    writer: ChildWriter,
+    handles: list[bytes],
+    down: Downward,
+    now: Values | None,
+    rule: ReferOption,
+    context: Context,
 ) -> None:
-    """Every child does what its key says. `writer` is one of the children's table."""
+    """Every child does what its key says. `writer` is one of the children's table. Raises 1264,
+    1406 and the like for a value that the children's columns do not hold."""
     places = down.children.positions
+    values: Values = (None,) * len(places)
+    if rule == ReferOption.CASCADE and now is not None:
+        values = _as_children(down, now, context)
     for handle in handles:
         row = writer.read(handle)
         if row is None:
@@ -449,9 +464,26 @@ def cascade(
         if rule == ReferOption.CASCADE and now is None:
             writer.delete(handle, row)
             continue
-        values = now if rule == ReferOption.CASCADE and now is not None else (None,) * len(places)
         new = list(row)
         for place, value in zip(places, values, strict=True):
             new[place] = value
         writer.update(handle, row, new)
     writer.finish()
+
+
+def _as_children(down: Downward, now: Values, context: Context) -> Values:
+    """The parent's values as the children's columns hold them: as an UPDATE stores them. Raises
+    1452 where that is another value, which refers to nothing."""
+    rules = strictness(context.binding, context.ignores)
+    rules = rules._replace(mode=LENIENT._replace(any_day=True))  # the parent holds the date already
+    columns = down.children.table.info.cols
+    found = []
+    for place, kind, value in zip(down.children.positions, down.kinds, now, strict=True):
+        if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+            kind = types.UNSIGNED  # keys compare them by number
+        store = storer(columns[place], kind, False, rules, selected=True)
+        found.append(store(value, context, 1))
+    form = down.children.form
+    if None not in now and form.encode(found) != form.encode(now):
+        raise ErrNoReferencedRow2(down.text)
+    return tuple(found)

@@ -50,7 +50,7 @@ from exuvia.base.mysql_errors import (
     ErrNonUniq,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode, Value
+from exuvia.base.types import INTEGER_BITS, Family, TypeCode, Value
 from exuvia.catalog import writer
 from exuvia.catalog.autoid import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
@@ -63,14 +63,9 @@ from exuvia.sql.access.single_table import TableSource, check_writable, written_
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
 from exuvia.sql.cells import (
-    MOMENT,
     AssignMany,
     assign_many_to,
-    assign_to,
-    is_dated,
     meant_for,
-    narrowed,
-    on_day,
 )
 from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of
@@ -92,10 +87,11 @@ from exuvia.sql.write.assignments import (
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import (
     INTEGERS,
+    Storer,
     Strictness,
     loads_a_dump,
     loss_of,
-    overflowed,
+    storer,
     strictness,
 )
 
@@ -285,9 +281,12 @@ class InsertTarget:
             twice = next(name for n, name in enumerate(wanted) if name in wanted[:n])
             raise ErrFieldSpecifiedTwice(twice)
         self.random = random_column(table.info)
-        mine = 0 if self.random is None else self.random.id
-        taking = (c for c in public.values() if c.auto_increment or c.id == mine)
-        self.auto = next((table.position(c.name.L) for c in taking), -1)
+        numbered = [table.position(c.name.L) for c in public.values() if c.auto_increment]
+        if self.random is not None:
+            numbered.insert(0, table.position(self.random.name.L))
+        # AUTO_RANDOM, else AUTO_INCREMENT; an AUTO_INCREMENT beside the former has the same number
+        self.auto, self.beside, *_ = (*numbered, -1, -1)
+        self.numbered = frozenset(numbered)
         self.auto_is_named = self.auto in positions
         self.greatest_id = math.inf  # that the column holds which takes ids
         if self.auto >= 0:
@@ -341,7 +340,6 @@ def _others(
 
 
 Cell = Callable[[Row, Context, int], Value]
-Storer = Callable[[Value, Context, int], Value]
 
 
 # -- the statement ---------------------------------------------------------------------------------
@@ -448,7 +446,7 @@ class InsertValues(KeptPlan):
             return [
                 (position, default_cell(column))
                 for position, column in named
-                if position != self._target.auto
+                if position not in self._target.numbered
             ]
         if len(row) != len(named):
             raise ErrWrongValueCountOnRow(number)
@@ -460,7 +458,7 @@ class InsertValues(KeptPlan):
     def _cell(
         self, position: int, column: ColumnInfo, tree: Tree, visible: Visible, binding: Binding
     ) -> Cell:
-        is_auto = position == self._target.auto
+        is_auto = position in self._target.numbered
         if is_default(tree):
             return (lambda row, at, n: None) if is_auto else default_cell(column)
         if column.is_generated and is_own_default(tree, column.name.L):
@@ -603,36 +601,6 @@ def default_cell(column: ColumnInfo) -> Cell:
     return lambda row, context, n: default_for(column, context)
 
 
-def storer(
-    column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness, selected: bool = False
-) -> Storer:
-    """Convert and check one value; what is forgiven gives a warning and the nearest value.
-
-    `selected`: it comes from a query, and warnings are worded so."""
-    if is_dated(kind, column.type):
-        moment = storer(column, MOMENT, is_auto, rules, selected)
-        return lambda value, context, n: moment(on_day(value, context.now), context, n)
-    assign = assign_to(column, kind, rules.mode)
-    loss = loss_of(column, kind, not selected)
-
-    def store(value: Value, context: Context, number: int) -> Value:
-        if is_auto and value is None:
-            return None
-        try:
-            stored = assign(value, number)
-        except Refused as error:
-            if error.code not in rules.forgiven:
-                raise
-            said = overflowed(error, value, kind, column.type) if selected else error
-            context.note(said.code, said.message)
-            return narrowed(value, kind, column)
-        if loss is not None:
-            loss(value, stored, context, number)
-        return stored
-
-    return store
-
-
 class InsertQuery(Plan):
     """INSERT ... SELECT: the rows are read before the first is put."""
 
@@ -660,7 +628,10 @@ class InsertQuery(Plan):
             if column.is_generated:
                 raise ErrBadGeneratedColumn(column.name.O, self._target.table.info.name.O)
         self._storers = [
-            (position, storer(column, each.type, position == self._target.auto, self._rules, True))
+            (
+                position,
+                storer(column, each.type, position in self._target.numbered, self._rules, True),
+            )
             for (position, column), each in zip(self._target.named, query.columns, strict=False)
         ]
 
@@ -702,6 +673,7 @@ class RowInserter:
         self._spacing = settings.random_spacing if is_random else settings.id_spacing
         self._first_id = 0
         self._written_id = 0
+        self._drawn = 0
         self._reserved = 0
         self._rows = 0
         self._affected = 0
@@ -783,6 +755,8 @@ class RowInserter:
         try:
             self._rows += 1
             given = self._number(row) if self._target.auto >= 0 else 0
+            if self._target.beside >= 0:
+                self._number_beside(row)
             handle = None
             if self._target.is_hidden_id:
                 handle = keys.i64(self._ids.next("rowid"))
@@ -812,6 +786,7 @@ class RowInserter:
         """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
         position = self._target.auto
         value = row[position]
+        self._drawn = 0
         if value is None or (value == 0 and not self._zero_is_an_id):
             if self._forced_id:
                 value, self._forced_id = self._forced_id, 0
@@ -821,6 +796,7 @@ class RowInserter:
                 self._reserved += self._spacing.increment
             else:
                 value = self._ids.next(spacing=self._spacing)
+            self._drawn = value
             if self._target.random is not None:
                 info = self._table.info
                 bits = counter_bits(info, self._target.random)
@@ -842,6 +818,19 @@ class RowInserter:
         if value > 0:
             self._ids.rebase(int(value))
         return 0
+
+    def _number_beside(self, row: Row) -> None:
+        """Fill in the AUTO_INCREMENT column of a table whose rows AUTO_RANDOM leads."""
+        position = self._target.beside
+        value = row[position]
+        if value is not None and (value or self._zero_is_an_id):
+            if value > 0:
+                self._ids.rebase(int(value))
+            return
+        value = self._drawn or self._ids.next(spacing=self._spacing)
+        if value > values.bounds_of(self._table.info.cols[position].type)[1]:
+            raise ErrAutoincReadFailed()
+        row[position] = value
 
     def _held(self, value: int) -> int:
         """An id beyond its column, held to it with IGNORE. Raises 1690, 1467 where not strict."""

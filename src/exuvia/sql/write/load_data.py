@@ -33,8 +33,8 @@ from exuvia.sql.parse.sql_mode import format_under
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import BINARY, Note, Result, Row, text_type
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.write.insert import InsertTarget, RowInserter, default_cell, storer
-from exuvia.sql.write.strictness import Strictness, strictness
+from exuvia.sql.write.insert import InsertTarget, RowInserter, default_cell
+from exuvia.sql.write.strictness import Strictness, storer, strictness
 
 BATCH_ROWS = 5000
 _WARNINGS = 64
@@ -176,7 +176,7 @@ def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Stri
     if column.is_generated:
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES
-    is_auto = position == target.auto
+    is_auto = position in target.numbered
     store = storer(column, BINARY if is_binary else _TEXT, is_auto, rules)
     default = default_cell(column)
 
@@ -206,7 +206,7 @@ def _assignments(
             found.append(_by_default(position, column))
             continue
         made = expressions.compiled(tree, [source.visible], context.binding)
-        store = storer(column, made.type, position == target.auto, rules)
+        store = storer(column, made.type, position in target.numbered, rules)
 
         def step(
             row: Row, value: Value, at: Context, number: int,

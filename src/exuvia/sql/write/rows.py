@@ -534,7 +534,7 @@ class RowWriter:
     ) -> None:
         """Children go or change with their parent."""
         children = RowWriter(down.children.table, self._context, depth=depth)
-        cascade(children, handles, down, now, rule)
+        cascade(children, handles, down, now, rule, self._context)
 
     def keep(self, handle: bytes) -> None:
         """Lock a row that is met and left as it is, where rows are locked."""

@@ -34,7 +34,7 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import LENIENT, STRICT, Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.cells import NARROWED
+from exuvia.sql.cells import MOMENT, NARROWED, assign_to, is_dated, narrowed, on_day
 from exuvia.sql.statement.context import Context
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
@@ -170,3 +170,38 @@ def overflowed(error: Refused, value: Value, source: FieldType, target: FieldTyp
     if source.family not in (Family.INT, Family.UINT):
         return error
     return ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")
+
+
+# -- one value of a column -------------------------------------------------------------------------
+
+Storer = Callable[[Value, Context, int], Value]
+
+
+def storer(
+    column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness, selected: bool = False
+) -> Storer:
+    """Convert and check one value; what is forgiven gives a warning and the nearest value.
+
+    `selected`: it comes from a query, and warnings are worded so."""
+    if is_dated(kind, column.type):
+        moment = storer(column, MOMENT, is_auto, rules, selected)
+        return lambda value, context, n: moment(on_day(value, context.now), context, n)
+    assign = assign_to(column, kind, rules.mode)
+    loss = loss_of(column, kind, not selected)
+
+    def store(value: Value, context: Context, number: int) -> Value:
+        if is_auto and value is None:
+            return None
+        try:
+            stored = assign(value, number)
+        except Refused as error:
+            if error.code not in rules.forgiven:
+                raise
+            said = overflowed(error, value, kind, column.type) if selected else error
+            context.note(said.code, said.message)
+            return narrowed(value, kind, column, rules.mode)
+        if loss is not None:
+            loss(value, stored, context, number)
+        return stored
+
+    return store
