@@ -1000,6 +1000,7 @@ class TableMaintenance(Node, frozen=True):
 
     kind: str
     tables: tuple[TableName, ...]
+    extended: bool = False
 
 
 class LockTables(Node, frozen=True):
@@ -1132,9 +1133,10 @@ class AdminShowSlow(Admin, frozen=True):
 
 
 class AdminCheckTable(Admin, frozen=True):
-    """ADMIN CHECK TABLE a, b."""
+    """ADMIN CHECK TABLE a, b [EXTENDED]."""
 
     tables: tuple[TableName, ...]
+    extended: bool = False
 
 
 class AdminInspect(Admin, frozen=True):

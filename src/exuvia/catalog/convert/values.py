@@ -298,7 +298,7 @@ def single(number: float) -> float:
 
 # -- to text, bytes, ENUM, SET and JSON ------------------------------------------------------------
 
-_TEXT_BYTES = {
+TEXT_BYTES = {
     TypeCode.TINY_BLOB: 255,
     TypeCode.BLOB: 65_535,
     TypeCode.MEDIUM_BLOB: 16_777_215,
@@ -382,7 +382,7 @@ def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
             _not_text(lost.encode("utf-8", "surrogatepass"))
     most = target.Flen
     if target.Tp in TEXT_BLOBS:
-        most = _TEXT_BYTES[TypeCode(target.Tp)]
+        most = TEXT_BYTES[TypeCode(target.Tp)]
         if len(text) * 4 > most and len(text.encode()) > most:
             too_long()
         return text
@@ -405,7 +405,7 @@ def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
         text = text_of(value, source, mode)
         codec = CODECS.get(source.Charset) if source.family == Family.STRING else None
         raw = text.encode(codec or "utf-8", "replace" if codec else "surrogatepass")
-    most = _TEXT_BYTES.get(TypeCode(target.Tp), target.Flen)
+    most = TEXT_BYTES.get(TypeCode(target.Tp), target.Flen)
     if 0 <= most < len(raw):
         too_long()
     if target.Tp == TypeCode.STRING and most > 0:
@@ -554,8 +554,8 @@ def to_bytes(value: Value, field: FieldType) -> bytes:
 # -- to dates and times ----------------------------------------------------------------------------
 
 _NUMERIC = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
-_FIRST_TIMESTAMP = pack_datetime(pack_date(1970, 1, 1), 0, 0, 1)
-_LAST_TIMESTAMP = pack_datetime(pack_date(2038, 1, 19), 3, 14, 7, 999_999)
+FIRST_TIMESTAMP = pack_datetime(pack_date(1970, 1, 1), 0, 0, 1)
+LAST_TIMESTAMP = pack_datetime(pack_date(2038, 1, 19), 3, 14, 7, 999_999)
 
 
 def _digits_of_second(field: FieldType) -> int:
@@ -645,7 +645,7 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
                 incorrect_time(kind, to_text(value, source))
             packed = temporal.shift_zone(packed, mode.zone, None)
     _refuse_zero(packed >> 37, value, source, kind, mode)
-    in_range = _FIRST_TIMESTAMP <= packed <= _LAST_TIMESTAMP
+    in_range = FIRST_TIMESTAMP <= packed <= LAST_TIMESTAMP
     if target.Tp == TypeCode.TIMESTAMP and packed and not in_range:
         incorrect_time(kind, to_text(value, source))
     return packed
@@ -851,7 +851,7 @@ def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LE
             digits = _digits_of_second(target)
             local = _datetime(value, source, "timestamp", digits, mode._replace(zero_dates=True))
             moved = temporal.after_gap(local, mode.zone)
-            if moved is not None and _FIRST_TIMESTAMP <= moved <= _LAST_TIMESTAMP:
+            if moved is not None and FIRST_TIMESTAMP <= moved <= LAST_TIMESTAMP:
                 return moved
     return zero_of(target)
 

@@ -1,6 +1,6 @@
 """ADMIN SHOW DDL and NEXT_ROW_ID, and statements that check, count or mend tables and indexes.
 
-    ADMIN CHECK TABLE | INDEX, CHECK TABLE      8223, 1452
+    ADMIN CHECK TABLE | INDEX, CHECK TABLE      8223, 1452; EXTENDED: each value against its type
     ADMIN INSPECT TABLE                         in the background: ddl/inspection.py
     ADMIN CANCEL INSPECT JOBS ids
     ADMIN CHECKSUM TABLE                        TiDB 8.5's columns
@@ -149,11 +149,14 @@ def show_slow(context: Context, node: AdminShowSlow) -> Result:
 
 
 def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result:
-    """ADMIN CHECK TABLE: every public index of each, then every foreign key it has. Raises 8223,
-    1452, 1146."""
+    """ADMIN CHECK TABLE: every public index of each, then every foreign key it has; EXTENDED also
+    whether each value is one of its column's type, which reads every column. Raises 8223, 1452,
+    1146."""
     for name in node.tables:
         table = existing_table(session, name, "admin check table")
         check_whole_table(session.services.store, table, _is_fast(session))
+        if node.extended:
+            _check_types(session, name, table)
     return Result()
 
 
@@ -229,14 +232,7 @@ def existing_table(session: SessionApi, name: TableName, asked: str = "") -> Tab
 
 def _check_key(store: Store, table: Table, key: FkInfo) -> None:
     """Raises 1452. A key that is gone by now promises nothing."""
-    from exuvia.pipeline.verify.compare import (
-        check_rule,  # brings pyarrow: only for who asks for it
-    )
-    from exuvia.sql.write.checks_judge import judge
-
-    plan = TableRule("foreign key", key.exuvia_link)
-    named = f"{judge.__module__}:{judge.__name__}"
-    error = check_rule(store, table, plan, named)
+    error = _broken(store, table, TableRule("foreign key", key.exuvia_link))
     if error is not None and _still_holds(store, table, key):
         raise error
 
@@ -245,6 +241,26 @@ def _still_holds(store: Store, table: Table, key: FkInfo) -> bool:
     with store.read() as txn:
         info = meta.get_table(txn, table.info.id)
         return info is not None and key_linked(info, key.exuvia_link) is not None
+
+
+def _check_types(session: SessionApi, name: TableName, table: Table) -> None:
+    """Raises 8223 where a value is none of its column's type. A table that was changed meanwhile is
+    looked at again, as it is now."""
+    while (error := _broken(session.services.store, table, TableRule("types", 0))) is not None:
+        now = existing_table(session, name)
+        if now.revision == table.revision:
+            raise error
+        table = now
+
+
+def _broken(store: Store, table: Table, plan: TableRule) -> Refused | None:
+    """The rule's error, with the rows that break it."""
+    from exuvia.pipeline.verify.compare import (
+        check_rule,  # brings pyarrow: only for who asks for it
+    )
+    from exuvia.sql.write.checks_judge import judge
+
+    return check_rule(store, table, plan, f"{judge.__module__}:{judge.__name__}")
 
 
 def _is_fast(session: SessionApi) -> bool:
@@ -418,21 +434,22 @@ _COLUMNS = "Table Op Msg_type Msg_text:1024"
 
 
 def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
-    """CHECK TABLE compares indexes with rows.
+    """CHECK TABLE compares indexes with rows; EXTENDED: values with their types.
 
     OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys."""
     if node.kind == "split":
         existing_table(session, node.tables[0], "split table")
         return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
-    rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]
+    rows = [row for table in node.tables for row in _maintain(session, node, table)]
     return Result(columns_of(_COLUMNS), rows)
 
 
-def _maintain(session: SessionApi, kind: str, table: TableName) -> list[Row]:
+def _maintain(session: SessionApi, node: TableMaintenance, table: TableName) -> list[Row]:
+    kind = node.kind
     shown = f"{table.db or session.database}.{table.name}"
     try:
         if kind == "check":
-            check_table(session, AdminCheckTable((table,)), "")
+            check_table(session, AdminCheckTable((table,), node.extended), "")
         else:
             existing_table(session, table)
     except Refused as error:

@@ -91,7 +91,7 @@ def admin(cursor: TokenCursor) -> Node:
     if cursor.accept("CANCEL", "INSPECT", "JOBS"):
         return AdminCancelInspect(cursor.listed(cursor.integer))
     if cursor.accept("CHECK", "TABLE"):
-        return AdminCheckTable(cursor.listed(cursor.table))
+        return AdminCheckTable(cursor.listed(cursor.table), cursor.accept("EXTENDED"))
     if cursor.accept("CHECK", "INDEX"):
         table, name = cursor.table(), cursor.name()
         ranges = cursor.listed(lambda: _range(cursor)) if cursor.at("(") else ()

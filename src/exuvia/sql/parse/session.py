@@ -177,8 +177,9 @@ def maintenance(cursor: TokenCursor) -> Node:
     if not cursor.accept_any("TABLE", "TABLES"):
         raise cursor.error()
     tables = cursor.listed(cursor.table)
+    extended = cursor.accept("EXTENDED")
     cursor.rest()
-    return TableMaintenance(kind, tables)
+    return TableMaintenance(kind, tables, extended)
 
 
 def split(cursor: TokenCursor) -> Node:

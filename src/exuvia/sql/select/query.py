@@ -37,7 +37,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongNumberOfColumnsInSelect,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind.bind import bind
@@ -323,7 +323,7 @@ class _Clause:
         _check_step(inner.expression)
         build = self.build
         seed = plan_query(inner.this, build, self.parent, commons)
-        columns = _titled(seed, titles)
+        columns = [each._replace(type=_grown(each.type)) for each in _titled(seed, titles)]
         before = len(build.scans)
         most = int(build.context.variable("cte_max_recursion_depth"))
         counted = build.functions.counted(most, _rows_wanted(inner, build), len(columns))
@@ -352,6 +352,13 @@ class _Clause:
             sql = frame.renderer(_leaf).value(value)
             items.append(f"CAST({sql} AS {duck.type_of(wanted.type)}) AS o{n}")
         return ", ".join(items)
+
+
+def _grown(kind: FieldType) -> FieldType:
+    """The type of a seed's column in the rounds: a whole number has as many digits as there are."""
+    if types.family_of(kind) not in types.WHOLE or kind.Tp not in INTEGER_BITS:
+        return kind
+    return types.UNSIGNED if kind.unsigned else types.BIGINT
 
 
 def _leaf(expr: Expr) -> str:

@@ -4,6 +4,7 @@ stand are held to what rows that are written are held to.
     check          the condition, by columns                              3819
     foreign key    has each value a parent                                1452
     exchange       the CHECKs of where rows are to go, by columns         1737
+    types          every value is one of its column's type, by columns    8223
 
 Both see one snapshot, taken when every writer already obeys.
 
@@ -36,13 +37,15 @@ import pyarrow as pa
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
     ErrCheckConstraintViolated,
+    ErrDataInconsistent,
     ErrNoReferencedRow2,
     ErrRowDoesNotMatchPartition,
 )
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals, meta
 from exuvia.catalog.codec import key_batch, key_codec
-from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of
+from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of, vector_of
+from exuvia.catalog.membership import outsiders
 from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import is_live
@@ -305,6 +308,41 @@ class ChildRule(_Rule):
         return ErrNoReferencedRow2(self._text)
 
 
+class TypesRule(_Rule):
+    """Every value is a member of its column's type (catalog/membership.py)."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        reads = [table.position(each.name.L) for each in table.columns if not each.is_virtual]
+        super().__init__(table, reads)
+
+    def offends(self, columns: Columns) -> list[int]:
+        """Where one of the values is no member."""
+        found: set[int] = set()
+        for position in self.positions:
+            column = self._table.info.cols[position]
+            found.update(outsiders(columns.column(position), column.type).tolist())
+        return sorted(found)
+
+    def text(self, row: Row) -> str:
+        """(id=7, a=-1): the primary key, and the values that are no members."""
+        handle = set(self._table.handle_positions)
+        shown = list[str]()
+        for position, column, value in zip(self.positions, self._columns, row, strict=True):
+            vector = vector_of([value], column.type)
+            if position in handle or len(outsiders(vector, column.type)):
+                said = "NULL" if value is None else text_of(value, column.type)
+                shown.append(f"{column.name.O}={said}")
+        return f"({', '.join(shown)})"
+
+    def refusal(self) -> Refused:
+        name = self._table.info.name.O
+        return ErrDataInconsistent.with_text(
+            f"data inconsistency in table: {name}: a row holds what its column's type does not; "
+            f"SHOW WARNINGS lists it, UPDATE it"
+        )
+
+
 def _table(txn: Transaction, table_id: int) -> Table | None:
     info = meta.get_table(txn, table_id) if table_id else None
     database = None if info is None else meta.get_database(txn, info.exuvia_db)
@@ -333,10 +371,15 @@ def _child(txn: Transaction, table: Table, element: int) -> RowRule:
     return ChildRule(txn, table, key)
 
 
+def _types(txn: Transaction, table: Table, element: int) -> RowRule:
+    return TypesRule(table)
+
+
 _RULES: dict[str, Callable[[Transaction, Table, int], RowRule]] = {
     "check": _check,
     "exchange": _exchange,
     "foreign key": _child,
+    "types": _types,
 }
 
 
