@@ -467,8 +467,25 @@ def test_a_commit_under_way_is_fenced_by_a_read_only_mode(modes: Session, anothe
         run(modes, "SET GLOBAL super_read_only = ON")
 
     another.transactions.check_commit = late  # type: ignore[method-assign]
-    assert error(another, "COMMIT") == (8028, "HY000")
+    assert error(another, "COMMIT") == (1290, "HY000")
     assert rows(modes, "SELECT * FROM t WHERE b = 7") == []
+
+
+def test_who_may_write_commits_through_a_switch(modes: Session, another: Session) -> None:
+    """Neither a mode that lets it write nor one that is switched off undoes a transaction."""
+    for before, after in (("OFF", "ON"), ("ON", "OFF")):
+        run(modes, f"SET GLOBAL read_only = {before}")
+        run(another, "BEGIN")
+        run(another, "UPDATE t SET b = b + 1")
+        run(modes, f"SET GLOBAL read_only = {after}")
+        run(another, "COMMIT")
+    plain = session_of(WithoutSuper, modes)
+    run(plain, "BEGIN")
+    run(plain, "UPDATE t SET b = b + 1")
+    run(modes, "SET GLOBAL super_read_only = ON")
+    run(modes, "SET GLOBAL read_only = OFF")
+    run(plain, "COMMIT")
+    assert rows(modes, "SELECT b FROM t") == [[103], [203]]
 
 
 # -- how many --------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ CHECK_NAMES = b"m/checknames"
 """There once names of CHECKs have keys, of every table: see catalog/meta.py."""
 LAST_EPOCH = b"m/epoch"
 READ_ONLY = b"m/readonly"
-"""Odd while clients may not write; commits of theirs require the number they were let in by."""
+"""How strict the read-only modes are (0: none is on); commits of clients require at most what they
+may write under. Source: catalog/sysvar/variables.py."""
 
 
 def number(value: int) -> bytes:

@@ -866,9 +866,15 @@ def _put(txn: Transaction, name: str, text: str) -> None:
     _show(txn, name, text)
 
 
-READ_ONLY_MODES = (
-    *("read_only", "super_read_only", "tidb_restricted_read_only", "tidb_super_read_only"),
-)
+NOT_READ_ONLY, READ_ONLY, TIDB_READ_ONLY, SUPER_READ_ONLY = range(4)
+READ_ONLY_MODES = {
+    "read_only": READ_ONLY,
+    "tidb_restricted_read_only": TIDB_READ_ONLY,
+    "tidb_super_read_only": TIDB_READ_ONLY,
+    "super_read_only": SUPER_READ_ONLY,
+}
+"""How strict each is: who may write under one may write under those before it. The strictest that
+is on is in the store for the commits of clients (keys.READ_ONLY)."""
 _SWITCHES = {
     ("read_only", "OFF"): ("super_read_only", "OFF"),
     ("super_read_only", "ON"): ("read_only", "ON"),
@@ -878,16 +884,14 @@ _SWITCHES = {
 
 
 def _switch(txn: Transaction, name: str, text: str) -> None:
-    """After a change of a read-only mode: commits of transactions that began before are refused.
-    Raises 1105."""
+    """After a change of a read-only mode. Raises 1105."""
     if (name, text) in _SWITCHES:
         _put(txn, *_SWITCHES[name, text])
     restricted = "tidb_restricted_read_only"
     if (name, text) == ("tidb_super_read_only", "OFF") and read_flag(txn, restricted):
         raise ErrUnknown(f"can't turn off {name} when {restricted} is on")
-    following = keys.read_number(txn.get(keys.READ_ONLY)) + 1
-    is_on = any(read_flag(txn, each) for each in READ_ONLY_MODES)
-    txn.put(keys.READ_ONLY, keys.number(following + (following % 2 != is_on)))
+    on = (level for mode, level in READ_ONLY_MODES.items() if read_flag(txn, mode))
+    txn.put(keys.READ_ONLY, keys.number(max(on, default=NOT_READ_ONLY)))
 
 
 def _lengthen(txn: Transaction) -> None:

@@ -38,7 +38,12 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.catalog import meta
-from exuvia.catalog.sysvar.variables import read_flag
+from exuvia.catalog.sysvar.variables import (
+    NOT_READ_ONLY,
+    READ_ONLY,
+    TIDB_READ_ONLY,
+    read_flag,
+)
 from exuvia.catalog.table import Table
 from exuvia.cluster.row_locks import Locker
 from exuvia.events.change_log import ReadTime
@@ -79,6 +84,13 @@ def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
     if read_flag(txn, "read_only") and not may_all:
         return ErrOptionPreventsStatement("--read-only")
     return None
+
+
+def writes_under(rights: Rights) -> int:
+    """The strictest read-only mode that such an account writes under."""
+    if "RESTRICTED_REPLICA_WRITER_ADMIN" in rights.everywhere:
+        return TIDB_READ_ONLY
+    return READ_ONLY if {"SUPER", "CONNECTION_ADMIN"} & rights.everywhere else NOT_READ_ONLY
 
 
 class TransactionRunner:
@@ -150,7 +162,12 @@ class TransactionRunner:
                 while current.writes and (blocked := locks.take(current.txn)):
                     locks.wait(blocked, self._session.check_interrupt)
             current.txn.free = self._judged(current)
-            current.commit_for_client()
+            try:
+                current.commit_for_client()
+            except Refused as error:
+                if error.code == ErrInfoSchemaChanged.code and current.wrote:
+                    self.check_commit()  # or it was a read-only mode
+                raise
         finally:
             current.close()
             self._release()
@@ -210,11 +227,17 @@ class TransactionRunner:
         raw = txn.get(keys.READ_ONLY)
         if raw is None or self._session.is_internal:
             return
-        number = keys.read_number(raw)
-        refusal = read_only_refusal(txn, self._session.rights) if number % 2 else None
+        rights = self._session.rights
+        refusal = read_only_refusal(txn, rights) if keys.read_number(raw) else None
         if refusal is not None and (writes or refusal.code == ErrSQLInReadOnlyMode.code):
             raise refusal
-        txn.require_at_most(keys.READ_ONLY, number)
+        if writes:
+            txn.require_at_most(keys.READ_ONLY, writes_under(rights))
+
+    def _ask_ahead(self, txn: Transaction) -> None:
+        """What `admit` will look at comes with the first read, where each costs a round trip."""
+        if not self._session.services.store.near:
+            txn.snapshot.ahead((keys.READ_ONLY,))
 
     def _admit(self, open_: OpenTransaction, writes: bool) -> None:
         if writes and open_.read_only:
@@ -227,7 +250,7 @@ class TransactionRunner:
         services = self._session.services
         with services.store.read() as txn:
             raw = txn.get(keys.READ_ONLY)
-            if raw is None or not keys.read_number(raw) % 2 or self._session.is_internal:
+            if not keys.read_number(raw) or self._session.is_internal:
                 return
             refusal = read_only_refusal(txn, self._session.rights)
         if refusal is not None:
@@ -410,6 +433,8 @@ class TransactionRunner:
         try:
             context = self._context(open_, parameters, letters, locks)
             open_.txn.snapshot.in_use(True)  # until it is closed
+            if locks is not None:
+                self._ask_ahead(open_.txn)
             tables: list[Table] = []
             if self.is_next_told:
                 context.reading = tables.append
@@ -574,6 +599,7 @@ class TransactionRunner:
         locks.look()
         current.read_newest()
         try:
+            self._ask_ahead(current.txn)
             context = self._context(current, parameters, letters, locks)
             result = work(context)
             blocked = locks.take(current.txn, mark, expecting)
