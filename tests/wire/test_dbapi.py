@@ -127,6 +127,12 @@ def test_what_is_closed_refuses(connection: dbapi.EmbeddedConnection) -> None:
         other.execute("SELECT 1")
 
 
+def test_commit_release_closes_the_connection(connection: dbapi.EmbeddedConnection) -> None:
+    connection.cursor().execute("INSERT INTO booze VALUES ('a')")
+    connection.cursor().execute("COMMIT AND NO CHAIN RELEASE")
+    assert connection.closed
+
+
 def test_fetching(connection: dbapi.EmbeddedConnection) -> None:
     cursor = connection.cursor()
     for fetch in (cursor.fetchone, cursor.fetchmany, cursor.fetchall):
