@@ -103,7 +103,7 @@ def session_of(url: str) -> Iterator[Session]:
         of = found.sessions.open(found.services, "", False)
         try:
             with found.statement(of):
-                of.session.execute("SET time_zone = '+00:00'")
+                of.session.execute("SET time_zone = '+00:00', sql_safe_updates = 0")
                 yield of.session
         finally:
             of.session.close()

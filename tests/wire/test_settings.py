@@ -6,6 +6,7 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
+from exuvia.cli.client import NodeClient
 from support.node_processes import NodeProcess, until
 
 
@@ -138,3 +139,15 @@ def test_tidb_idle_transaction_timeout(node: NodeProcess, root: pymysql.Connecti
         until(lambda: not run(root, listed))
         assert code(silent, "SELECT 1") in (4031, 2006, 2013)
         assert run(patient, "SELECT 1") == [(1,)]  # it is in no transaction
+
+
+def test_commands_list_all_rows_whatever_sessions_are_limited_to(
+    node: NodeProcess, root: pymysql.Connection
+) -> None:
+    run(root, "SET GLOBAL sql_select_limit = 1")
+    try:
+        client = NodeClient("127.0.0.1", node.port, "root")
+        assert len(client.ask("SELECT * FROM information_schema.schemata").rows) > 1
+        client.close()
+    finally:
+        run(root, "SET GLOBAL sql_select_limit = DEFAULT")

@@ -56,7 +56,12 @@ class NodeClient:
         import pymysql
 
         self._connection = pymysql.connect(
-            host=host, port=port, user=user, database=database or None, autocommit=True
+            host=host,
+            port=port,
+            user=user,
+            database=database or None,
+            autocommit=True,
+            init_command="SET sql_select_limit = 18446744073709551615",  # lists are whole
         )
 
     def ask(self, statement: str) -> Rows:
