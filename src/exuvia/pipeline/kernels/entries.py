@@ -381,6 +381,7 @@ LEAST_SPAN_ROWS = 100_000
 _NARROW = 4
 """How many times the rows a span may have where an entry is a few numbers, not a text: the fewer
 runs there are, the fewer pages of the index each of them has to write anew."""
+AGAIN_ROWS = 2_000  # that are read again where one of them has changed since it was read
 NEAR_ROWS = 2_000  # rows as objects: read, join and cut out within the processor's cache
 Look = Callable[[row_batch.Columns], None]
 

@@ -66,6 +66,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
+    AGAIN_ROWS,
     CHUNK_ROWS,
     Entries,
     as_bytes,
@@ -279,21 +280,26 @@ class Move:
         return Batch(0, self._monotonic() - began)
 
     def _put(self, copies: Copies) -> Iterator[Batch]:
-        """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
-        waiting = [copies]
+        """All of them, batch by batch. What is refused is made again of the rows as they are now.
+
+        A batch that was read long ago is refused for its age, so it and the rows after it are read
+        again and batches keep their size. One that is refused just after it was read has rows that
+        are written all the time: then batches become smaller."""
+        waiting = [(copies, False)]
         while waiting:
-            part = waiting.pop()
+            part, is_fresh = waiting.pop()
             if not part:
                 continue
             self._pace.bounded(self._dial.read().batch_rows)
             size = self._pace.rows
             try:
                 done = self._chain(part, size)
-                waiting.append(part.split(done.rows)[1])
+                waiting.append((part.split(done.rows)[1], False))
             except Conflict:
-                self._pace.refused()
-                batch, rest = part.split(size)
-                waiting += [rest, self._as_they_stand(batch)]
+                if is_fresh:
+                    self._pace.refused()
+                batch, rest = part.split(size if is_fresh else max(size, AGAIN_ROWS))
+                waiting += [(rest, False), (self._as_they_stand(batch), True)]
                 done = Batch(0, 0.0, 0.0)
             yield done
 
@@ -315,14 +321,16 @@ class Move:
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
             starts = starts[:1]  # who set that wants it slow
         sent: list[Bulk] = []
+        began = self._monotonic()
 
         def bulks() -> Iterator[Bulk]:
+            nonlocal began
+            began = self._monotonic()  # the store has its writer: the wait for it is nobody's fault
             for start in starts:
                 part = copies._replace(at=copies.at[start : start + size])
                 sent.append(self._bulk(part, len(sent) + 1, start + len(part.at)))
                 yield sent[-1]
 
-        began = self._monotonic()
         results = self._store.bulk_chain(bulks(), settings.batch_s)
         seconds = self._monotonic() - began
         rows = min(len(copies.at), len(results) * size)

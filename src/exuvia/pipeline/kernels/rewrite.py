@@ -52,6 +52,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
+    AGAIN_ROWS,
     CHUNK_ROWS,
     NEAR_ROWS,
     WORD,
@@ -232,19 +233,23 @@ class Rewrite:
             kept.add(some)
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
-        """Batch by batch; what is left of a refused one is written as it stands now."""
-        done, start = self._rows, 0
+        """Batch by batch; what is left of a refused one is written as it stands now. Batches become
+        smaller as in a move (Move._put)."""
+        done, start, is_fresh = self._rows, 0, False
         while start < len(rows.keys):
             size = min(self._dial.read().batch_rows, self._pace.rows)
             part = rows.part(start, start + self._pace.rows)
             try:
                 written = self._chain(part, size, done)
             except Conflict:
-                self._pace.refused()
-                keys, rest = part.keys[:size], rows.part(start + size, len(rows.keys))
-                rows, start = together([self._as_it_stands(keys), rest]), 0
+                if is_fresh:
+                    self._pace.refused()
+                end = start + (size if is_fresh else max(size, AGAIN_ROWS))
+                keys, rest = rows.keys[start:end], rows.part(end, len(rows.keys))
+                rows, start, is_fresh = together([self._as_it_stands(keys), rest]), 0, True
                 yield Batch(0, 0.0, 0.0)
                 continue
+            is_fresh = False
             self.keep(part.part(0, written.rows).entries)
             done, start = done + written.rows, start + written.rows
             yield written
