@@ -413,15 +413,9 @@ def test_the_judge_finds_entries_of_the_snapshot_for_own_rows(
             Life(world, seed).play(STEPS)
 
 
-KNOWN: dict[str, str] = {
-    "copy in a zone": "C1: SELECT * in a zone moves a TIMESTAMP",
-    "typed execute": "C2: a variable's type is lost in EXECUTE",
-    "typed binary": "C2: a driver's date is bound as text",
-    "cascade": "C3: a cascade does not convert",
-    "default": "C4: BINARY(n) DEFAULT x'41' is not padded",
-    "moment": "C5: an hour skipped by daylight saving is the zero date",
-}
-"""What the typed judge leaves off, and the item of issue 47 that is to bring it back."""
+KNOWN: dict[str, str] = {}
+"""What the typed judge leaves off, by the names of support/typed_judge.py, and why: faults that are
+known and not fixed yet. None today."""
 TYPED_STEPS = 30
 
 
@@ -436,13 +430,13 @@ def fronts(owner: World) -> Iterator[list[World]]:
         yield [owner, other]
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 40), marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 50), marks=pytest.mark.long)])
 def test_every_spelling_of_a_statement_gives_the_same_answer(
     fronts: list[World], seeds: range
 ) -> None:
     left_off = frozenset(KNOWN)
     compared = sum(TypedLife(fronts, seed, fail, left_off).play(TYPED_STEPS) for seed in seeds)
-    assert compared > len(seeds) * TYPED_STEPS * 4
+    assert compared > len(seeds) * TYPED_STEPS * 3
 
 
 def test_the_typed_judge_finds_plans_kept_for_values_of_another_type(

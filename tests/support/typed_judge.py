@@ -19,6 +19,7 @@ script of SQL lines (`TypedLife.script`).
 """
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,19 +54,34 @@ MODES = (
     *("STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES", "", ""),
 )
 COLLATIONS = ("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci")
-MOMENTS = "'2024-03-31 02:30:00'", "'2024-01-01 10:00:00'"  # skipped in Berlin; of all zones
+MOMENTS = {  # an hour that daylight saving skips, and another one
+    "Europe/Berlin": ("'2024-03-31 02:30:00'", "'2024-01-01 10:00:00'"),
+    "America/New_York": ("'2024-03-10 02:30:00'", "'2024-07-01 10:00:00'"),
+}
 CASCADES = {
-    "text": (("VARCHAR(30)", "VARCHAR(4)"), ("CHAR(4)", "VARCHAR(30)"), ("VARCHAR(9)", "CHAR(2)")),
+    "text": (("VARCHAR(30)", "VARCHAR(4)"), ("CHAR(9)", "CHAR(2)")),
     "bytes": (("VARBINARY(9)", "VARBINARY(1)"), ("BINARY(1)", "BINARY(5)")),
     "decimal": (("DECIMAL(20,8)", "DECIMAL(20,2)"), ("DECIMAL(9,2)", "DECIMAL(20,4)")),
     "time": (("DATETIME(6)", "DATETIME"), ("DATETIME", "DATETIME(3)")),
 }
+CASCADED = {
+    "text": ("'a'", "'abc'", "'abcdefgh'", "'A'"),
+    "bytes": ("x'41'", "'a'", "'abc'", "'abcd'"),
+    "decimal": ("0.25", "0.123456", "99.995", "2.5"),
+    "time": ("'2024-03-31 10:11:12.345678'", "'2024-01-01'", "'2024-01-01 10:00:00.5'"),
+}
 RULED = frozenset(("bi", "b5"))  # MODIFY has rules of its own: tests/sql/test_modify_types.py
+NO_DEFAULT = ("bl", "tx", "tt", "js")
+NUMBERED = ("bi", "en", "se")  # a number is the value, and its text is another one
+ZERO = re.compile(r"^-(0\.0*)$")  # a quotient that was rounded may keep its sign
+QUOTED = re.compile(r"'[^'\\]*'")
+LINE = re.compile(r"'[^'\\]*'|-?[0-9.]+")  # a literal that LOAD DATA reads as a field's text
 PLACES = ("text", "variable", "execute", "binary")
 ID = 77
 VALUE_REFUSED = 1366
 VALUE_REFUSALS = frozenset((1264, 1265, 1292, 1366, 1367, 1406, 1690, 8029))
 TOO_WIDE, WIDE = 1690, ("d40", "d65")
+UNKNOWN = 1105  # says nothing: its message is part of the answer
 MIXED_COLLATIONS = 1267  # a variable's collation is as strong as a column's
 
 
@@ -94,7 +110,7 @@ class Outcome(NamedTuple):
         return self._replace(code=VALUE_REFUSED) if self.code in VALUE_REFUSALS else self
 
     def __str__(self) -> str:
-        if self.code < 0:
+        if self.code < 0 or self.code == UNKNOWN:
             return f"fault {self.rows}"
         return f"error {self.code}" if self.code else f"{self.rows!r} {self.kinds or ''}"
 
@@ -171,8 +187,9 @@ class TypedLife:
                 self._put: 8,
                 self._copy: 4,
                 self._across: 2,
-                self._default: 1,
-                self._cascade: 1,
+                self._moment: 1,
+                self._default: 2,
+                self._cascade: 2,
                 self._modify: 1,
             }
             kinds = {
@@ -193,7 +210,9 @@ class TypedLife:
 
     def _create(self) -> None:
         chance = self.chance
-        self._columns = chance.sample(COLUMNS, 9)
+        stamp = next(column for column in COLUMNS if column.name == "ts")
+        others = [column for column in COLUMNS if column != stamp]
+        self._columns = [stamp, *chance.sample(others, 8)]
         keyed = [column for column in self._columns if column.name not in NO_KEY]
         parts = [f"{column.name} {column.type}" for column in self._columns]
         one, two, three, four = chance.sample(keyed, 4)
@@ -258,7 +277,7 @@ class TypedLife:
             result = work()
             rows = _as_sent(result)
         except Refused as refusal:
-            return Outcome(refusal.code, [])
+            return Outcome(refusal.code, [[refusal.message]] if refusal.code == UNKNOWN else [])
         except ExuviaError as error:
             return Outcome(-1, [[type(error).__name__, str(error)]])
         except Exception as error:  # a fault of its own: shown as an answer that nobody expects
@@ -364,7 +383,8 @@ class TypedLife:
     def _draw(self, column: TypedColumn) -> tuple[Spelling, Spelling]:
         """Two literals of one family: their statements often share a plan."""
         chance = self.chance
-        family = column.family if chance.random() < 0.6 else chance.choice(list(LITERALS))
+        others = "decimal", chance.choice(list(LITERALS))
+        family = column.family if chance.random() < 0.5 else chance.choice(others)
         if column.family in ("time", "clock") and chance.random() < 0.3:
             family = f"typed {column.family}"
         one, two = chance.sample(LITERALS[family], 2)
@@ -387,11 +407,19 @@ class TypedLife:
             found = ["text"]
         if spelling.family.startswith("typed") and column.family not in ("time", "clock"):
             found = [place for place in found if place != "binary"]
-        if spelling.family == "boolean" and "booleans" in self._left_off:
-            found = ["text"]
+        if column.name.startswith("v9") and not writes:  # a variable's collation may win
+            found = [place for place in found if place != "variable"]
+        if column.family == "year" and not QUOTED.fullmatch(text):
+            found = [place for place in found if place != "variable"]  # 24 is 2024 if constant
         if spelling.family.startswith("typed"):
             found = [place for place in found if f"typed {place}" not in self._left_off]
         return found
+
+    def _some_places(
+        self, column: TypedColumn, spelling: Spelling, writes: bool = False
+    ) -> list[str]:
+        places = self._places(column, spelling, writes)
+        return self.chance.sample(places, min(2, len(places)))
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -428,7 +456,7 @@ class TypedLife:
         template = f"SELECT id, ({x}) AS x FROM r"
         right = self._fresh(template + " {t}", spelling.text, kinds=True).sorted()
         kind = f"{column.family} column, {spelling.family} literal"
-        for place in self._places(column, spelling):
+        for place in self._some_places(column, spelling):
             found = self._run(place, template, spelling, kinds=place == "text").sorted()
             expected = right if place == "text" else right._replace(kinds=())
             self._same(f"{place}: SELECT {form}: {kind}", [template], found, expected)
@@ -469,7 +497,7 @@ class TypedLife:
                 ("count if", f"SELECT COUNT(IF({x}, 1, NULL)) FROM r", count),
                 ("locked", f"SELECT id FROM r WHERE {x} FOR UPDATE", ids),
             ]
-        for name, template, expected in chance.sample(ways, min(3, len(ways))):
+        for name, template, expected in chance.sample(ways, 2):
             if name in self._left_off:
                 continue
             (place,) = chance.sample(self._places(column, spelling), 1)
@@ -504,38 +532,37 @@ class TypedLife:
                 f" {column.name} = VALUES({column.name})",
             ),
         }
-        if (
-            column.name in ("ts", "ts3")
-            and one.family == "time"
-            and not self._is_strict()
-            and ("moment" not in self._left_off)
-        ):
-            moment = f"{insert} VALUES ({ID}, FROM_UNIXTIME(UNIX_TIMESTAMP(?)))"
-            forms["moment"] = (moment,)
-            one, two = (self._spelled(text, "time") for text in MOMENTS)
+        is_number = (
+            column.family in ("int", "decimal", "float", "text") and column.name not in NUMBERED
+        )
+        line = LINE if is_number else QUOTED
+        if all(line.fullmatch(spelling.text) for spelling in (one, two)):
+            forms["load data"] = (f"LOAD DATA LOCAL INFILE '?' INTO TABLE w (id, {column.name})",)
         forms["derived"] = (f"{insert} SELECT {ID}, y FROM (SELECT ? AS y) d",)
         if one.family == "bytes" and column.family not in ("bytes", "text"):
             del forms["derived"], forms["select"]  # bytes are a number in VALUES only
         drawn = self.chance.sample(list(forms), 2)
-        drawn += ["moment"] if "moment" in forms else []
         for spelling in (one, two, one):
             self._number += 1
             right = self._stored_by((f"{insert} VALUES /*! f */ ({ID}, ?)",), spelling, None)
             for form in drawn:
-                for place in self._places(column, spelling, writes=True):
+                for place in self._some_places(column, spelling, writes=True):
                     found = self._stored_by(forms[form], spelling, place)
+                    if form == "load data" and right.code:
+                        continue  # LOCAL is lenient
                     kind = f"{column.family} column, {spelling.family} literal"
                     self._same(f"{form}, {place}: write: {kind}", forms[form], found, right)
-
-    def _is_strict(self) -> bool:
-        return "STRICT" in self._settings.get("sql_mode", "STRICT")
 
     def _stored_by(self, texts: Sequence[str], spelling: Spelling, place: str | None) -> Outcome:
         """The bytes of row ID after the statements, the last of which has the value; the row is
         deleted. `place` None: by the reference."""
         for text in texts[:-1]:
             run(self._session, text)
-        if place is None:
+        if texts[-1].startswith("LOAD"):
+            line = f"{ID}\t{spelling.text.strip(chr(39))}\n".encode()
+            self._session.local_file = lambda name: iter((line,))
+            outcome = self._outcome(self._session, texts[-1])
+        elif place is None:
             outcome = self._fresh(texts[-1].replace(" /*! f */", ""), spelling.text)
         else:
             outcome = self._run(place, texts[-1], spelling)
@@ -555,7 +582,10 @@ class TypedLife:
 
     def _copy(self) -> None:
         """A row of r put in w by a SELECT has the same bytes."""
-        if "copy in a zone" in self._left_off and self._settings["time_zone"] != "+00:00":
+        zone = self.chance.choice(ZONES)
+        if "copy in a zone" not in self._left_off:
+            self._set("time_zone", zone)
+        elif self._settings["time_zone"] != "+00:00":
             return
         chance, session = self.chance, self._session
         (count,) = run(session, "SELECT COUNT(*) FROM r").rows[0]
@@ -626,65 +656,88 @@ class TypedLife:
 
     # -- values that no statement writes by name ---------------------------------------------------
 
+    def _moment(self) -> None:
+        """A time stamp is stored as the same moment is by its number of seconds."""
+        zone = self.chance.choice(list(MOMENTS))
+        self._set("sql_mode", "")
+        self._set("time_zone", zone)
+        insert = f"INSERT INTO w (id, ts) VALUES ({ID}, {{}})"
+        for text in MOMENTS[zone]:
+            spelling = self._spelled(text, "time")
+            by_number = insert.format("FROM_UNIXTIME(UNIX_TIMESTAMP(?))")
+            right = self._stored_by((by_number,), spelling, None)
+            for place in self._places(self._columns[0], spelling, writes=True):
+                texts = (insert.format("?"),)
+                found = self._stored_by(texts, spelling, place)
+                self._same(f"moment, {place}: write", texts, found, right)
+
     def _default(self) -> None:
         """A column's default is stored as the same value is by an INSERT."""
-        column = self.chance.choice(self._columns)
-        literal = self.chance.choice(LITERALS[column.family])
-        name, session = column.name, self._session
-        right = self._value_by((f"INSERT INTO w (id, {name}) VALUES ({ID}, {literal})",), "w", name)
-        run(session, f"DELETE FROM w WHERE id = {ID}")
-        if right.code:
+        chance = self.chance
+        family = "bytes" if chance.random() < 0.5 else chance.choice(self._columns).family
+        column = chance.choice([column for column in COLUMNS if column.family == family])
+        if column.name in NO_DEFAULT:
             return
-        start = f"CREATE TABLE z (id INT PRIMARY KEY, {name} {column.type})"
-        for way, texts in {
-            "created": (
-                f"CREATE TABLE z (id INT PRIMARY KEY, {name} {column.type} DEFAULT {literal})",
-                f"INSERT INTO z (id) VALUES ({ID})",
-            ),
-            "added": (
-                "CREATE TABLE z (id INT PRIMARY KEY)",
-                f"INSERT INTO z (id) VALUES ({ID})",
-                f"ALTER TABLE z ADD COLUMN {name} {column.type} DEFAULT {literal}",
-            ),
-            "named": (
-                start,
-                f"ALTER TABLE z ALTER COLUMN {name} SET DEFAULT {literal}",
-                f"INSERT INTO z VALUES ({ID}, DEFAULT)",
-            ),
-        }.items():
-            found = self._value_by(texts, "z", name)
-            run(session, "DROP TABLE IF EXISTS z")
-            if found.code not in (1067, 1101):
-                self._same(f"default {way}: {column.family} column", texts, found, right)
+        typed = f"c {column.type}"
+        start = f"CREATE TABLE z (id INT PRIMARY KEY, {typed})"
+        for literal in chance.sample(LITERALS[family], 3):
+            right = self._value_by((start, f"INSERT INTO z VALUES ({ID}, {literal})"), "z", "c")
+            run(self._session, "DROP TABLE z")
+            way, texts = chance.choice(
+                (
+                    (
+                        "created",
+                        (
+                            f"CREATE TABLE z (id INT PRIMARY KEY, {typed} DEFAULT {literal})",
+                            f"INSERT INTO z (id) VALUES ({ID})",
+                        ),
+                    ),
+                    (
+                        "added",
+                        (
+                            "CREATE TABLE z (id INT PRIMARY KEY)",
+                            f"INSERT INTO z (id) VALUES ({ID})",
+                            f"ALTER TABLE z ADD COLUMN {typed} DEFAULT {literal}",
+                        ),
+                    ),
+                    (
+                        "named",
+                        (
+                            start,
+                            f"ALTER TABLE z ALTER COLUMN c SET DEFAULT {literal}",
+                            f"INSERT INTO z VALUES ({ID}, DEFAULT)",
+                        ),
+                    ),
+                )
+            )
+            found = self._value_by(texts, "z", "c")
+            run(self._session, "DROP TABLE IF EXISTS z")
+            if not right.code and found.code not in (1067, 1101):
+                self._same(f"default {way}: {family} column", texts, found, right)
 
     def _cascade(self) -> None:
         """A cascade stores the parent's new value as an UPDATE of the child would."""
         family = self.chance.choice(list(CASCADES))
         parent, child = self.chance.choice(CASCADES[family])
-        one, two = self.chance.sample(LITERALS[family], 2)
-        key = ", FOREIGN KEY (c) REFERENCES y (c) ON UPDATE CASCADE"
-        found, right = (
-            self._child_of(
-                (
-                    f"CREATE TABLE y (id INT PRIMARY KEY, c {parent}, UNIQUE KEY (c))",
-                    f"CREATE TABLE z (id INT PRIMARY KEY, c {child}{key_or_none})",
-                    f"INSERT INTO y VALUES (1, {one})",
-                    f"INSERT INTO z SELECT {ID}, c FROM y",
-                ),
-                (f"UPDATE y SET c = {two}", *more),
-            )
-            for key_or_none, more in ((key, ()), ("", ("UPDATE z JOIN y SET z.c = y.c",)))
-        )
-        if found is not None and right is not None and not found.code:
-            text = f"parent {parent}, child {child}: {one}, then {two}"
-            self._same(f"cascade: {family} column", (text,), found, right)
-
-    def _child_of(self, start: Sequence[str], changes: Sequence[str]) -> Outcome | None:
-        """What table z has after the changes; None where its start is refused already."""
+        key = "FOREIGN KEY (c) REFERENCES y (c) ON UPDATE CASCADE"
+        one, *others = self.chance.sample(CASCADED[family], 3)
+        start = [
+            f"CREATE TABLE y (id INT PRIMARY KEY, c {parent}, UNIQUE KEY (c))",
+            f"CREATE TABLE z (id INT PRIMARY KEY, c {child}, {key})",
+            f"CREATE TABLE y0 (id INT PRIMARY KEY, c {parent})",
+            f"CREATE TABLE z0 (id INT PRIMARY KEY, c {child})",
+            *(f"INSERT INTO {name} VALUES (1, {one})" for name in ("y", "y0")),
+            *(f"INSERT INTO {name} SELECT {ID}, c FROM y" for name in ("z", "z0")),
+        ]
         started = self._value_by(start, "z", "c")
-        found = None if started.code else self._value_by(changes, "z", "c")
-        run(self._session, "DROP TABLE IF EXISTS z, y")
-        return found
+        for text in others if not started.code else ():
+            found = self._value_by((f"UPDATE y SET c = {text}",), "z", "c")
+            updates = f"UPDATE y0 SET c = {text}", "UPDATE z0 JOIN y0 SET z0.c = y0.c"
+            right = self._value_by(updates, "z0", "c")
+            said = f"parent {parent}, child {child}: {text}"
+            if found.code or not self._same(f"cascade: {family}", (said,), found, right):
+                break
+        run(self._session, "DROP TABLE IF EXISTS z, y, z0, y0")
 
     def _value_by(self, texts: Sequence[str], table: str, name: str) -> Outcome:
         """What is stored in a column of row ID after the statements, or the first refusal."""
@@ -770,9 +823,13 @@ def _as_sent(result: Result) -> list[list[Any]]:
     """Rows as a client gets them by the text protocol."""
     encoders = [text_encoder(column.type) for column in result.columns]
     return [
-        [None if value is None else encode(value).decode("latin1") for value, encode in pairs]
+        [None if value is None else _unsigned_zero(encode(value)) for value, encode in pairs]
         for pairs in (zip(row, encoders, strict=True) for row in result.rows)
     ]
+
+
+def _unsigned_zero(text: bytes) -> str:
+    return ZERO.sub(r"\1", text.decode("latin1"))
 
 
 def _kind(kind: FieldType) -> tuple[Any, ...]:

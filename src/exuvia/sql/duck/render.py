@@ -320,7 +320,10 @@ def _arrow(values: list[Any], kind: Any) -> Any:
 
         precision, scale = types.precision_of(kind)
         exact = [None if value is None else round_to(value, scale) for value in values]
-        return pyarrow.array(exact, pyarrow.decimal128(min(precision, 38), scale))
+        try:
+            return pyarrow.array(exact, pyarrow.decimal128(min(precision, 38), scale))
+        except pyarrow.ArrowInvalid as error:  # more than 38 digits
+            raise ErrDataOutOfRange("DECIMAL", "an expression of the query") from error
     if family is Family.UINT:
         return pyarrow.array(values, pyarrow.uint64())
     if family is Family.FLOAT:
