@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from exuvia.sql.bind.binding import PLAN_BASELINES, Binding, FactNames, Surroundings
+from exuvia.sql.parse.literals import shape_of
+from exuvia.sql.select.read import ReadRows
 from exuvia.sql.session.session import Session
-from exuvia.sql.statement.plan_cache import PlanCache
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan_cache import PlanCache, StatementShape
 from support.world import error, rows, run
 
 NUMBERS = ("0.25", "0.5", "0.12345", "1.50", "12345678901.5")
@@ -124,6 +128,64 @@ def test_texts_of_any_length_share_a_plan(client: Session) -> None:
         run(client, f"UPDATE t SET v = CONCAT('{text}', v) WHERE id = -{length}")
         assert len(rows(client, f"SELECT id FROM t WHERE v IN ('{text}', 'y{text}')")) == 1
     assert plans_of(client) - before <= 3
+
+
+EXPRESSIONS = (
+    *("STR_TO_DATE('00/00/2024', '%m/%d/%Y')", "WEEK('2024-01-01')", "0.25 / 3", "5 DIV 2"),
+    *("UNIX_TIMESTAMP('2024-01-01 00:00:00.25')", "TIMESTAMP('2024-01-01')", "'a' = 'A'"),
+    *("CAST('2024-01-01 00:00:00+02:00' AS DATETIME)", "CONCAT('a' = 'A', 1.50)"),
+    *("ROUND(1.255, 2)", "FORMAT(1234.5, 2)", "IF(1, 1.50, 2)", "GREATEST(1.5, 1.25)"),
+    *("CASE WHEN 1 THEN 1.5 ELSE 1 END", "CEIL(1.5)", "FLOOR(123456789012.5)", "MOD(7.25, 2)"),
+    *("-0.25", "1.5 IN (1.50, 2)", "JSON_ARRAY(1.50, 'a', 1)"),
+    *("ADDTIME('10:00:00', '01:00:00.5')", "TIMEDIFF('10:00:00', '09:00:00.25')"),
+    *(
+        "LPAD(1.5, 6, '0')",
+        "TRUNCATE(1.999, 1)",
+        "1.10 * 2.20",
+        "ELT(1, 1.50)",
+        "CAST(1.50 AS JSON)",
+    ),
+    *("STRCMP('a', 'A')", "FIELD('a', 'A', 'b')", "MAKETIME(1, 2, 3.25)", "SEC_TO_TIME(1.25)"),
+    *("DATE_ADD('2024-01-01', INTERVAL 1.5 SECOND)", "DATE_ADD('2024-01-01', INTERVAL 1 DAY)"),
+    *("MICROSECOND('10:00:00.25')", "EXTRACT(SECOND FROM '10:00:01.5')", "HEX(1.5)", "MD5(1.50)"),
+    *("EXTRACT(DAY_SECOND FROM '2024-01-02 10:00:01')", "CAST(20240101.5 AS DATETIME)", "~1.5"),
+    *(
+        "TIMESTAMPDIFF(SECOND, '10:00:00', '11:00:00')",
+        "TIME('10:00:00.5')",
+        "SUBTIME('1:0:0', '0:0:1')",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "setting", ["sql_mode = ''", "sql_mode = '', collation_connection = utf8mb4_general_ci"]
+)
+def test_a_literal_means_the_same_in_a_kept_plan_and_in_a_parameter(
+    client: Session, setting: str
+) -> None:
+    """Comments keep a text from having a shape."""
+    run(client, "CREATE TABLE f (id int PRIMARY KEY, s varchar(60))")
+    run(client, "INSERT INTO f VALUES (1, '')")
+    run(client, f"SET {setting}")
+    for expression in EXPRESSIONS:
+        seen = []
+        shaped = shape_of(f"SELECT {expression}")
+        assert shaped is not None
+        asked, values, _ = shaped
+        prepared = client.prepare(f"UPDATE f SET s = {asked.removeprefix('SELECT ')}")
+        for way in (
+            (f"UPDATE f SET s = {expression}",) * 2,
+            (f"UPDATE f SET s = {expression} /* */",),
+            (),
+        ):
+            run(client, "UPDATE f SET s = '?'")
+            for text in way:
+                run(client, text)
+            if not way:
+                client.execute_prepared(prepared, values)
+            notes = [note.code for note in client.warnings]
+            seen.append((rows(client, "SELECT s FROM f"), notes))
+        assert seen[0] == seen[1] == seen[2], expression
 
 
 # -- variables -------------------------------------------------------------------------------------
@@ -281,7 +343,7 @@ def test_a_setting_matters_at_every_statement(client: Session, name: str) -> Non
             for ask in (answer, fresh):
                 run(client, "SET sql_mode = DEFAULT, time_zone = DEFAULT")
                 run(client, "DELETE FROM f")
-                run(client, "INSERT INTO f VALUES (1, '2024-01-07', '2024-03-31 02:30:00', 1, 'a')")
+                run(client, "INSERT INTO f VALUES (1, '2024-01-01', '2024-03-31 02:30:00', 1, 'a')")
                 run(client, f"SET {name} = {value}")
                 seen.append((ask(client, text), rows(client, "SELECT * FROM f ORDER BY id")))
                 run(client, f"SET {name} = DEFAULT")
@@ -396,3 +458,217 @@ def test_a_hint_warns_at_every_run(words: Session) -> None:
     run(words, "ALTER TABLE w ADD INDEX nope (a)")
     words.execute_prepared(prepared, [1])
     assert not words.warnings
+
+
+# -- facts are complete, and none is superfluous ---------------------------------------------------
+
+WATCHED = (
+    "SELECT id, t, s FROM f WHERE t > '2024-03-31 01:00:00'",
+    "SELECT id, WEEK(d) FROM f WHERE WEEK(d) > 0",
+    "SELECT id FROM f WHERE 'a' = 'A' OR s = CONCAT('a', 1.25)",
+    "SELECT id FROM f WHERE id = @v OR s = CONCAT(@v)",
+    "SELECT @@sql_select_limit - id FROM f",
+    "UPDATE f SET n = 'x12', t = '2024-03-31 02:30:00', s = CONCAT(2.5)",
+    "INSERT INTO f (id, d, n) VALUES (9, '0000-00-00', 300)",
+    "INSERT INTO f (id, s) VALUES (1, 'b') ON DUPLICATE KEY UPDATE s = CONCAT(@v, 0.125)",
+    "DELETE FROM f WHERE t = '2024-03-31 02:30:00'",
+)
+
+
+class OnlySurroundings:
+    """A context of which only what Binding may ask is there."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ALLOWED:
+            raise AssertionError(f"binding asked for {name}")
+        return getattr(self._context, name)
+
+
+ALLOWED = frozenset(
+    name for name in {*vars(Surroundings), *Surroundings.__annotations__} if name[0] != "_"
+)
+
+
+def reset(session: Session) -> None:
+    """The table as it was, the settings as they were."""
+    for name, *_ in SETTINGS:
+        run(session, f"SET {name} = DEFAULT")
+    run(session, "DELETE FROM f")
+    run(session, "INSERT INTO f VALUES (1, '2024-01-01', '2024-03-31 02:30:00', 1, 'a')")
+
+
+@pytest.fixture
+def watched(client: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session that plans with nothing but a Binding, and a table."""
+
+    def strict(context: Context) -> Binding:
+        found = Binding(cast(Any, OnlySurroundings(context)), keeps=True)
+        found.variable("sql_mode")
+        return found
+
+    monkeypatch.setattr(Context, "binding_of_shape", strict)
+    run(
+        client,
+        "CREATE TABLE f (id int PRIMARY KEY, d date, t timestamp NULL, n tinyint, s varchar(20))",
+    )
+    reset(client)
+    return client
+
+
+def outcome(session: Session, ask: Callable[[Session, str], object], text: str) -> object:
+    """The answer, and what is in the table then."""
+    found = ask(session, text)
+    run(session, "SET sql_mode = DEFAULT, time_zone = DEFAULT, sql_select_limit = DEFAULT")
+    return found, rows(session, "SELECT * FROM f ORDER BY id")
+
+
+def facts_of(session: Session, text: str) -> FactNames:
+    """What the kept plan of a text asked."""
+    shaped = shape_of(text)
+    assert shaped is not None
+    kept = session.services.plans.of_shape(StatementShape(shaped[0], shaped[2]))
+    assert kept is not None, text
+    return kept.asked
+
+
+@pytest.mark.parametrize("text", WATCHED)
+def test_what_a_plan_did_not_ask_does_not_matter(watched: Session, text: str) -> None:
+    """Bound in one state, and right in one that agrees on the facts alone."""
+    run(watched, "SET @v = 'a', @w = 1")
+    outcome(watched, answer, text)
+    reset(watched)
+    asked, before = facts_of(watched, text), plans_of(watched)
+    changes = [(name, value) for name, *both in SETTINGS for value in both]
+    others = [(name, value) for name, value in changes if name not in asked.settings]
+    if not any("sql_select_limit" in names for names in asked.variables):
+        others += [("sql_auto_is_null", "OFF"), ("@w", "'other'")]
+    if ("user", "v") not in asked.variables:
+        others.append(("@v", "2.75"))
+    for some in (others, others[::-1]):
+        seen = []
+        for ask in (answer, fresh):
+            reset(watched)
+            for name, value in some:
+                run(watched, f"SET {name} = {value}")
+            seen.append(outcome(watched, ask, text))
+        assert seen[0] == seen[1]
+    assert facts_of(watched, text) == asked
+    assert plans_of(watched) >= before
+
+
+NEEDED: tuple[tuple[Any, str, str, str], ...] = (
+    # a fact, a statement, and two states between which the statement's plan differs by it alone
+    (
+        "sql_mode",
+        "UPDATE f SET n = 'x12'",
+        "SET sql_mode = ''",
+        "SET sql_mode = 'STRICT_TRANS_TABLES'",
+    ),
+    ("time_zone", WATCHED[0], "SET time_zone = '+05:00'", "SET time_zone = 'UTC'"),
+    (
+        "collation_connection",
+        "SELECT id FROM f WHERE 'a' = 'A'",
+        "SET collation_connection = utf8mb4_general_ci",
+        "SET collation_connection = utf8mb4_bin",
+    ),
+    (
+        "default_week_format",
+        WATCHED[1],
+        "SET default_week_format = 0",
+        "SET default_week_format = 3",
+    ),
+    (
+        "sql_select_limit",
+        "SELECT id FROM f",
+        "SET sql_select_limit = 0",
+        "SET sql_select_limit = 7",
+    ),
+    ("current database", "SELECT id FROM tables", "USE {0}", "USE information_schema"),
+    (("user", "v"), "SELECT id FROM f WHERE s = CONCAT(@v)", "SET @v = 2.5", "SET @v = 'a'"),
+    (
+        ("session", "net_read_timeout"),
+        "SELECT @@net_read_timeout FROM f",
+        "SET net_read_timeout = 5",
+        "SET net_read_timeout = 5000",
+    ),
+)
+
+
+@pytest.mark.parametrize(("fact", "text", "one", "other"), NEEDED, ids=lambda each: None)
+def test_no_fact_is_superfluous(
+    watched: Session, monkeypatch: pytest.MonkeyPatch, fact: Any, text: str, one: str, other: str
+) -> None:
+    """Without it a plan answers for a state that it was not made for."""
+    home = watched.database
+    run(watched, "CREATE TABLE tables LIKE f")
+
+    def right() -> bool:
+        watched.services = replace(watched.services, plans=PlanCache())
+        for state in (one, other):
+            run(watched, f"USE {home}")
+            reset(watched)
+            run(watched, state.format(home))
+            kept = answer(watched, text)
+            run(watched, f"USE {home}")
+            reset(watched)
+            run(watched, state.format(home))
+            if kept != fresh(watched, text):
+                return False
+        return True
+
+    assert right()
+    record = Binding.record
+
+    def forgetful(binding: Binding, group: int, name: Any, value: Any) -> None:
+        if name != fact:
+            record(binding, group, name, value)
+
+    monkeypatch.setattr(Binding, "record", forgetful)
+    assert not right()
+
+
+def test_a_decimals_size_is_a_fact(watched: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def right() -> bool:
+        watched.services = replace(watched.services, plans=PlanCache())
+        texts = [f"SELECT id FROM f WHERE CONCAT({number}) = '{number}'" for number in NUMBERS]
+        return all(rows(watched, text) == [[1]] for text in texts)
+
+    assert right()
+    record = Binding.record
+    monkeypatch.setattr(
+        Binding, "record", lambda self, group, *rest: group == 2 or record(self, group, *rest)
+    )
+    assert not right()
+
+
+def test_a_binding_of_hints_is_a_fact(watched: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(watched, "ALTER TABLE f ADD INDEX ks (s), ADD INDEX kn (n)")
+    text = "SELECT id FROM f WHERE s = 'a' AND n = 1"
+
+    def right() -> bool:
+        watched.services = replace(watched.services, plans=PlanCache())
+        used = []
+        for hint in ("", "ks", "kn"):
+            if hint:
+                hinted = text.replace(" W", f" USE INDEX ({hint}) W")
+                run(watched, f"CREATE BINDING FOR {text} USING {hinted}")
+            rows(watched, text)
+            kept = watched.services.plans.find(
+                StatementShape(*(shape_of(text) or ("", [], ""))[::2]), watched, ["a", 1]
+            )
+            assert isinstance(kept, ReadRows)
+            used.append(kept.filter.path.index.idx_name.L if kept.filter.path.index else "")
+        run(watched, f"DROP BINDING FOR {text}")
+        return used[1:] == ["ks", "kn"]
+
+    assert right()
+    record = Binding.record
+    monkeypatch.setattr(
+        Binding,
+        "record",
+        lambda self, group, name, value: name == PLAN_BASELINES or record(self, group, name, value),
+    )
+    assert not right()

@@ -9,6 +9,7 @@ and row
 """
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from operator import methodcaller
 
 from sqlglot import exp
@@ -25,7 +26,7 @@ from exuvia.base.mysql_errors import (
     WarnDataTruncated,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
-from exuvia.catalog import temporal
+from exuvia.catalog import decimals, temporal
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import NARROW_CHARSETS, STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
@@ -84,6 +85,8 @@ def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Ass
         return general
     if target.Tp in INTEGER_BITS and source.family in (Family.INT, Family.UINT):
         return _integer(target, general)
+    if target.family == source.family == Family.DECIMAL:
+        return _decimal(target, general)
     is_text = target.family == Family.STRING and source.family == Family.STRING
     plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset not in NARROW_CHARSETS
     if plain and target.Flen >= 0:
@@ -141,6 +144,19 @@ def _integer(target: FieldType, general: Assign) -> Assign:
 
     def assign(value: Value, row: int) -> Value:
         if value is not None and least <= value <= most:
+            return value
+        return general(value, row)
+
+    return assign
+
+
+def _decimal(target: FieldType, general: Assign) -> Assign:
+    scale = decimals.scale_of(target)
+    unit = Decimal((0, (1,), -scale))
+    most = Decimal((0, (9,) * decimals.precision_of(target), -scale))
+
+    def assign(value: Value, row: int) -> Value:
+        if value is not None and value.same_quantum(unit) and 0 < value <= most:
             return value
         return general(value, row)
 

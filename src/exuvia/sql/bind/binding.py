@@ -34,7 +34,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.table import Table
 from exuvia.sql import types
-from exuvia.sql.parse.literals import DECIMAL, open_type, type_of
+from exuvia.sql.parse.literals import DECIMAL, OTHER, open_type, type_of
 from exuvia.sql.result import Note
 
 CURRENT_DATABASE = "current database"
@@ -134,7 +134,7 @@ class Binding:
     def variable_type(self, scope: str, name: str) -> FieldType:
         """Type of @name, @@name or @@global.name. Raises 1193."""
         kind = type_of_variable(self._source, scope, name)
-        self._answer(1, (scope, name), kind)
+        self.record(1, (scope, name), kind)
         return kind
 
     def parameter_count(self) -> int:
@@ -148,19 +148,28 @@ class Binding:
             return type_of(value, letter)
         if letter == DECIMAL:
             size = size_of(value)
-            self._answer(2, number, size)
+            self.record(2, number, size)
             return types.decimal(*size)
         return open_type(letter)
+
+    def parameter_value(self, number: int) -> tuple[Value, ...]:
+        """The value of a parameter, as if it were written; none where the plan is for every value,
+        and of dates that a driver has bound."""
+        if self._keeps or self._source.letters[number] == OTHER:
+            return ()
+        value = self._source.parameters[number]
+        return (int(value) if isinstance(value, bool) else value,)
 
     def constant_type(self, number: int) -> FieldType:
         """Type of a parameter that goes into a column as it is."""
         return open_type(self._source.letters[number])
 
     def _setting(self, name: str, text: str) -> str:
-        self._answer(0, name, text)
+        self.record(0, name, text)
         return text
 
-    def _answer(self, group: int, name: Any, answer: Any) -> None:
+    def record(self, group: int, name: Any, answer: Any) -> None:
+        """Note a fact: its name in its group of FactNames, and the answer."""
         if self._keeps:
             self._answers[group, name] = answer
 

@@ -137,6 +137,8 @@ def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
     level = COERCIBLE if types.is_text_like(kind) else NUMERIC
     if level == COERCIBLE and kind.Charset != "binary":
         kind = casts.with_collation(kind, scope.collation)
+    for value in scope.parameter_value(index):
+        return Constant(type=kind, coercibility=level, value=value)
     return Parameter(type=kind, coercibility=level, index=index)
 
 

@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq, ErrNotSupportedYet
-from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode, Value
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.table import Table
@@ -190,6 +190,10 @@ class Scope:
         if self.binding is None or index >= self.binding.parameter_count():
             raise Misplaced("?")
         return self.binding.parameter_type(index)
+
+    def parameter_value(self, index: int) -> tuple[Value, ...]:
+        """The value of a `?`; none where the plan is for every value."""
+        return () if self.binding is None else self.binding.parameter_value(index)
 
     # -- names -------------------------------------------------------------------------------------
 

@@ -258,6 +258,7 @@ def _decoder(count: int) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(list[kind])
 
 
+DECIMAL, OTHER = "d", "t"
 _LETTERS = {int: "i", str: "s", Decimal: "d", float: "f", bytes: "b", type(None): "n", bool: "i"}
 
 
@@ -265,7 +266,7 @@ def letters_of(values: Sequence[Value]) -> str:
     """Letters of the values bound to a prepared statement."""
     return "".join(
         [
-            "u" if type(value) is int and value >= 1 << 63 else _LETTERS.get(type(value), "t")
+            "u" if type(value) is int and value >= 1 << 63 else _LETTERS.get(type(value), OTHER)
             for value in values
         ]
     )
@@ -304,7 +305,6 @@ def letter_of(value: Value, kind: FieldType) -> str:
     return typed or _LETTER_OF_FAMILY[kind.family]
 
 
-DECIMAL = "d"
 _OPEN_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
 _OPEN_TYPES = {
     **TYPED,
@@ -328,7 +328,7 @@ def type_of(value: Value, letter: str) -> FieldType:
     """MySQL's type of a literal or bound value."""
     kind = _OPEN_TYPES[letter]
     if letter == DECIMAL:
-        _, digits, exponent = value.as_tuple()
+        _, digits, exponent = Decimal(value).as_tuple()
         places = exponent if isinstance(exponent, int) else 0
         scale = max(0, -places)
         return evolve(kind, Flen=max(len(digits) + max(0, places), scale), Decimal=scale)
@@ -362,7 +362,7 @@ _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a 
         *("round", "truncate", "str_to_date", "time", "timestamp", "addtime", "subtime"),
         *("timediff", "unix_timestamp", "now", "sysdate", "curtime", "current_time"),
         *("current_timestamp", "localtime", "localtimestamp", "utc_time", "utc_timestamp"),
-        *("currenttime", "currenttimestamp", "utctime", "utctimestamp"),
+        *("currenttime", "currenttimestamp", "utctime", "utctimestamp", "extract"),
     )
 )
 

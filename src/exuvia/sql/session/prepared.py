@@ -47,6 +47,7 @@ class Prepared:
         self._plan: object = None
         self._wanted = wanted_by(text)
         self._database = database
+        self._shape = StatementShape(text, "")
 
     @property
     def short(self) -> bool:
@@ -73,7 +74,9 @@ class Prepared:
         return hinted(session.settings, self._wanted, lambda: self._run(session, values, letters))
 
     def _run(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
-        shape, find = StatementShape(self.text, letters), session.services.plans.find
+        shape, find = self._shape, session.services.plans.find
+        if shape.letters != letters:
+            shape = self._shape = StatementShape(self.text, letters)
         shaped = ShapedStatement(shape, values, find(shape, session, values))
         result = session.run_shape(shaped, self.node)
         if result is None:

@@ -379,7 +379,7 @@ class Context(Env):
     @property
     def baselines(self) -> str:
         """Which bindings the session uses."""
-        return self._session.settings.bindings.token
+        return self._session.settings.baselines()
 
     @property
     def account(self) -> tuple[str, str]:

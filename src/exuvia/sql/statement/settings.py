@@ -109,11 +109,16 @@ class SessionSettings:
         text = self._texts.get(name)
         return variables.VARIABLES[name].default if text is None else text
 
+    def baselines(self) -> str:
+        """Which bindings are used, those that have just come included; "" for none."""
+        if self.bindings.version != self.bindings.book.version:
+            self.rebind()
+        return self.bindings.token
+
     def answers(self, names: tuple[str, ...], database: str) -> tuple[str, ...]:
         """What it answers to the facts of that name: texts of variables, the current database, the
         bindings. Kept until something changes."""
-        if self.bindings.version != self.bindings.book.version:
-            self.rebind()
+        self.baselines()  # another book changes all answers
         if database is not self._answered_for:
             self._changed()
             self._answered_for = database
@@ -127,7 +132,7 @@ class SessionSettings:
     def _answer(self, name: str, database: str) -> str:
         if name == CURRENT_DATABASE:
             return database
-        return self.bindings.token if name == PLAN_BASELINES else self.get(name)
+        return self.baselines() if name == PLAN_BASELINES else self.get(name)
 
     def read_global(self, name: str) -> str:
         """The global value now. Raises 1193."""

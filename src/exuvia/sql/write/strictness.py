@@ -109,10 +109,10 @@ def _may_round(source: FieldType, target: FieldType) -> bool:
 
 
 def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:
-    name = column.name.O
+    name, is_number = column.name.O, source.family == Family.DECIMAL
 
     def lost(value: Value, stored: Value, context: Context, row: int) -> None:
-        if value is None or _number(value, source) == stored:
+        if value is None or (value if is_number else _number(value, source)) == stored:
             return
         text = values.to_text(value, source)
         said = (
