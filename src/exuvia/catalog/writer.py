@@ -438,6 +438,13 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
     return table.virtual.fill(complete) if table.virtual is not None and missing else complete
 
 
+def as_written(table: Table, row: Row, old: Row | None) -> Row:
+    """A new list: the row with every column, those that change converted. `old`: the row that it
+    replaces, as it was read. Refused where a value does not fit a new type."""
+    stored = None if old is None else _as_stored(table, old)
+    return list(_changed(table, _completed(table, row, stored)))
+
+
 def _changed(table: Table, row: Row) -> Row:
     """The row with what it owes to columns whose type is changing. Refused where it does not fit
     the new type."""

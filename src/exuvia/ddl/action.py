@@ -22,6 +22,7 @@ from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.model import DUTIES, SchemaState, TableInfo
+from exuvia.catalog.rules import TouchedRule
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
 from exuvia.ddl.job import ActionCode, Job
 
@@ -35,6 +36,7 @@ Keep = Callable[[Job, CatalogSnapshot], tuple[Kept, ...]]
 Reads = Callable[[Job], ReadSet]
 Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
+Judges = Callable[[Job, TableInfo], frozenset[TouchedRule]]
 
 
 class ElementUse(NamedTuple):
@@ -127,6 +129,7 @@ class Action(NamedTuple):
     former_name: Callable[[Job], str] | None = None  # of the column that it changes
     uses: Uses | None = None  # what of the table it changes, and what it counts on
     judged: Judged = Judged.NOTHING
+    judges: Judges | None = None  # rules of the table that it touches and has judged
     dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered
     gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job
     names: Names | None = None  # names of tables that it takes or gives up

@@ -34,6 +34,10 @@ Refusals are judged before anything moves, each on the table as it is, with the 
 sub-jobs before it: nobody else changes the table meanwhile. Sub-jobs that join a job of a group
 which has begun (ddl/groups.py) are judged likewise, on the table without what it has begun.
 
+A step across the point must not touch a rule that the job has not judged (catalog/rules.py): CHECKs
+are judged by every action whose columns change under its writers' eyes, foreign keys by those that
+say so (`Action.judges`). Otherwise the job ends with 1412, and the statement is built again.
+
 A job may be held before it starts or before it is public: what it fills is verified, its reorg is
 left (no late task can write), writers keep it complete by their duties, and it takes no worker.
 Tombstones stay, so its reorg may run again: it does if its verification has become too old.
@@ -47,10 +51,11 @@ from typing import NamedTuple
 
 from exuvia.base.daily_window import opens_at
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql_errors import ErrCancelledDDLJob
+from exuvia.base.mysql_errors import ErrCancelledDDLJob, ErrTableDefChanged
 from exuvia.catalog.model import evolve
+from exuvia.catalog.rules import CHECK, TouchedRule, coming_checks, rules_touched
 from exuvia.ddl.action import Action, Step
-from exuvia.ddl.actions import action_of
+from exuvia.ddl.actions import action_of, kind_of
 from exuvia.ddl.actions.change_log import log_would_miss
 from exuvia.ddl.actions.options import schema_is_locked
 from exuvia.ddl.actions.placement import policy_is_gone
@@ -177,6 +182,8 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
         if job.exuvia_hold:
             return _hold(sub, snapshot, left=waits)
     taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
+    if is_revertible(job) and _unjudged([sub], snapshot, taken.after):
+        return give_up(job, snapshot, ErrTableDefChanged())
     job = with_sub_job(job, at, taken.job)
     return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
@@ -327,7 +334,7 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """Every sub-job over the non-revertible point, each on the snapshot the one before it left. A
     DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place."""
     steps: list[tuple[int, Taken]] = []
-    reached = snapshot
+    asked, reached = job, snapshot
     for at, sub in sorted(enumerate(sub_jobs(job)), key=_crossing_order):
         action = action_of(sub)
         step = _step_across(action)
@@ -335,6 +342,8 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
         taken = _take(begun, reached, action, step)
         job, reached = with_sub_job(job, at, taken.job, revertible=False), taken.after
         steps.append((at, taken))
+    if _unjudged(sub_jobs(job), snapshot, reached):
+        return give_up(asked, snapshot, ErrTableDefChanged())
     if job.multi_schema_info is not None:
         info = evolve(job.multi_schema_info, revertible=False)
         job = evolve(job, multi_schema_info=info)
@@ -346,6 +355,21 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
 def _crossing_order(numbered: tuple[int, Job]) -> int:
     action = action_of(numbered[1])
     return 0 if action.frees_name else 1 if action.crosses_first else 2
+
+
+def _unjudged(
+    subs: list[Job], before: CatalogSnapshot, after: CatalogSnapshot
+) -> frozenset[TouchedRule]:
+    """The rules of the job's table that a step touches, and that the job has not judged."""
+    touched = rules_touched(before.table, after.table)
+    if not touched or before.table is None:
+        return touched
+    table = before.table
+    judged = {TouchedRule(CHECK, each.id) for each in coming_checks(table)}
+    for sub in subs:
+        judges = kind_of(sub).judges
+        judged |= judges(sub, table) if judges is not None else frozenset()
+    return touched - judged
 
 
 # -- back ------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class ReorgElement(msgspec.Struct, frozen=True):
 
 class TableRule(msgspec.Struct, frozen=True):
     """What rows are held to: its kind ("check", "foreign key", ...) and the element's number.
+    Kind "coming check": a CHECK, with the columns as they will be (catalog/rules.py).
 
     Kind "exchange": the CHECKs of the other side; 0: for rows of the plain table, 1: of the
     partition."""
@@ -214,10 +215,12 @@ def change_column(
     spread: Collection[int] = (),
     *,
     by_value: bool = False,
+    checks: tuple[int, ...] = (),
 ) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
 
-    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes. What
+    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes, of
+    CHECKs that rows are held to as they will be. What
     a rewrite finishes is finished for the indexes too, and the fill behind it finds nothing to do
     but spans whose rows were written by a version that filled the indexes afterwards. Their
     comparison looks at the column in passing."""
@@ -233,7 +236,7 @@ def change_column(
         by_value=by_value,
         explained_by=check,
     )
-    phases: tuple[Phase, ...] = (rewrite if changing else check,)
+    phases: tuple[Phase, ...] = (rewrite if changing else check, *held_to_coming(checks))
     if index_ids:
         fill, *compare = _fill(index_ids, gathers=False, spread=spread)
         phases += (fill, *(replace(each, changing=changing) for each in compare))
@@ -241,6 +244,14 @@ def change_column(
         phases += (Phase(kernel="verify column", changing=meant, verifies=True),)
     whole = tuple(replace(p, changing=changing) for p in _compare_whole(index_ids, spread))
     return Reorg(phases, by_partition=element, whole=whole)
+
+
+def held_to_coming(checks: Sequence[int]) -> tuple[Phase, ...]:
+    """Every row held to CHECKs of the table, by their ids, with its columns as they will be."""
+    return tuple(
+        Phase(kernel="check rows", rule=TableRule("coming check", n), most_rows=MOST_CHECKED_ROWS)
+        for n in checks
+    )
 
 
 def clean_indexes(index_ids: tuple[int, ...], gone: tuple[int, ...]) -> Reorg:

@@ -191,6 +191,9 @@ Convert = Callable[[Value], Value]
 # in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it
 OLD_COLUMN, NULL_VALUE, LEFT = "exuvia_column", "exuvia_null", "exuvia_left"
 LENIENT, MOMENTS = "exuvia_lenient", "exuvia_moments"
+# EXPRESSION: what a generated column is to be computed by; TOGETHER: ids of the columns that change
+# in the same statement
+EXPRESSION, TOGETHER = "exuvia_expression", "exuvia_together"
 # KEPT_OF: the column that took its place, whose former values it holds; KEPT: of a column that is
 # filled by UNDO, the one that holds them
 KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
 from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.rules import coming_checks
 from exuvia.ddl.action import Action, Element, ElementUse, Judged, Step, load
 from exuvia.ddl.actions.shared import add_constraint_path, rows_obey, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
@@ -180,10 +181,13 @@ def relax(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
 
 
 def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """3819 with the rows that do not."""
+    """3819 with the rows that do not. Columns that the same statement changes are as they will
+    be."""
     (element,) = job.exuvia_elements
-    found = next(each for each in the_table(snapshot).checks if each.id == element)
-    return rows_obey(job, snapshot, "check", found.enforced)
+    table = the_table(snapshot)
+    found = next(each for each in table.checks if each.id == element)
+    kind = "coming check" if found in coming_checks(table) else "check"
+    return rows_obey(job, snapshot, kind, found.enforced)
 
 
 # -- the paths -------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from exuvia.base.mysql_errors import (
     ErrKeyColumnDoesNotExits,
     ErrUnsupportedTTLReferencedByFK,
 )
-from exuvia.base.types import Flag
+from exuvia.base.types import FieldType, Flag
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -270,7 +270,7 @@ def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | N
             return ErrForeignKeyCannotUseVirtualColumn(key.fk_name.O, column.name.O)
         if mine is None:
             return ErrKeyColumnDoesNotExits(own.O)
-        if not _alike(mine, column):
+        if not is_alike(mine.type, column.type):
             return ErrFKIncompatibleColumns(mine.name.O, column.name.O, key.fk_name.O)
     if not covered(parent, key.ref_cols):
         return ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
@@ -294,8 +294,8 @@ def _public_column(table: TableInfo, wanted: Name) -> ColumnInfo | None:
     return column if column is not None and column.state == PUBLIC else None
 
 
-def _alike(one: ColumnInfo, other: ColumnInfo) -> bool:
-    mine, theirs = one.type, other.type
+def is_alike(mine: FieldType, theirs: FieldType) -> bool:
+    """Whether columns of these types may refer to each other."""
     same = (mine.Tp, mine.unsigned) == (theirs.Tp, theirs.unsigned)
     return same and (mine.Charset, mine.Collate) == (theirs.Charset, theirs.Collate)
 

@@ -21,6 +21,12 @@ elements walk as in ADD INDEX and are swapped with the old in one version. Undo 
     announce   writers obey the new type beside the old                                 CHECKED
     change     c is what was asked for, at its place
 
+A CHECK whose answer may differ (catalog/rules.py) is judged under both meanings by writers, from
+the step on that makes them obey the new type, then by the rows: in CHECKED, INDEXES and ROWS.
+METADATA touches none: the statement asks for CHECKED instead. A foreign key is judged by both
+definitions when the statement is built; the swap of a column in a key fences the table, because
+marks beside a parent are made of its values.
+
 After the swap the old column is written on (WRITE_ONLY), its indexes only lose entries
 (DELETE_ONLY): who reads them has a snapshot from before the swap, in which nobody wrote after it.
 A row that is new then has no old value, so an old unique index must not judge it.
@@ -59,6 +65,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.autoid import why_no_bits, with_random_bits
 from exuvia.catalog.convert.type_change import (
+    EXPRESSION,
     KEPT,
     KEPT_OF,
     LEFT,
@@ -67,6 +74,7 @@ from exuvia.catalog.convert.type_change import (
     NULL_VALUE,
     OLD_COLUMN,
     PLAIN_MOMENTS,
+    TOGETHER,
     ChangeKind,
     Moments,
     is_by_arrays,
@@ -83,6 +91,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.rules import TouchedRule, coming_checks_on, links_with
 from exuvia.catalog.table import with_layout
 from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
@@ -128,8 +137,9 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
 
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
     name, "" for FIRST, None to stay. `indexed`: an index that the same statement adds holds it.
-    `auto_random`: bits of the shard, and in all, that it says of
-    AUTO_RANDOM. `changing_idxs`: (index, its hidden copy). `kept`: what the
+    `auto_random`: bits of the shard, and in all, that it says of AUTO_RANDOM. `together`: ids of
+    the columns that the statement changes, if several. `changing_idxs`: (index, its hidden copy).
+    `kept`: what the
     column was, noted by the first step of a job that is kept. UNDO says which job it takes back,
     and the hidden column that has the former values."""
 
@@ -148,6 +158,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     kept: Kept | None = None
     undo_of: int = 0
     kept_column: int = 0
+    together: tuple[int, ...] = ()
 
 
 def modification_of(job: Job) -> Modification:
@@ -216,6 +227,8 @@ def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) ->
     kind = kind_of(column.type, found.column.type, indexed, found.strict)
     if kind == ChangeKind.PRECHECKED:
         return found.kind in (ChangeKind.CHECKED, ChangeKind.ROWS)
+    if kind == ChangeKind.METADATA:
+        return found.kind in (ChangeKind.METADATA, ChangeKind.CHECKED)
     return kind == found.kind
 
 
@@ -260,8 +273,19 @@ def without_announced_type(table: TableInfo, found: Modification) -> TableInfo:
 def _with_changing_type(table: TableInfo, column_id: int, found: Modification | None) -> TableInfo:
     column = table.column_by_id(column_id)
     assert column is not None, column_id
-    wanted = found.column.type if found is not None else None
-    return _with_column(table, column_id, evolve(column, exuvia_changing_type=wanted))
+    if found is None:
+        bare = evolve(column, exuvia_changing_type=None, change_state_info=None)
+        return _with_column(table, column_id, bare)
+    said = _said_of_several(found)
+    new = found.column
+    if new.is_generated and new.generated_expr_string != column.generated_expr_string:
+        said[EXPRESSION] = {"text": new.generated_expr_string, "reads": list(new.dependences or ())}
+    announced = evolve(column, exuvia_changing_type=new.type, change_state_info=said or None)
+    return _with_column(table, column_id, announced)
+
+
+def _said_of_several(found: Modification) -> dict[str, object]:
+    return {TOGETHER: list(found.together)} if len(found.together) > 1 else {}
 
 
 def _with_column(table: TableInfo, column_id: int, new: ColumnInfo) -> TableInfo:
@@ -294,10 +318,20 @@ def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
         for index in table.indexes
     )
     keys = tuple(
-        evolve(key, cols=tuple(new.name if c.L == old.name.L else c for c in key.cols))
+        evolve(
+            key,
+            cols=tuple(new.name if c.L == old.name.L else c for c in key.cols),
+            exuvia_cols=tuple(new.id if n == old.id else n for n in key.exuvia_cols),
+        )
         for key in table.fk_info or ()
     )
-    table = evolve(table, index_info=indexes or None, fk_info=keys or None)
+    referred = tuple(
+        evolve(each, columns=tuple(new.id if n == old.id else n for n in each.columns))
+        for each in table.exuvia_referred
+    )
+    table = evolve(
+        table, index_info=indexes or None, fk_info=keys or None, exuvia_referred=referred
+    )
     ttl = table.exuvia_ttl
     if ttl is not None and ttl.column.L == old.name.L:
         table = evolve(table, exuvia_ttl=evolve(ttl, column=new.name))
@@ -327,6 +361,7 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     new = old
     if found.kind == ChangeKind.ROWS:
         said: dict[str, object] = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
+        said |= _said_of_several(found)
         if found.null_value is not None:
             said[NULL_VALUE] = found.null_value
         if not found.strict:
@@ -724,9 +759,27 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
     hidden = tuple(index for _, index in found.changing_idxs)
     changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
     by_value = not is_by_arrays(found.old_type, found.column.type)
-    spread = {index.id for index in the_table(snapshot).global_indexes}
-    plan = reorg.change_column(found.column.id, changing, hidden, spread, by_value=by_value)
+    table = the_table(snapshot)
+    plan = reorg.change_column(
+        found.column.id,
+        changing,
+        hidden,
+        {index.id for index in table.global_indexes},
+        by_value=by_value,
+        checks=tuple(each.id for each in coming_checks_on(table, found.column.id)),
+    )
     return StepWait("", plan)
+
+
+def keys_of_the_column(job: Job, table: TableInfo) -> frozenset[TouchedRule]:
+    """The foreign keys on the column, which the statement judged by both definitions."""
+    return links_with(table, modification_of(job).column.id)
+
+
+def table_with_its_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
+    """The table, if a foreign key has the column at either end: marks are made of its values."""
+    table = the_table(snapshot)
+    return (table.id,) if keys_of_the_column(job, table) else ()
 
 
 def _ranges(job: Job, snapshot: CatalogSnapshot, ids: list[int]) -> tuple[DeleteRange, ...]:
@@ -860,6 +913,7 @@ def _rebuilding(removal: Action, tail: tuple[Step, ...]) -> Action:
                 PUBLIC,
                 after=rows_are_rewritten_or_checked,
                 leaves=hidden_tombstones,
+                fences_tables=table_with_its_keys,
                 ends_undo_of=undone,
             ),
         ),
@@ -897,6 +951,7 @@ MODIFY_COLUMN = ROWS._replace(
     mixes=True,
     former_name=lambda job: modification_of(job).old_column_name.lower(),
     uses=_uses,
+    judges=keys_of_the_column,
     manner=lambda job: modification_of(job).kind,
     without_undo=WAS_NOT_KEPT,
 )

@@ -2,6 +2,9 @@
 
     absent -> public
 
+    CONVERT TO CHARACTER SET, with a CHECK that reads a text column (catalog/rules.py)
+    absent -> write only -> (barrier) write reorganization =rows read=> public
+
 A change of a column's collation is done here only where no index folds by it: sql/schema refuses
 the others, which would have to be built anew.
 
@@ -15,26 +18,31 @@ a table: it takes locked ones along. The lock stands in TiDB's field for table l
 from typing import NamedTuple
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrUnsupportedDDLOperation
+from exuvia.base.mysql_errors import ErrTableDefChanged, ErrUnsupportedDDLOperation
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.rules import CHECK, all_links, coming_checks, rules_touched
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Edit, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot
+from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.pipeline import reorg
 
 SCHEMA_LOCK = {"exuvia_schema_locked": True}
 CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 
 
 class TableCharsetArgs(NamedTuple):
-    """What CONVERT TO and DEFAULT CHARSET are asked; `columns_too`: the former."""
+    """What CONVERT TO and DEFAULT CHARSET are asked; `columns_too`: the former; `reads_rows`: a
+    CHECK may judge rows otherwise."""
 
     charset: str
     collate: str
     columns_too: bool
+    reads_rows: bool = False
 
 
 class RebaseAutoIdArgs(NamedTuple):
@@ -81,12 +89,55 @@ def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another default for columns to come and, if asked, for every text column there is."""
-    charset, collate, columns_too = arguments(job, TableCharsetArgs)
-    table = evolve(the_table(snapshot), charset=charset, collate=collate)
-    if columns_too:
-        columns = tuple(_converted(each, charset, collate) for each in table.cols)
+    asked = arguments(job, TableCharsetArgs)
+    table = evolve(the_table(snapshot), charset=asked.charset, collate=asked.collate)
+    if asked.columns_too:
+        cols = (_with_announced(each, None) for each in table.cols)
+        columns = tuple(_converted(each, asked.charset, asked.collate) for each in cols)
         table = with_layout(evolve(table, cols=columns))
     return job, _with(snapshot, table)
+
+
+def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Writers obey CHECKs with the converted columns from now on."""
+    asked, table = arguments(job, TableCharsetArgs), the_table(snapshot)
+    cols = tuple(
+        _with_announced(each, _converted(each, asked.charset, asked.collate)) for each in table.cols
+    )
+    return job, _with(snapshot, evolve(table, cols=cols))
+
+
+def withdraw_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """They obey them with the columns as they are."""
+    table = the_table(snapshot)
+    cols = tuple(_with_announced(each, None) for each in table.cols)
+    return job, _with(snapshot, evolve(table, cols=cols))
+
+
+def _with_announced(column: ColumnInfo, coming: ColumnInfo | None) -> ColumnInfo:
+    """The public column, and the type that it will have if that is another one."""
+    if column.state != PUBLIC:
+        return column
+    changes = coming is not None and coming.type != column.type
+    return evolve(column, exuvia_changing_type=coming.type if coming and changes else None)
+
+
+def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """3819 with the rows that do not."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    checks = coming_checks(the_table(snapshot))
+    if snapshot.table_is_empty or snapshot.filled or not checks:
+        return None
+    return StepWait("", reorg.Reorg(reorg.held_to_coming([each.id for each in checks])))
+
+
+def a_check_came_meanwhile(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1412: a CHECK that the statement did not see would judge rows otherwise."""
+    changed = change_charset(job, snapshot)[1].table
+    checks = [each for each in rules_touched(snapshot.table, changed) if each.kind == CHECK]
+    is_read = arguments(job, TableCharsetArgs).reads_rows
+    return ErrTableDefChanged() if checks and not is_read else None
 
 
 def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
@@ -148,9 +199,32 @@ def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) 
 TABLE_COMMENT = _in_one_step(
     "modify table comment", ActionCode.TABLE_COMMENT, change_comment, mixes=True
 )
-TABLE_CHARSET = _in_one_step(
-    "modify table charset and collate", ActionCode.TABLE_CHARSET, change_charset, mixes=True
+_CHARSET = Action(
+    "modify table charset and collate",
+    ActionCode.TABLE_CHARSET,
+    TABLE_IN_PLACE,
+    (Step(ABSENT, PUBLIC, edit=change_charset),),
+    refuses=(table_is_missing, a_check_came_meanwhile),
+    mixes=True,
+    judges=lambda job, table: all_links(table),  # the statement judged both definitions
 )
+READ_CHARSET = load(
+    _CHARSET._replace(
+        path=(
+            Step(ABSENT, WRITE_ONLY, edit=announce_charset),
+            Step(WRITE_ONLY, WRITE_REORG, barrier=True),
+            Step(WRITE_REORG, PUBLIC, edit=change_charset, after=rows_obey_checks),
+        ),
+        undo=load(_CHARSET._replace(path=(Step(WRITE_REORG, ABSENT, edit=withdraw_charset),))),
+    )
+)
+
+
+def _charset_path(job: Job) -> Action:
+    return READ_CHARSET if arguments(job, TableCharsetArgs).reads_rows else _CHARSET
+
+
+TABLE_CHARSET = load(_CHARSET._replace(choose=_charset_path))
 REBASE_AUTO_ID = _in_one_step(
     "rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids, mixes=True
 )

@@ -56,15 +56,23 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.rules import is_same_meaning
 from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
-from exuvia.ddl.actions.modify_column import Modification, back_to, indexes_with, without_keys
+from exuvia.ddl.actions.modify_column import (
+    Modification,
+    back_to,
+    indexes_with,
+    modification_of,
+    with_modification,
+    without_keys,
+)
 from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.bind.scope import column_in
 from exuvia.sql.nodes import (
     AddColumn,
@@ -317,7 +325,7 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     """What is to be asked, with its kind. Raises what is against it, in the definition or the
     rows."""
     new, indexed = found.column, found.indexed or bool(indexes_with(at.table, old.id))
-    check_modify(at, old, new)
+    check_modify(at, old, new, rewrites=found.kind == ChangeKind.ROWS)
     check_change(
         at.table, old, new, indexed, found.strict, at.modes.reads_auto, as_mysql=at.is_as_mysql
     )
@@ -326,10 +334,13 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
 
     check_indexes(at.table, old, found.column)
     columns = tuple(found.column if each.id == old.id else each for each in at.table.cols)
-    check_visible(evolve(at.table, cols=columns))
+    changed = evolve(at.table, cols=columns)
+    check_visible(changed)
     if found.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
         found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
+    if check.touches_checks(at, changed) and found.kind == ChangeKind.METADATA:
+        found = evolve(found, kind=ChangeKind.CHECKED)
     if found.kind == ChangeKind.ROWS:
         check_older_members(at, found)
     if found.kind != ChangeKind.METADATA:
@@ -358,6 +369,24 @@ def check_older_members(at: AlterContext, found: Modification) -> None:
     if older := [each.title for each in before_0_5(at.txn)]:
         change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"
         raise unsupported(f"{change} while {', '.join(older)} of an older release serves")
+
+
+def as_changed_together(jobs: list[Job]) -> list[Job]:
+    """The jobs of one statement; those that change columns say which others do."""
+    found = {n: modification_of(each) for n, each in enumerate(jobs) if _changes_column(each)}
+    ids = tuple(each.column.id for each in found.values())
+    if len(ids) < 2:
+        return jobs
+    return [
+        with_modification(each, evolve(found[n], together=ids)) if n in found else each
+        for n, each in enumerate(jobs)
+    ]
+
+
+def _changes_column(job: Job) -> bool:
+    if job.type != ActionCode.MODIFY_COLUMN:
+        return False
+    return modification_of(job).kind != ChangeKind.METADATA
 
 
 # -- MODIFY taken back -----------------------------------------------------------------------------
@@ -551,6 +580,7 @@ def check_change(
         raise ErrUnsupportedOnGeneratedColumn.with_text(said)
     if dependents(table, old.name.L) and not _same_type(old, new):
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
+    check_computed(table, old, new.type)
     if not widened and (was or is_now) and not stored[0]:
         raise unsupported("column has related generated column")
 
@@ -609,6 +639,23 @@ def is_possible(old: FieldType, new: FieldType) -> bool:
     if new.Tp == TypeCode.TIME:
         return old.Tp not in (*_NAMED, TypeCode.BIT)
     return True
+
+
+def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:
+    """Raises 8200 where a stored value is computed from the column, whose values get another
+    meaning."""
+    computed = dependents(table, old.name.L)
+    if any(_is_kept(table, each) for each in computed) and not is_same_meaning(old.type, new):
+        said = f"oldCol is a dependent column '{old.name.O}' for generated column"
+        raise unsupported(said)
+
+
+def _is_kept(table: TableInfo, generated: ColumnInfo) -> bool:
+    """Whether values of a generated column are stored, in rows, indexes, or as rows' partitions;
+    or those of one that is computed from it."""
+    cuts = table.partition is not None and generated.name.L in partition_columns(table.partition)
+    kept = not generated.is_virtual or bool(indexes_with(table, generated.id)) or cuts
+    return kept or any(_is_kept(table, each) for each in dependents(table, generated.name.L))
 
 
 def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:

@@ -37,7 +37,7 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.multi_schema_change import (
     asked_anew,
     check_kind,
@@ -70,6 +70,7 @@ from exuvia.sql.schema import (
     alter_column,
     alter_index,
     alter_partition,
+    charset,
     check,
     foreign_key,
     global_temporary,
@@ -92,6 +93,7 @@ from exuvia.sql.schema.index_definition import without_fulltext
 from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
+_CHANGE_COLUMNS = (ActionCode.MODIFY_COLUMN, ActionCode.TABLE_CHARSET)
 
 
 def alter_table(reader: SchemaReader, node: AlterTable, text: str) -> Change:
@@ -118,7 +120,14 @@ def alter(
     altering = _context(reader, database, table, text)
     before = altering.table
     jobs = _jobs(altering, prepared(altering, specs))
-    rules = [part for job in jobs for part in sub_jobs(job) if _is_rule(part)]
+    jobs = alter_column.as_changed_together(jobs)
+    parts = [part for job in jobs for part in sub_jobs(job)]
+    changes = any(part.type in _CHANGE_COLUMNS for part in parts)  # a CHECK is judged behind it
+    rules = [
+        part
+        for part in parts
+        if _is_rule(part) and not (changes and kind_of(part).judged == Judged.CHECK)
+    ]
     if rules:
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
@@ -384,8 +393,8 @@ BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.PartitionChange: alter_partition.change,
     nodes.PartitionOption: placement.partition_option,
     nodes.RenameTo: rename.rename_to,
-    nodes.TableOptions: table_options.table_options,
-    nodes.ConvertCharset: table_options.convert_charset,
+    nodes.TableOptions: charset.options,
+    nodes.ConvertCharset: charset.convert_charset,
     nodes.SetTiFlashReplica: table_options.set_tiflash_replica,
     nodes.AddCheck: check.add_check,
     nodes.DropConstraint: drop_constraint,

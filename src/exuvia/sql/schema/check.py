@@ -33,6 +33,7 @@ from exuvia.base.mysql_errors import (
     ErrTableCheckConstraintReferUnknown,
     ErrTooLongIdent,
     ErrUnknown,
+    ErrUnsupportedDDLOperation,
 )
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
@@ -45,7 +46,9 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.rules import CHECK, rules_touched
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -407,6 +410,22 @@ def _check_is_there(at: AlterContext, name: str) -> None:
 def _off(at: AlterContext) -> Job | None:
     at.warn(ErrUnknown.code, _OFF)
     return None
+
+
+def touches_checks(at: AlterContext, changed: TableInfo) -> bool:
+    """Whether CHECKs may judge rows of the changed table otherwise, so that its rows must be read.
+    Raises what binding one to the changed columns does; 8200 while a node serves that would not
+    hold writers to it."""
+    ids = {each.element for each in rules_touched(at.table, changed) if each.kind == CHECK}
+    for each in changed.checks:
+        if each.id in ids:
+            row_check(each, scope_of(changed.cols))
+    if ids and (older := [each.title for each in before_0_5(at.txn)]):
+        change = "a change of a column that a CHECK constraint reads"
+        raise ErrUnsupportedDDLOperation(
+            f"{change} while {', '.join(older)} of an older release serves"
+        )
+    return bool(ids)
 
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:

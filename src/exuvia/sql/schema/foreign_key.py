@@ -40,7 +40,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongFkDef,
     ErrWrongFKOptionForGeneratedColumn,
 )
-from exuvia.base.types import TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
     RULE_TEXT,
@@ -55,10 +55,11 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
+from exuvia.catalog.rules import sets_null
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl import requests
-from exuvia.ddl.actions.foreign_key import cannot_be_added, covered, why_no_pair
+from exuvia.ddl.actions.foreign_key import cannot_be_added, covered, is_alike, why_no_pair
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -386,42 +387,58 @@ def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = (
             raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
 
 
-def check_modify(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
-    """Raises 1832, 1833, 3780."""
-    before, after = old.type, new.type
-    same = (before.Tp, before.Flen, before.Decimal) == (after.Tp, after.Flen, after.Decimal)
-    if same or not keys_are_checked(at.reader):
-        return
-    schemas = at.reader.schemas
+def check_modify(
+    at: AlterContext, old: ColumnInfo, new: ColumnInfo, rewrites: bool = False
+) -> None:
+    """Raises 1830, 3780; 1832 and 1833 unless foreign_key_checks is OFF. `rewrites`: values of the
+    column become others."""
+    is_checked = keys_are_checked(at.reader)
+    loses = is_checked and (rewrites or _narrows(old, new))
     for key in at.table.foreign_keys:
-        parent = schemas.table_by_id(at.txn, meta.parent_of(at.txn, key.exuvia_link))
-        if old.id not in key.exuvia_cols or parent is None:
+        if old.id not in key.exuvia_cols:
             continue
-        theirs = ref_ids(key, parent)[key.exuvia_cols.index(old.id)]
-        column = parent.info.column_by_id(theirs)
-        if column is not None and column.type.Tp != after.Tp:
-            raise ErrFKIncompatibleColumns(new.name.O, column.name.O, key.fk_name.O)
-        if _narrows(old, new):
+        if new.not_null and not old.not_null and sets_null(key):
+            raise ErrForeignKeyColumnNotNull(new.name.O, key.fk_name.O)
+        parent = at.reader.schemas.table_by_id(at.txn, meta.parent_of(at.txn, key.exuvia_link))
+        theirs = None if parent is None else _partner(key, old.id, parent)
+        if theirs is not None and _parts_from(old.type, new.type, theirs.type, is_checked):
+            raise ErrFKIncompatibleColumns(new.name.O, theirs.name.O, key.fk_name.O)
+        if loses:
             raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
     for each in referring(at.reader, at.table):
-        if old.id in each.columns:
-            _check_parent(each, old, new)
+        if old.id not in each.columns:
+            continue
+        own = each.child.info.column_by_id(each.key.exuvia_cols[each.columns.index(old.id)])
+        if own is not None and _parts_from(old.type, new.type, own.type, is_checked):
+            raise ErrFKIncompatibleColumns(own.name.O, old.name.O, each.key.fk_name.O)
+        if loses:
+            place = f"{each.child.database.db_name.L}.{each.child.info.name.L}"
+            raise ErrForeignKeyColumnCannotChangeChild(old.name.O, each.key.fk_name.O, place)
 
 
-def _check_parent(each: Referring, old: ColumnInfo, new: ColumnInfo) -> None:
-    own = each.key.exuvia_cols[each.columns.index(old.id)]
-    column = each.child.info.column_by_id(own)
-    if column is not None and column.type.Tp != new.type.Tp:
-        raise ErrFKIncompatibleColumns(column.name.O, old.name.O, each.key.fk_name.O)
-    if _narrows(old, new):
-        place = f"{each.child.database.db_name.L}.{each.child.info.name.L}"
-        raise ErrForeignKeyColumnCannotChangeChild(old.name.O, each.key.fk_name.O, place)
+def _partner(key: FkInfo, column_id: int, parent: Table) -> ColumnInfo | None:
+    """The column that the key's column refers to."""
+    theirs = ref_ids(key, parent)
+    at = key.exuvia_cols.index(column_id)
+    return parent.info.column_by_id(theirs[at]) if at < len(theirs) else None
+
+
+def _parts_from(old: FieldType, new: FieldType, other: FieldType, is_checked: bool) -> bool:
+    """Whether a change of type makes a key's two columns unlike each other; with foreign_key_checks
+    OFF, whether their values cannot be compared at all."""
+    if is_checked:
+        return not is_alike(new, other) and not (is_alike(old, new) and not is_alike(old, other))
+    numbers = (Family.INT, Family.UINT)
+    return new.family != other.family and not (new.family in numbers and other.family in numbers)
 
 
 _INTEGERS = (TypeCode.TINY, TypeCode.SHORT, TypeCode.INT24, TypeCode.LONG, TypeCode.LONGLONG)
 
 
 def _narrows(old: ColumnInfo, new: ColumnInfo) -> bool:
+    before, after = old.type, new.type
+    if (before.Tp, before.Flen, before.Decimal) == (after.Tp, after.Flen, after.Decimal):
+        return False
     if new.type.Tp in _INTEGERS:
         return False
     return new.type.Tp == TypeCode.NEWDECIMAL or new.type.Flen < old.type.Flen

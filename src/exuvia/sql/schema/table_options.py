@@ -20,14 +20,12 @@ bigint, the clustered primary key or its first column, no DEFAULT, no AUTO_INCRE
 
 from collections.abc import Sequence
 
-from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql_errors import (
     ErrAutoincReadFailed,
     ErrConflictingDeclarations,
     ErrOptOnCacheTable,
     ErrTableOptionInsertMethodUnsupported,
     ErrTableOptionUnionUnsupported,
-    ErrTooLongKey,
     ErrTooLongTableComment,
     ErrUnknown,
     ErrUnknownStorageEngine,
@@ -45,21 +43,18 @@ from exuvia.catalog.autoid import (
     random_column,
     too_many_bits,
 )
-from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import before_0_5, without_change_logs
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
-from exuvia.ddl.elements import index_with_predicate_on
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.kv import keys
-from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
-from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, SetTiFlashReplica, TableOptions
+from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named
+from exuvia.sql.nodes import ColumnDefinition, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
 from exuvia.sql.schema import placement, ttl
-from exuvia.sql.schema.change import AlterContext, Warn, refuse_new_charsets, refuse_new_collations
-from exuvia.sql.schema.index_definition import part_bytes
+from exuvia.sql.schema.change import AlterContext, Warn
 from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
@@ -253,11 +248,8 @@ TO_UTF8MB4 = frozenset({"ascii", "utf8", "utf8mb4", "latin1", "gbk", "gb18030"})
 
 
 def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
-    """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
+    """One option of ALTER TABLE. Raises 8200 for one that is not done."""
     options = spec.options
-    if "charset" in options or "collate" in options:
-        check_charsets(options)
-        return _charset(at, options.get("charset"), options.get("collate"), columns_too=False)
     if any(option in options for option in ttl.OPTIONS):
         return ttl.alter_ttl(at, options)
     ((option, value),) = options.items()
@@ -275,12 +267,6 @@ def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
     if option == "engine":
         check_engine(value)
     return None
-
-
-def convert_charset(at: AlterContext, spec: ConvertCharset) -> Job | None:
-    """CONVERT TO CHARACTER SET c [COLLATE d]: the default, and every text column."""
-    charset = spec.charset or at.database.charset
-    return _charset(at, charset, spec.collate, columns_too=True)
 
 
 def _change(at: AlterContext, code: ActionCode, *arguments: object) -> Job:
@@ -420,72 +406,3 @@ _BUILDERS = {
 
 
 # -- charsets --------------------------------------------------------------------------------------
-
-
-def _charset(
-    at: AlterContext, charset: str | None, collate: str | None, *, columns_too: bool
-) -> Job | None:
-    table = at.table
-    new = resolve(charset, collate, (table.charset, table.collate))
-    refuse_new_charsets(at.txn, new[:1])
-    refuse_new_collations(at.reader, new[1:])
-    old = table.charset, table.collate
-    if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
-        return None
-    _check_change(new, old)
-    if columns_too:
-        for column in table.public_columns:
-            _check_column(table, column, new)
-        # 1071 for an index whose texts become too long
-        columns = {
-            each.id: each
-            if _is_plain(each)
-            else evolve(each, type=evolve(each.type, Charset=new[0], Collate=new[1]))
-            for each in table.cols
-        }
-        for index in table.indexes:
-            parts = index.idx_cols
-            total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
-            if total > KEY_BYTES:
-                raise ErrTooLongKey(total, KEY_BYTES)
-    return _change(at, ActionCode.TABLE_CHARSET, *new, columns_too)
-
-
-def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
-    """8200 where bytes of rows would change."""
-    if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
-        return
-    if new[0] != old[0]:
-        raise ErrUnsupportedDDLOperation(f"modify charset from {old[0]} to {new[0]}")
-    if new[1] != old[1]:
-        raise ErrUnsupportedDDLOperation(f"modify change collate from {old[1]} to {new[1]}")
-
-
-def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) -> None:
-    if _is_plain(column):
-        return
-    old = _of(column)
-    indexed = index_with_predicate_on(table, column.id) is not None or any(
-        part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
-    )
-    if indexed and _order(old[1]) != _order(new[1]):
-        raise ErrUnsupportedDDLOperation(
-            f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
-            "when index is defined on it.",
-        )
-    _check_change(new, old)
-
-
-def _is_plain(column: ColumnInfo) -> bool:
-    return column.type.Charset in ("", "binary")
-
-
-def _of(column: ColumnInfo) -> tuple[str, str]:
-    return column.type.Charset, column.type.Collate
-
-
-def _order(collate: str) -> str:
-    """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
-    if collate.partition("_")[0] in CODECS:
-        return collate
-    return "_".join(collate.split("_")[1:])

@@ -2,6 +2,9 @@
 
 A condition sees the row alone: no session, no clock (schema/check.py refuses what would ask
 for one), so what was once true of a row stays true. NULL is not false. Bound once for a table.
+
+While columns change, CHECKs whose answer may differ are also held against the row as it will be:
+its columns of the new types, what is computed from them computed again (catalog/rules.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,14 +12,16 @@ from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
 from exuvia.base.types import Value
-from exuvia.catalog.model import ConstraintInfo
+from exuvia.catalog import writer
+from exuvia.catalog.model import ConstraintInfo, TableInfo, evolve
+from exuvia.catalog.rules import coming_checks, coming_columns
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression, truth
 from exuvia.sql.expr import Expr, columns_of
-from exuvia.sql.generated import scope_of
+from exuvia.sql.generated import GeneratedColumn, generated_columns, scope_of
 from exuvia.sql.parse.text import parse_expression
 
 _KEPT = "checks"
@@ -43,18 +48,60 @@ def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
     return RowCheck(info.constraint_name.O, tuple(sorted(columns_of(bound))), breaks, bound)
 
 
+class ComingCheck(NamedTuple):
+    """One constraint, bound to the columns as they will be, and what is computed for it first."""
+
+    check: RowCheck
+    computed: tuple[GeneratedColumn, ...]
+    reads: tuple[int, ...]  # positions of stored columns
+
+    def breaks(self, row: list[Value], env: Env) -> bool:
+        """Whether it is false of a row whose changing columns are converted. Computes into the row.
+        Raises what a generated column refuses."""
+        for each in self.computed:
+            row[each.position] = each.nearest(row, env)
+        return self.check.breaks(row, env)
+
+
+def coming_check(info: ConstraintInfo, table: TableInfo) -> ComingCheck:
+    """The constraint under the table's `coming_columns`. Raises 1054, 1267, ... as binding does."""
+    columns = coming_columns(table)
+    check = row_check(info, scope_of(columns))
+    virtual = [each for each in generated_columns(evolve(table, cols=columns)) if _is_read(each)]
+    reads, computed = set(check.reads), list[GeneratedColumn]()
+    for each in reversed(virtual):
+        if each.position in reads:
+            reads = reads - {each.position} | set(each.reads)
+            computed.insert(0, each)
+    return ComingCheck(check, tuple(computed), tuple(sorted(reads)))
+
+
+def _is_read(each: GeneratedColumn) -> bool:
+    return each.column.is_virtual and not each.is_array
+
+
 class RowChecks:
     """What every row of a table must obey."""
 
-    def __init__(self, checks: Sequence[RowCheck]) -> None:
+    def __init__(
+        self, checks: Sequence[RowCheck], coming: Sequence[ComingCheck], table: Table
+    ) -> None:
         self._checks = checks
+        self._coming = coming
+        self._table = table
 
-    def judge(self, row: Sequence[Value]) -> None:
-        """Raises 3819."""
+    def judge(self, row: list[Value], old: list[Value] | None = None) -> None:
+        """Raises 3819, and what the row meets in a column that changes. `old`: the row that it
+        replaces."""
         env = PlainEnv()
         for each in self._checks:
             if each.breaks(row, env):
                 raise ErrCheckConstraintViolated(each.name)
+        if self._coming:
+            coming = writer.as_written(self._table, row, old)
+            for one in self._coming:
+                if one.breaks(coming, env):
+                    raise ErrCheckConstraintViolated(one.check.name)
 
 
 def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequence[Value]], None]:
@@ -78,6 +125,7 @@ def row_checks(table: Table) -> RowChecks | None:
         binding = [each for each in table.info.checks if each.binds]
         scope = scope_of(table.info.cols)
         found = [row_check(each, scope) for each in binding]
-        table.kept[_KEPT] = RowChecks(found) if found else None
+        coming = [coming_check(each, table.info) for each in coming_checks(table.info)]
+        table.kept[_KEPT] = RowChecks(found, coming, table) if found else None
     kept: RowChecks | None = table.kept[_KEPT]
     return kept

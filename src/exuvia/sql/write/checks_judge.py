@@ -2,11 +2,12 @@
 stand are held to what rows that are written are held to.
 
     check          the condition, by columns                              3819
+    coming check   likewise, with columns as they will be                 3819
     foreign key    has each value a parent                                1452
     exchange       the CHECKs of where rows are to go, by columns         1737
     types          every value is one of its column's type, by columns    8223
 
-Both see one snapshot, taken when every writer already obeys.
+All see one snapshot, taken when every writer already obeys.
 
 A condition is held against many rows at once by DuckDB over Arrow columns (sql/duck/render.py):
 
@@ -47,6 +48,7 @@ from exuvia.catalog.codec import key_batch, key_codec
 from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of, vector_of
 from exuvia.catalog.membership import outsiders
 from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo
+from exuvia.catalog.rules import coming_columns
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import is_live
 from exuvia.kv.transaction import Transaction
@@ -58,7 +60,7 @@ from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.expr import Call, Column, Expr, columns_of, walk
 from exuvia.sql.generated import scope_of
-from exuvia.sql.write.checks import row_check
+from exuvia.sql.write.checks import coming_check, row_check
 from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
 
 _numbers = count(1)
@@ -267,6 +269,40 @@ class CheckRule(_Rule):
         return ErrCheckConstraintViolated(self._name)
 
 
+class ComingCheckRule(_Rule):
+    """A CHECK of a table whose columns change, with the columns as they will be: a hidden column
+    has its values already, generated columns are computed again."""
+
+    def __init__(self, table: Table, info: ConstraintInfo) -> None:
+        self._coming = coming_check(info, table.info)
+        self._width = len(table.info.cols)
+        columns = coming_columns(table.info)
+        self._vector = None if self._coming.computed else VectorCheck(self._bound, columns)
+        super().__init__(table, self._coming.reads)
+        self._columns = [columns[n] for n in self.positions]
+
+    @property
+    def _bound(self) -> Expr:
+        return self._coming.check.bound
+
+    def offends(self, columns: Columns) -> list[int]:
+        """Where the condition will be false."""
+        found = None if self._vector is None else self._vector.broken(columns)
+        if found is not None:
+            return found
+        env, found = PlainEnv(), []
+        for n, row in enumerate(columns.to_rows()):
+            whole: list[Value] = [None] * self._width
+            for place, value in zip(columns.positions, row, strict=True):
+                whole[place] = value
+            if self._coming.breaks(whole, env):
+                found.append(n)
+        return found
+
+    def refusal(self) -> Refused:
+        return ErrCheckConstraintViolated(self._coming.check.name)
+
+
 class ExchangeRule(_Rule):
     """CHECKs of the other side of an exchange, all of them."""
 
@@ -356,6 +392,10 @@ def _check(txn: Transaction, table: Table, element: int) -> RowRule:
     return CheckRule(table, next(each for each in table.info.checks if each.id == element))
 
 
+def _coming_check(txn: Transaction, table: Table, element: int) -> RowRule:
+    return ComingCheckRule(table, next(each for each in table.info.checks if each.id == element))
+
+
 def _exchange(txn: Transaction, table: Table, element: int) -> RowRule:
     """`element`: 0 for rows of the plain table, 1 for those of the partition."""
     running = table.info.exuvia_exchange
@@ -377,6 +417,7 @@ def _types(txn: Transaction, table: Table, element: int) -> RowRule:
 
 _RULES: dict[str, Callable[[Transaction, Table, int], RowRule]] = {
     "check": _check,
+    "coming check": _coming_check,
     "exchange": _exchange,
     "foreign key": _child,
     "types": _types,

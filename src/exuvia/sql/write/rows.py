@@ -474,7 +474,7 @@ class RowWriter:
         if self._computed is not None:
             self._computed.fill(new)
         if self._checks is not None:
-            self._checks.judge(new)
+            self._checks.judge(new, old)
         if self._fits is not None:
             self._fits(new)
         if self._parts is not None:

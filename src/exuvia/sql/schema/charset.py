@@ -1,0 +1,115 @@
+"""ALTER TABLE ... CHARACTER SET, COLLATE and CONVERT TO CHARACTER SET, as jobs.
+
+The bytes of rows never change: 8200 where they would, or where an index or a stored generated
+column would have to be built again. A CHECK that reads a converted column is held against all rows;
+each column of a foreign key is judged as a MODIFY of it is.
+"""
+
+from exuvia.base.limits import KEY_BYTES
+from exuvia.base.mysql_errors import ErrTooLongKey, ErrUnsupportedDDLOperation
+from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.model import ColumnInfo, evolve
+from exuvia.ddl import requests
+from exuvia.ddl.elements import index_with_predicate_on
+from exuvia.ddl.job import ActionCode, Job
+from exuvia.sql.charsets import resolve
+from exuvia.sql.nodes import ConvertCharset, TableOptions
+from exuvia.sql.schema.alter_column import check_computed
+from exuvia.sql.schema.change import AlterContext, refuse_new_charsets, refuse_new_collations
+from exuvia.sql.schema.check import touches_checks
+from exuvia.sql.schema.foreign_key import check_modify
+from exuvia.sql.schema.index_definition import part_bytes
+from exuvia.sql.schema.table_options import TO_UTF8MB4, check_charsets, table_options
+
+
+def options(at: AlterContext, spec: TableOptions) -> Job | None:
+    """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
+    asked = spec.options
+    if "charset" not in asked and "collate" not in asked:
+        return table_options(at, spec)
+    check_charsets(asked)
+    return _charset(at, asked.get("charset"), asked.get("collate"), columns_too=False)
+
+
+def convert_charset(at: AlterContext, spec: ConvertCharset) -> Job | None:
+    """CONVERT TO CHARACTER SET c [COLLATE d]: the default, and every text column."""
+    charset = spec.charset or at.database.charset
+    return _charset(at, charset, spec.collate, columns_too=True)
+
+
+def _charset(
+    at: AlterContext, charset: str | None, collate: str | None, *, columns_too: bool
+) -> Job | None:
+    table = at.table
+    new = resolve(charset, collate, (table.charset, table.collate))
+    refuse_new_charsets(at.txn, new[:1])
+    refuse_new_collations(at.reader, new[1:])
+    old = table.charset, table.collate
+    if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
+        return None
+    _check_change(new, old)
+    reads_rows = False
+    if columns_too:
+        for column in table.public_columns:
+            _check_column(at, column, new)
+        # 1071 for an index whose texts become too long
+        columns = {
+            each.id: each
+            if _is_plain(each)
+            else evolve(each, type=evolve(each.type, Charset=new[0], Collate=new[1]))
+            for each in table.cols
+        }
+        for index in table.indexes:
+            parts = index.idx_cols
+            total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
+            if total > KEY_BYTES:
+                raise ErrTooLongKey(total, KEY_BYTES)
+        converted = tuple(columns[each.id] for each in table.cols)
+        reads_rows = touches_checks(at, evolve(table, cols=converted))
+    said = (*new, columns_too, reads_rows)
+    code = ActionCode.TABLE_CHARSET
+    job = requests.change_option(code, at.database, table, *said, query=at.text)
+    return evolve(job, reorg_meta={}) if reads_rows else job
+
+
+def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
+    """8200 where bytes of rows would change."""
+    if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
+        return
+    if new[0] != old[0]:
+        raise ErrUnsupportedDDLOperation(f"modify charset from {old[0]} to {new[0]}")
+    if new[1] != old[1]:
+        raise ErrUnsupportedDDLOperation(f"modify change collate from {old[1]} to {new[1]}")
+
+
+def _check_column(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) -> None:
+    if _is_plain(column):
+        return
+    table, old = at.table, _of(column)
+    indexed = index_with_predicate_on(table, column.id) is not None or any(
+        part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
+    )
+    if indexed and _order(old[1]) != _order(new[1]):
+        raise ErrUnsupportedDDLOperation(
+            f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
+            "when index is defined on it.",
+        )
+    _check_change(new, old)
+    made = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
+    check_computed(table, column, made.type)
+    check_modify(at, column, made)
+
+
+def _is_plain(column: ColumnInfo) -> bool:
+    return column.type.Charset in ("", "binary")
+
+
+def _of(column: ColumnInfo) -> tuple[str, str]:
+    return column.type.Charset, column.type.Collate
+
+
+def _order(collate: str) -> str:
+    """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
+    if collate.partition("_")[0] in CODECS:
+        return collate
+    return "_".join(collate.split("_")[1:])
