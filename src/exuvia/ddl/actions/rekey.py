@@ -61,6 +61,7 @@ from exuvia.base.mysql_errors import (
     ErrKeyColumnDoesNotExits,
     ErrMultiplePriKey,
     ErrTooManyKeys,
+    ErrUnknown,
     ErrUnsupportedDDLOperation,
 )
 from exuvia.base.types import INTEGER_BITS, Flag
@@ -79,7 +80,7 @@ from exuvia.catalog.table import CUT_HANDLES
 from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, noted, table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
 from exuvia.ddl.elements import (
     indexes_in,
     range_of_physical,
@@ -110,7 +111,8 @@ _CHANGING = "changing the clustered primary key of a table"
 class RekeyArgs(NamedTuple):
     """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
     ids of the key's columns that were so, known from the first step on. `stays`: the key is
-    clustered no longer, and nothing else, with that `comment`; `clustered`: what a new one is."""
+    clustered no longer, and nothing else, with that `comment`; `clustered`: what a new one is;
+    `undo_of`: the job that is taken back."""
 
     key: IndexInfo | None
     drops: bool
@@ -118,6 +120,7 @@ class RekeyArgs(NamedTuple):
     stays: bool = False
     clustered: bool = True
     comment: str = ""
+    undo_of: int = 0
 
     @property
     def to_ids(self) -> bool:
@@ -134,12 +137,15 @@ def change_primary_key(
     stays: bool = False,
     clustered: bool = True,
     comment: str = "",
+    undo_of: int = 0,
     query: str = "",
 ) -> Job:
     """ADD PRIMARY KEY (..); `drops`: in the place of the one that there is, `clustered`: what the
     new one is. Without an index DROP PRIMARY KEY; `stays`: it is clustered no longer, and has that
     comment. The job asks for the ids that rows will lie under."""
-    asked = RekeyArgs(index, drops, stays=stays, clustered=clustered, comment=comment)
+    asked = RekeyArgs(
+        index, drops, stays=stays, clustered=clustered, comment=comment, undo_of=undo_of
+    )
     job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * _places(table))
 
@@ -195,6 +201,19 @@ def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...])
         if serves and not any(each[: len(whole)] == whole for each in kept):
             return ErrDropIndexNeededInForeignKey("PRIMARY")
     return None
+
+
+def undone(job: Job) -> int:
+    """The job that an UNDO takes back, else 0."""
+    return arguments(job, RekeyArgs).undo_of
+
+
+def it_was_undone_before(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1105, of an UNDO: another one came first, or its time is over."""
+    if not undone(job) or snapshot.is_kept:
+        return None
+    said = "its time is over, or it has been undone"
+    return ErrUnknown(f"ddl job {undone(job)} cannot be undone: {said}")
 
 
 def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -504,7 +523,8 @@ CHANGE_PRIMARY_KEY = load(
         "exuvia change primary key",
         ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
         _ROWS,
-        refuses=(table_is_missing, key_cannot_change),
+        refuses=(table_is_missing, it_was_undone_before, key_cannot_change),
+        reads=lambda job: ReadSet(undo_of=undone(job)),
         path=(
             Step(ABSENT, DELETE_ONLY, edit=place_beside),
             Step(DELETE_ONLY, WRITE_ONLY),
@@ -520,6 +540,7 @@ CHANGE_PRIMARY_KEY = load(
                 leaves=ranges_left,
                 event=key_changed,
                 keeps=former_key,
+                ends_undo_of=undone,
             ),
         ),
         undo=Action(

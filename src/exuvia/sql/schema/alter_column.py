@@ -121,9 +121,11 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     replaces = written.name.lower() in at.replaced_columns
     if held is not None and not replaces:
         error = ErrDupFieldName(written.name)
-        if spec.if_not_exists and held.state == SchemaState.PUBLIC:
+        if not spec.if_not_exists:
+            raise error
+        if held.state == SchemaState.PUBLIC:
             return at.skip(error)
-        raise error
+        # it comes or goes: the job waits for that, and the statement is built again
     keys = (  # none comes with a column
         (written.auto_increment, "AUTO_INCREMENT"),
         (written.auto_random is not None, "AUTO_RANDOM"),

@@ -3,7 +3,6 @@
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrCantDropFieldOrKey,
-    ErrDupFieldName,
     ErrDupKeyName,
     ErrKeyDoesNotExist,
     ErrMultiplePriKey,
@@ -69,10 +68,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
         index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken, at.zone)
     except Refused as error:
-        is_there = error.code == ErrDupKeyName.code or (
-            error.code == ErrDupFieldName.code and spec.index.name in _names(table)
-        )
-        if not spec.if_not_exists or not is_there:
+        if not spec.if_not_exists or error.code != ErrDupKeyName.code:
             raise
         return at.skip(ErrDupKeyName(spec.index.name or ""))
     check_added(at.txn, table, index)
@@ -124,15 +120,16 @@ def _is_on(table: TableInfo, index: IndexInfo) -> bool:
     return were == [(part.name.L, part.length) for part in index.idx_cols]
 
 
-def key_back(at: AlterContext, former: IndexInfo | None) -> Job:
-    """UNDO of a change of the clustered key: the former one, None for hidden ids. Raises what that
-    change would."""
+def key_back(at: AlterContext, former: IndexInfo | None, undo_of: int) -> Job:
+    """UNDO of that job, a change of the clustered key: the former one, None for hidden ids. Raises
+    what that change would."""
     if former is None:
-        return _drop_clustered(at)
+        return _drop_clustered(at, undo_of=undo_of)
     if not (former.exuvia_clustered or former.is_global) and _is_on(at.table, former):
-        return _drop_clustered(at, stays=former)
+        return _drop_clustered(at, stays=former, undo_of=undo_of)
     drops = primary_key(at.table) is not None
-    return _to_key(at, former, drops=drops, clustered=former.exuvia_clustered)
+    clustered = former.exuvia_clustered
+    return _to_key(at, former, drops=drops, clustered=clustered, undo_of=undo_of)
 
 
 def _kept_for_undo(at: AlterContext, job: Job) -> Job:
@@ -148,7 +145,9 @@ def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Jo
     return _to_key(at, index, drops=drops)
 
 
-def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool = True) -> Job:
+def _to_key(
+    at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool = True, undo_of: int = 0
+) -> Job:
     table = at.table
     others = tuple(each for each in table.indexes if not each.is_primary)
     refused = why_not(meta.with_children(at.txn, table), index, drops)
@@ -160,12 +159,12 @@ def _to_key(at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool 
     check_visible(evolve(table, index_info=(*others, index)))
     check_rekey_nodes(at.txn)
     job = requests.change_primary_key(
-        at.database, table, index, drops, clustered=clustered, query=at.text
+        at.database, table, index, drops, clustered=clustered, undo_of=undo_of, query=at.text
     )
     return _kept_for_undo(at, job)
 
 
-def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None) -> Job:
+def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None, undo_of: int = 0) -> Job:
     """All rows move to hidden ids; `stays`: the key as it is when it is clustered no longer. Raises
     what ddl/actions/rekey.py does."""
     table, kept = at.table, stays is not None
@@ -178,7 +177,14 @@ def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None) -> Job:
     check_rekey_nodes(at.txn)
     comment = "" if stays is None else stays.comment
     job = requests.change_primary_key(
-        at.database, table, None, True, stays=kept, comment=comment, query=at.text
+        at.database,
+        table,
+        None,
+        True,
+        stays=kept,
+        comment=comment,
+        undo_of=undo_of,
+        query=at.text,
     )
     return _kept_for_undo(at, job)
 
@@ -190,10 +196,6 @@ def check_rekey_nodes(txn: Transaction) -> None:
         titles = ", ".join(each.title for each in older)
         said = f"changing the clustered primary key: {titles} of an older release serves"
         raise ErrUnsupportedDDLOperation(said)
-
-
-def _names(table: TableInfo) -> set[str]:
-    return {index.idx_name.O for index in table.indexes}
 
 
 def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:

@@ -330,7 +330,7 @@ def with_hidden(
             text = f"{PREFIX}_{index}_{number}"
             known = [*columns, *hidden]
             if any(each.name.L == text.lower() for each in known):
-                raise ErrDupFieldName(text)
+                raise ErrDupKeyName(index) if index.lower() in taken else ErrDupFieldName(text)
             _check(index, part.expression, columns, reads_auto)
             shown = restored(part.expression)
             visible = [each if not each.hidden else _without_name(each) for each in columns]

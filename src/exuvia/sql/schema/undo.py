@@ -66,7 +66,7 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
         if found.definition is not None:
             former, _ = _as_named_now(node.job, table, found, found.name)
         at = AlterContext(reader, database, table, text)
-        return of_job(key_back(at, former), at.notes)
+        return of_job(key_back(at, former, node.job), at.notes)
     error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
     wanted = check_name(node.new_name or found.name, error)
     if found.definition is None:

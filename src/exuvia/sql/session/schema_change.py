@@ -209,7 +209,7 @@ def submit(session: SessionApi, job: Job) -> Job:
 def asked_by(session: SessionApi, job: Job) -> Job:
     """The job with the client's name in it, and where and for how long the client wants it to wait.
     Raises 1227: who may not KILL others ends none of theirs."""
-    hold = session.variable("exuvia_ddl_hold").lower()
+    hold, window = _hold_and_window(session)
     timeout_s = int(session.variable("exuvia_ddl_wait_timeout_s"))
     kills = timeout_s > 0 and session.variable(_ACTION).lower() == "kill"
     if kills and not {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere:
@@ -222,8 +222,21 @@ def asked_by(session: SessionApi, job: Job) -> Job:
         exuvia_hold="" if hold == "off" else hold,
         exuvia_wait_timeout_s=timeout_s,
         exuvia_wait_kills=kills,
-        exuvia_window=session.variable("exuvia_ddl_window"),
+        exuvia_window=window,
     )
+
+
+def _hold_and_window(session: SessionApi) -> tuple[str, str]:
+    """exuvia_ddl_hold and exuvia_ddl_window for a job of the session. A GLOBAL value binds every
+    account that may not complete held jobs (ADMIN COMPLETE DDL JOBS asks for SUPER)."""
+    found = {name: session.variable(name) for name in ("exuvia_ddl_hold", "exuvia_ddl_window")}
+    if "SUPER" not in session.rights.everywhere:
+        with session.services.store.read() as txn:
+            for name in found:
+                set_for_all = variables.get_global(txn, name)
+                if set_for_all != variables.find(name).default:
+                    found[name] = set_for_all
+    return found["exuvia_ddl_hold"].lower(), found["exuvia_ddl_window"]
 
 
 def _of_ended(who: str) -> Note:

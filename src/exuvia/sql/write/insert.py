@@ -636,10 +636,10 @@ class InsertQuery(Plan):
         ]
 
     def run(self, context: Context) -> Result:
-        """Read, then put every row."""
+        """Read, then put every row. Changes of the table wait from before the read."""
         self._rules.begin(context)
-        rows = list(self.query.run(context).rows)
         inserting = RowInserter(self._target, self._policy, context, self._changes)
+        rows = list(self.query.run(context).rows)
         inserting.reserve(len(rows))
         for number, found in enumerate(rows, 1):
             row = self._target.row(context)

@@ -238,12 +238,13 @@ class UpdateFound(Plan):
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
+        sources = [target.source for target in self._targets]
+        writers = [RowWriter(each.table, context, each.partitions) for each in sources]
         columns, rows = self.found(self.query, context)
         width = len(self._targets)
         kinds = [column.type for column in columns[width:]]
-        changes, writers = [], []
+        changes = []
         for target, given in zip(self._targets, self._given, strict=True):
-            writers.append(RowWriter(target.source.table, context, target.source.partitions))
             pairs = [
                 (name, Given(tree, kinds[tree]) if isinstance(tree, int) else tree)
                 for name, tree in given
@@ -294,8 +295,8 @@ class DeleteFound(Plan):
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
-        _, rows = self.found(self.query, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
+        _, rows = self.found(self.query, context)
         removed = 0
         for place, handle, _ in _once(rows, len(self._targets)):
             old = writers[place].read(handle)
