@@ -6,7 +6,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.rules import CHECK, FOREIGN_KEY, TouchedRule, is_same_meaning, rules_touched
 from support.node_processes import until
 from support.stepped_alter import SteppedAlter
-from support.world import error, rows, run
+from support.world import Later, error, rows, run
 
 CI, BIN = "COLLATE utf8mb4_general_ci", "COLLATE utf8mb4_bin"
 
@@ -337,3 +337,91 @@ def test_rules_touched_names_what_depends_on_the_difference(session, world):
     assert changed("b", "BIGINT") == frozenset()
     assert changed("id", "INT UNSIGNED") == frozenset()
     assert {each.kind for each in changed("x", "INT UNSIGNED")} == {FOREIGN_KEY}
+
+
+# -- tables that come back -------------------------------------------------------------------------
+
+
+def family(session, rule="RESTRICT"):
+    run(session, "CREATE TABLE p (x INT PRIMARY KEY)")
+    key = f"FOREIGN KEY (x) REFERENCES p (x) ON DELETE {rule}"
+    run(session, f"CREATE TABLE c (id INT PRIMARY KEY, x INT, KEY (x), {key})")
+    run(session, "INSERT INTO p VALUES (1), (2), (3)")
+    run(session, "INSERT INTO c VALUES (10, 1), (20, 2), (30, NULL)")
+
+
+BACK = {
+    "FLASHBACK TABLE": ("DROP TABLE c", "FLASHBACK TABLE c"),
+    "RECOVER TABLE": ("DROP TABLE c", "RECOVER TABLE c"),
+    "under another name": ("DROP TABLE c", "FLASHBACK TABLE c TO c"),
+    "after TRUNCATE": ("TRUNCATE TABLE c", "RECOVER TABLE BY JOB {job}"),
+}
+
+
+@pytest.mark.parametrize("case", BACK)
+def test_a_child_comes_back_only_with_all_parents(session, case):
+    family(session)
+    drop, back = BACK[case]
+    run(session, drop)
+    job = rows(session, "ADMIN SHOW DDL JOBS 1")[0][0]
+    if case == "after TRUNCATE":
+        run(session, "DROP TABLE c")
+    run(session, "DELETE FROM p WHERE x = 1")
+    text = back.format(job=job)
+    for _ in range(2):  # nothing is spent by the first
+        assert error(session, text)[0] == 1452
+        assert "(id=10, x=1)" in rows(session, "SHOW WARNINGS")[1][2]
+        assert error(session, "SELECT * FROM c")[0] == 1146
+    run(session, "INSERT INTO p VALUES (1)")
+    run(session, text)
+    assert len(rows(session, "SELECT * FROM c")) == 3
+    assert error(session, "DELETE FROM p WHERE x = 1")[0] == 1451
+    assert error(session, "INSERT INTO c VALUES (40, 9)")[0] == 1452
+    assert rows(session, "ADMIN CHECK TABLE c") == []
+
+
+def test_with_checks_off_a_child_comes_back_as_it_is(session):
+    family(session)
+    run(session, "DROP TABLE c")
+    run(session, "DELETE FROM p WHERE x = 1")
+    run(session, "SET foreign_key_checks = OFF")
+    run(session, "RECOVER TABLE c")
+    assert len(rows(session, "SELECT * FROM c")) == 3
+
+
+@pytest.mark.parametrize(("rule", "left"), [("RESTRICT", None), ("CASCADE", 2)])
+def test_parents_stay_from_before_the_rows_are_read(world, session, another, rule, left):
+    family(session, rule)
+    run(session, "DROP TABLE c")
+    run(session, "SET exuvia_ddl_hold = 'public'")
+    coming = Later(session, "FLASHBACK TABLE c")
+    until(lambda: rows(another, "ADMIN SHOW DDL JOBS 1")[0][11] == "held")
+    if left is None:
+        assert error(another, "DELETE FROM p WHERE x = 1")[0] == 1451
+    else:
+        run(another, "DELETE FROM p WHERE x = 1")
+    assert error(another, "SELECT * FROM c")[0] == 1146
+    run(another, "ADMIN COMPLETE DDL JOBS ALL")
+    assert not isinstance(coming.answer(), int)
+    assert len(rows(another, "SELECT * FROM c")) == (left or 3)
+
+
+def test_a_database_comes_back_only_with_parents_elsewhere(session):
+    here = session.database
+    family(session)
+    run(session, f"CREATE DATABASE {here}_b")
+    key = f"FOREIGN KEY (x) REFERENCES {here}.p (x)"
+    run(session, f"CREATE TABLE {here}_b.c (id INT PRIMARY KEY, x INT, {key})")
+    run(session, f"CREATE TABLE {here}_b.o (id INT PRIMARY KEY)")
+    run(session, f"CREATE TABLE {here}_b.d (id INT, FOREIGN KEY (id) REFERENCES {here}_b.o (id))")
+    run(session, f"INSERT INTO {here}_b.c VALUES (1, 3)")
+    run(session, f"INSERT INTO {here}_b.o VALUES (7)")
+    run(session, f"INSERT INTO {here}_b.d VALUES (7)")
+    run(session, f"DROP DATABASE {here}_b")
+    run(session, "DELETE FROM p WHERE x = 3")
+    assert error(session, f"FLASHBACK DATABASE {here}_b")[0] == 1452
+    assert "(id=1, x=3)" in rows(session, "SHOW WARNINGS")[1][2]
+    run(session, "INSERT INTO p VALUES (3)")
+    run(session, f"FLASHBACK DATABASE {here}_b")
+    assert error(session, "DELETE FROM p WHERE x = 3")[0] == 1451
+    run(session, f"DROP DATABASE {here}_b")

@@ -139,9 +139,8 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     name, "" for FIRST, None to stay. `indexed`: an index that the same statement adds holds it.
     `auto_random`: bits of the shard, and in all, that it says of AUTO_RANDOM. `together`: ids of
     the columns that the statement changes, if several. `changing_idxs`: (index, its hidden copy).
-    `kept`: what the
-    column was, noted by the first step of a job that is kept. UNDO says which job it takes back,
-    and the hidden column that has the former values."""
+    `kept`: what the column was, noted by the first step of a job that is kept. UNDO says which job
+    it takes back, and the hidden column that has the former values."""
 
     column: ColumnInfo
     old_column_name: str

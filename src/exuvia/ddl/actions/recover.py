@@ -7,9 +7,21 @@ The dropped element's ranges are taken back from deletion in the same transactio
 the id it had, and a revision that no writer of its former life can have planned with
 (catalog/meta.py).
 
+With foreign keys of its own, whose parents may have lost rows meanwhile, a table walks, unless
+foreign_key_checks is OFF:
+
+    absent -> write only                who removes a parent looks for its children
+           -> write reorganization      (barrier) nobody is left who does not
+           =every row has its parents=> public
+
+No client finds it before the last step, so no row comes. It is refused (1452) with the orphans, and
+can be asked for again: what the drop left stays as it is until the last step takes it back.
+
 A database comes back by itself: its tables' names and infos have been where they were.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -23,21 +35,26 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.placement import without_policies
+from exuvia.catalog.rules import FOREIGN_KEY
 from exuvia.catalog.ttl import disabled
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.foreign_key import move_in_parents
 from exuvia.ddl.actions.shared import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet, StepWait
 from exuvia.ddl.elements import (
     DATABASE_IN_PLACE,
     TABLE_IN_PLACE,
+    move_table,
     ranges_of_database,
     ranges_of_table,
     without_hidden,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, timestamp_text
+from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 
 
 class Drop(msgspec.Struct, frozen=True):
@@ -48,10 +65,11 @@ class Drop(msgspec.Struct, frozen=True):
 
 class RecoverTableArgs(NamedTuple):
     """What RECOVER and FLASHBACK TABLE are asked: the table as it was, under the name it is to
-    have."""
+    have. `links`: of its foreign keys whose rows are judged."""
 
     drop: Drop
     table: TableInfo
+    links: tuple[int, ...] = ()
 
 
 class FlashbackDatabaseArgs(NamedTuple):
@@ -67,17 +85,21 @@ def recalled_job_of(job: Job) -> int:
 
 
 def recover_table(
-    database: DatabaseInfo, table: TableInfo, new_name: str, drop_job: int, *, query: str = ""
+    database: DatabaseInfo,
+    table: TableInfo,
+    new_name: str,
+    drop_job: int,
+    *,
+    parents: Mapping[int, int] = MappingProxyType({}),
+    query: str = "",
 ) -> Job:
-    """RECOVER and FLASHBACK TABLE: the table as it was before that job, under another name."""
+    """RECOVER and FLASHBACK TABLE: the table as it was before that job, under another name.
+    `parents`: ids of the tables that its foreign keys refer to, 0 for none, by link."""
     renamed = evolve(table, name=name(new_name))
-    return job_for(
-        ActionCode.RECOVER_TABLE,
-        database,
-        renamed,
-        RecoverTableArgs(Drop(drop_job), renamed),
-        query,
-    )
+    asked = RecoverTableArgs(Drop(drop_job), renamed, tuple(parents))
+    job = job_for(ActionCode.RECOVER_TABLE, database, renamed, asked, query)
+    others = dict.fromkeys(n for n in parents.values() if n not in (0, table.id))
+    return evolve(job, exuvia_tables=tuple(others), reorg_meta={}) if parents else job
 
 
 def flashback_database(
@@ -110,7 +132,7 @@ def looks_at_what_was_left(job: Job) -> ReadSet:
         left_by=recalled,
         undo_of=recalled,
         own_name=own_name,
-        tables=() if job.table_id else job.exuvia_tables,
+        tables=job.exuvia_tables,
     )
 
 
@@ -172,6 +194,27 @@ def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
     return job, evolve(snapshot, table=table)
 
 
+def move_again(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
+    """The table in that state, and what its parents know of it; ABSENT removes it."""
+    links = arguments(job, RecoverTableArgs).links
+    known = PUBLIC if state == ABSENT else state
+    return move_in_parents(move_table(job, snapshot, state), links, known)
+
+
+def rows_have_parents(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """1452 with the orphans; 8055 if its rows have begun to go."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if not (snapshot.filled or snapshot.table_is_empty):
+        phases = (
+            phase
+            for link in arguments(job, RecoverTableArgs).links
+            for phase in reorg.check_rows(FOREIGN_KEY, link).phases
+        )
+        return StepWait("", reorg.Reorg(tuple(phases)))
+    return rows_are_gone(job, snapshot)
+
+
 def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database as it was, under the name asked for; rows of its tables do not expire by
     themselves."""
@@ -195,7 +238,7 @@ def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot
     return JobEvent(type="flashback schema", database=after.database)
 
 
-RECOVER_TABLE = load(
+_RECOVER = load(
     Action(
         "recover table",
         ActionCode.RECOVER_TABLE,
@@ -221,6 +264,27 @@ RECOVER_TABLE = load(
         names=own_name,
     )
 )
+
+_AGAIN = Element("table", follows_rows=False, move=move_again)
+_LEFT = Action("recover table", ActionCode.RECOVER_TABLE, _AGAIN, path=(Step(WRITE_REORG, ABSENT),))
+RECOVER_CHILD = load(
+    _RECOVER._replace(
+        element=_AGAIN,
+        path=(
+            Step(ABSENT, WRITE_ONLY, edit=place_table_again),
+            Step(WRITE_ONLY, WRITE_REORG, barrier=True),
+            _RECOVER.path[0]._replace(source=WRITE_REORG, edit=None, after=rows_have_parents),
+        ),
+        undo=load(_LEFT),
+    )
+)
+
+
+def _path_of(job: Job) -> Action:
+    return RECOVER_CHILD if arguments(job, RecoverTableArgs).links else _RECOVER
+
+
+RECOVER_TABLE = _RECOVER._replace(choose=_path_of)
 
 FLASHBACK_DATABASE = load(
     Action(

@@ -177,8 +177,19 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
         raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
     if meta.find_table(txn, database.id, name) is not None:
         raise ErrTableExists(name)
-    job = requests.recover_table(database, table, name, dropped.id, query=text)
+    parents = _judged_keys(reader, table)
+    job = requests.recover_table(database, table, name, dropped.id, parents=parents, query=text)
     return of_job(job, [note_of(error) for error in _left_out(txn, table)])
+
+
+def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
+    """Its foreign keys, by link, with the tables that they refer to now. Those that stay with the
+    table in its place apart."""
+    if not keys_are_checked(reader):
+        return {}
+    theirs = meta.keys_of_successor(reader.txn, table)
+    own = (each.exuvia_link for each in table.foreign_keys if each.version)
+    return {link: meta.parent_of(reader.txn, link) for link in own if link not in theirs}
 
 
 def _left_out(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
@@ -246,8 +257,24 @@ def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str)
         raise ErrDBCreateExists(name)
     expiring = (meta.get_table(txn, each) for each in meta.ttl_tables(txn))
     own = tuple(each.id for each in expiring if each is not None and each.exuvia_db == info.id)
+    if keys_are_checked(reader):
+        _check_children(reader, info)
     job = requests.flashback_database(info, name, dropped.id, with_ttl=own, query=text)
     return of_job(job)
+
+
+def _check_children(reader: SchemaReader, database: DatabaseInfo) -> None:
+    """Raises 1452 with the rows of the dropped database whose parents, in others, have gone."""
+    from exuvia.sql.schema import preflight  # Arrow: not every front needs it
+
+    txn = reader.txn
+    for _, table_id in meta.table_names(txn, database.id):
+        info = meta.get_table(txn, table_id)
+        for key in info.foreign_keys if info is not None else ():
+            parent = meta.get_table(txn, meta.parent_of(txn, key.exuvia_link))
+            is_abroad = parent is None or parent.exuvia_db != database.id
+            if info is not None and key.version and is_abroad:
+                preflight.check_children(reader, database, info, key.exuvia_link)
 
 
 def _dropped_database(txn: Transaction, name: str) -> Job:

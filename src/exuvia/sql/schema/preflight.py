@@ -18,9 +18,18 @@ from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family, Value
+from exuvia.catalog import meta
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter
-from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
+from exuvia.catalog.rules import FOREIGN_KEY
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.action import Judged
@@ -34,7 +43,7 @@ from exuvia.pipeline.kernels.entries import CHUNK_ROWS, runs_of
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
 from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.verify import judge, rules
-from exuvia.sql.schema.change import AlterContext
+from exuvia.sql.schema.change import AlterContext, SchemaReader
 from exuvia.sql.write import checks_judge
 
 # -- a change of a column --------------------------------------------------------------------------
@@ -180,6 +189,21 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
             at.reader.check_interrupt()
             found.look(keys, raws, at.txn.snapshot.skip)
+    if found.number:
+        _raise(rules.refusal(rule, found.number, found.first))
+
+
+def check_children(
+    reader: SchemaReader, database: DatabaseInfo, info: TableInfo, link: int
+) -> None:
+    """Raises 1452 with the rows of a table whose parents, by that foreign key, are not there."""
+    txn = reader.txn
+    table = Table(info, meta.revision(txn, info.id), database, 0)
+    rule = checks_judge.judge(txn, table, TableRule(FOREIGN_KEY, link))
+    found = rules.Breaches(rule, table)
+    for keys, raws in txn.snapshot.chunks(table.row_span(), CHUNK_ROWS):
+        reader.check_interrupt()
+        found.look(keys, raws, txn.snapshot.skip)
     if found.number:
         _raise(rules.refusal(rule, found.number, found.first))
 
