@@ -223,6 +223,33 @@ def test_parents_come_first_and_go_last(session: Session) -> None:
     assert all(each["loses"] for each in gone[1:])
 
 
+def test_a_key_goes_before_what_it_holds_fast_of_its_parent(session: Session) -> None:
+    run(session, "CREATE TABLE p (id int PRIMARY KEY, x int, UNIQUE KEY (x))")
+    run(session, "CREATE TABLE c (id int PRIMARY KEY, x int, y int,"
+        " CONSTRAINT f FOREIGN KEY (x) REFERENCES p (x))")  # fmt: skip
+    text = (
+        "CREATE TABLE p (id int PRIMARY KEY, z bigint, UNIQUE KEY (z));"
+        "CREATE TABLE c (id int PRIMARY KEY, x bigint,"
+        " CONSTRAINT f FOREIGN KEY (x) REFERENCES p (z));"
+    )
+    made = apply(session, text)
+    assert made[0] == "ALTER TABLE `c` DROP FOREIGN KEY `f`"
+    assert [each.split("`")[1] for each in made] == ["c", "p", "c", "c"]
+    gone = "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY)"
+    assert [each.split("`")[1] for each in apply(session, gone)] == ["c", "p", "c"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["b int AS {}", "b int AS {} STORED", "b int, KEY i ({})", "b int, UNIQUE KEY i ({}, b)"],
+)
+def test_parentheses_around_an_expression_are_no_difference(session: Session, column: str) -> None:
+    run(session, f"CREATE TABLE t (a int, {column.format('((a + 1))')})")
+    for text in ("(a + 1)", "((a + 1))", "(((a + 1)))"):
+        assert statements(session, f"CREATE TABLE t (a int, {column.format(text)})") == []
+    assert statements(session, f"CREATE TABLE t (a int, {column.format('((a + 2))')})") != []
+
+
 def test_two_tables_that_refer_to_each_other(session: Session) -> None:
     text = (
         "CREATE TABLE a (id int KEY, b int, CONSTRAINT f FOREIGN KEY (b) REFERENCES b (id));"

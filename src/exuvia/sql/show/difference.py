@@ -210,10 +210,12 @@ def _meet(one: Clause, other: Clause) -> bool:
 
 def _plain(table: TableInfo) -> TableInfo:
     """What clients see, without what a definition cannot say."""
+    shown = (each for each in table.cols if each.state == SchemaState.PUBLIC)
     columns = tuple(
-        _with_default_said(each) if not each.hidden else each
-        for each in table.cols
-        if each.state == SchemaState.PUBLIC
+        _with_default_said(_with_bare_expression(each))
+        if not each.hidden
+        else _with_bare_expression(each)
+        for each in shown
     )
     return evolve(
         table,
@@ -236,8 +238,12 @@ def _with_default_said(column: ColumnInfo) -> ColumnInfo:
     return evolve(column, type=evolve(column.type, Flag=column.type.Flag & ~lost))
 
 
+def _with_bare_expression(column: ColumnInfo) -> ColumnInfo:
+    return evolve(column, generated_expr_string=_bare(column.generated_expr_string))
+
+
 def _bare(text: str) -> str:
-    """A condition without parentheses around all of it: a text that is made again gains some."""
+    """An expression without parentheses around all of it: a text that is made again gains some."""
     while is_wrapped(text):
         text = text[1:-1]
     return text
@@ -540,6 +546,13 @@ def _key_drops(after: TableInfo, new: TableInfo, home: str) -> Iterator[Clause]:
                 uses=_of("c", held) | _of("i", serving),
                 early=True,
             )
+
+
+def dropped_keys(current: TableInfo, wanted: TableInfo, home: str) -> tuple[FkInfo, ...]:
+    """The foreign keys that the table loses, for good or for another one of the name."""
+    wants, has = _keys(_plain(wanted), home), _keys(_plain(current), home)
+    lost = (text for text, (_, body) in has.items() if wants.get(text, (None, ""))[1] != body)
+    return tuple(has[text][0] for text in lost)
 
 
 def _key_adds(after: TableInfo, new: TableInfo, home: str) -> Iterator[Clause]:

@@ -34,7 +34,14 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableExists
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import GLOBAL_TEMPORARY, DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.model import (
+    GLOBAL_TEMPORARY,
+    DatabaseInfo,
+    FkInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
 from exuvia.catalog.placement import living
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import explain as ddl_explain
@@ -55,7 +62,7 @@ from exuvia.sql.schema.placement import with_placement
 from exuvia.sql.schema.table_definition import table_info
 from exuvia.sql.schema.ttl import with_ttl
 from exuvia.sql.show.create import create_table_text
-from exuvia.sql.show.difference import check_text, difference, hints
+from exuvia.sql.show.difference import check_text, difference, dropped_keys, hints
 from exuvia.sql.show.explain import CHANGE_COLUMNS, change_rows
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
@@ -110,9 +117,17 @@ def steps(context: Context, node: ExplainApply) -> list[ApplyStep]:
         wanted[each.place] = each
     found: list[ApplyStep] = []
     done: dict[tuple[str, str], int] = {}
+    for each in list(wanted.values()):
+        keys, kept = _keys_that_go_first(each, wanted, context.session.database)
+        if keys:
+            wanted[each.place] = kept
+            dropped = ", ".join(f"DROP FOREIGN KEY {identifier(k.fk_name.O)}" for k in keys)
+            statement = f"ALTER TABLE {_title(each, context.session.database)} {dropped}"
+            found.append(_step(each, statement, "", ()))
+            done[each.place] = len(found)
     joins: list[tuple[_Wanted, _Wanted]] = []
     for each, whole in _ordered(wanted):
-        after = [done[place] for place in whole.parents if place in done]
+        after = [done[place] for place in (each.place, *whole.parents) if place in done]
         for statement, loses in _statements(each, context.session.database):
             found.append(_step(each, statement, loses, tuple(after)))
             after = [len(found)]
@@ -207,11 +222,32 @@ def _ordered(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[tuple[_Wanted, 
             yield from walk(each)
 
 
+def _keys_that_go_first(
+    each: _Wanted, wanted: dict[tuple[str, str], _Wanted], home: str
+) -> tuple[tuple[FkInfo, ...], _Wanted]:
+    """Foreign keys that the table loses and whose parents change, and the table without them: what
+    a key holds fast of its parent can change behind it."""
+    if each.current is None:
+        return (), each
+    changing = []
+    for key in dropped_keys(each.current, each.info, each.database.db_name.O):
+        parent = wanted.get((key.ref_schema.L, key.ref_table.L))
+        is_other = parent is not None and parent is not each and parent.current is not None
+        if parent is not None and is_other and any(True for _ in _statements(parent, home)):
+            changing.append(key)
+    names = {key.fk_name.L for key in changing}
+    left = tuple(key for key in each.current.foreign_keys if key.fk_name.L not in names)
+    return tuple(changing), each._replace(current=evolve(each.current, fk_info=left or None))
+
+
+def _title(each: _Wanted, home: str) -> str:
+    """The table's name in a statement of a session in the database `home`."""
+    own, title = each.database.db_name.O, identifier(each.info.name.O)
+    return title if own.lower() == home.lower() else f"{identifier(own)}.{title}"
+
+
 def _statements(each: _Wanted, home: str) -> Iterator[tuple[str, str]]:
-    own = each.database.db_name.O
-    title = identifier(each.info.name.O)
-    if own.lower() != home.lower():
-        title = f"{identifier(own)}.{title}"
+    own, title = each.database.db_name.O, _title(each, home)
     if each.current is None:
         yield created(each.info, own, title), ""
         return
