@@ -41,6 +41,7 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
+    ErrForeignKeyOnPartitioned,
     ErrPartitionMgmtOnNonpartitioned,
     ErrUnsupportedDDLOperation,
     ErrWrongPartitionName,
@@ -58,7 +59,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.placement import refs_in
-from exuvia.ddl.action import Action, Element, Step, Uses, load, of_whole_table
+from exuvia.ddl.action import Action, Element, Refuse, Step, Uses, load, of_whole_table
 from exuvia.ddl.actions.partition import (
     move_partition,
     partition_of,
@@ -67,7 +68,13 @@ from exuvia.ddl.actions.partition import (
 )
 from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
-from exuvia.ddl.elements import indexes_in, ranges_of_index, reflag, the_table
+from exuvia.ddl.elements import (
+    indexes_in,
+    ranges_of_index,
+    reflag,
+    table_with_children,
+    the_table,
+)
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
@@ -348,7 +355,16 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
     )
 
 
-def _move(label: str, code: ActionCode, uses: Uses | None = None) -> Action:
+def foreign_keys_came(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1506: since the statement was built."""
+    table = table_with_children(snapshot)
+    is_joined = bool(table.foreign_keys or table.exuvia_referred)
+    return ErrForeignKeyOnPartitioned() if is_joined else None
+
+
+def _move(
+    label: str, code: ActionCode, uses: Uses | None = None, refuses: tuple[Refuse, ...] = ()
+) -> Action:
     return load(
         Action(
             label,
@@ -358,6 +374,7 @@ def _move(label: str, code: ActionCode, uses: Uses | None = None) -> Action:
                 table_is_missing,
                 partitions_to_move_are_there,
                 an_index_is_partial,
+                *refuses,
             ),
             path=(
                 Step(ABSENT, DELETE_ONLY, edit=place_new),
@@ -387,7 +404,9 @@ def _move(label: str, code: ActionCode, uses: Uses | None = None) -> Action:
 
 
 REORGANIZE_PARTITION = _move("alter table reorganize partition", ActionCode.REORGANIZE_PARTITION)
-PARTITION_BY = _move("alter table partition by", ActionCode.PARTITION_BY, of_whole_table)
+PARTITION_BY = _move(
+    "alter table partition by", ActionCode.PARTITION_BY, of_whole_table, (foreign_keys_came,)
+)
 REMOVE_PARTITIONING = _move(
     "alter table remove partitioning", ActionCode.REMOVE_PARTITIONING, of_whole_table
 )

@@ -28,7 +28,7 @@ from exuvia.sql.nodes import (
 )
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.foreign_key import check_drop_index
+from exuvia.sql.schema.foreign_key import check_drop_index, check_key_columns
 from exuvia.sql.schema.index_definition import (
     array_of,
     check_array_nodes,
@@ -74,6 +74,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     check_added(at.txn, table, index)
     index = _by_former_names(at, index)
     if index.is_primary:
+        check_key_columns(table, (part.name.L for part in index.idx_cols))
         return requests.add_primary_key(at.database, table, index, query=at.text)
     return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
 
@@ -153,6 +154,7 @@ def _to_key(
     refused = why_not(meta.with_children(at.txn, table), index, drops)
     if refused is not None:
         raise refused
+    check_key_columns(table, (part.name.L for part in index.idx_cols))
     if table.partition is not None:
         whole = evolve(index, exuvia_clustered=clustered)
         check_unique_key(whole, set(partition_columns(table.partition)))

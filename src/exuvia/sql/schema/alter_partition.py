@@ -15,6 +15,7 @@ from exuvia.base.mysql_errors import (
     ErrCoalescePartitionNoPartition,
     ErrDropLastPartition,
     ErrDropPartitionNonExistent,
+    ErrForeignKeyOnPartitioned,
     ErrNoParts,
     ErrOnlyOnRangeListPartition,
     ErrPartitionExchangeDifferentOption,
@@ -296,6 +297,8 @@ def _check_range_kept(
 
 def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
+    if at.table.foreign_keys or any(referring(at.reader, at.table)):
+        raise ErrForeignKeyOnPartitioned()
     check_function_places(spec.partitioning, at.database.db_name.O, at.table.name.O)
     plain = with_updated_indexes(evolve(at.table, partition=None), spec.partitioning)
     kinds = {text.lower(): is_global for text, is_global in spec.partitioning.indexes}

@@ -19,6 +19,7 @@ from exuvia.sql.schema.change import AlterContext, refuse_new_charsets, refuse_n
 from exuvia.sql.schema.check import touches_checks
 from exuvia.sql.schema.foreign_key import check_modify
 from exuvia.sql.schema.index_definition import part_bytes
+from exuvia.sql.schema.partition_definition import partition_columns
 from exuvia.sql.schema.table_options import TO_UTF8MB4, check_charsets, table_options
 
 
@@ -95,6 +96,13 @@ def _check_column(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) ->
             "when index is defined on it.",
         )
     _check_change(new, old)
+    cut = table.partition
+    places_rows = cut is not None and column.name.L in partition_columns(cut)
+    if places_rows and _order(old[1]) != _order(new[1]):
+        raise ErrUnsupportedDDLOperation(
+            f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
+            "when partitions are cut by it.",
+        )
     made = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
     check_computed(table, column, made.type)
     check_modify(at, column, made)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import (
     ErrCantDropFieldOrKey,
+    ErrCheckConstraintClauseUsingFKReferActionColumn,
     ErrDropIndexNeededInForeignKey,
     ErrFkColumnCannotDrop,
     ErrFkColumnCannotDropChild,
@@ -300,9 +301,16 @@ def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
 
 
 def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
-    """ADD FOREIGN KEY. Raises what stands at the head."""
+    """ADD FOREIGN KEY. Raises what stands at the head, and 3823."""
     checks, written = keys_are_checked(at.reader), spec.foreign_key
     key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
+    if key.on_update in _CHANGES_A_ROW or key.on_delete in _EMPTIES:
+        for check in at.table.checks:
+            read = {each.L for each in check.constraint_cols}
+            for each in key.cols:
+                if each.L in read:
+                    text = check.constraint_name.O
+                    raise ErrCheckConstraintClauseUsingFKReferActionColumn(each.O, text)
     made = with_parent(key, at.table, at.database, at.reader.find, checks)
     job = requests.add_foreign_key(at.database, at.table, made.key, checks, query=at.text)
     parents = () if made.parent is None else (made.parent,)
@@ -414,6 +422,15 @@ def check_modify(
         if loses:
             place = f"{each.child.database.db_name.L}.{each.child.info.name.L}"
             raise ErrForeignKeyColumnCannotChangeChild(old.name.O, each.key.fk_name.O, place)
+
+
+def check_key_columns(table: TableInfo, names: Iterable[str]) -> None:
+    """Raises 1830 where a primary key would make NOT NULL what a foreign key sets to NULL."""
+    columns = [column for column in map(table.column, names) if column is not None]
+    for key in table.foreign_keys:
+        for column in columns:
+            if sets_null(key) and column.id in key.exuvia_cols and not column.not_null:
+                raise ErrForeignKeyColumnNotNull(column.name.O, key.fk_name.O)
 
 
 def _partner(key: FkInfo, column_id: int, parent: Table) -> ColumnInfo | None:
