@@ -979,7 +979,7 @@ def test_a_change_is_taken_back(
     back = last_change(session)
     assert back > job
     assert kept(session) == [[back, "key", "PRIMARY", "definition"]]  # UNDO is taken back alike
-    said = f"ddl job {job} cannot be undone: its table has another primary key since"
+    said = f"ddl job {job} cannot be undone: its time is over, or it has been undone"
     with pytest.raises(Refused, match=said):
         run(session, f"ADMIN UNDO DDL JOB {job}")
     run(session, f"ADMIN UNDO DDL JOB {back}")
