@@ -129,6 +129,9 @@ class Action(NamedTuple):
     former_name: Callable[[Job], str] | None = None  # of the column that it changes
     uses: Uses | None = None  # what of the table it changes, and what it counts on
     judged: Judged = Judged.NOTHING
+    changes_columns: bool = (
+        False  # a CHECK of the same statement is judged with them as they become
+    )
     judges: Judges | None = None  # rules of the table that it touches and has judged
     dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered
     gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job

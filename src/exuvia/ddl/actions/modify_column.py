@@ -182,6 +182,13 @@ def _uses_of_default(job: Job) -> Iterator[ElementUse]:
     yield ElementUse("column", "modify", column_with_default(job).name.L)
 
 
+def changes_values(job: Job) -> bool:
+    """Whether it is a MODIFY, CHANGE or rename under which writers obey another type."""
+    if job.type != ActionCode.MODIFY_COLUMN:
+        return False
+    return modification_of(job).kind != ChangeKind.METADATA
+
+
 def with_modification(job: Job, found: Modification) -> Job:
     """The job with other arguments."""
     return evolve(job, raw_args=raw((found,)))
@@ -951,6 +958,7 @@ MODIFY_COLUMN = ROWS._replace(
     former_name=lambda job: modification_of(job).old_column_name.lower(),
     uses=_uses,
     judges=keys_of_the_column,
+    changes_columns=True,
     manner=lambda job: modification_of(job).kind,
     without_undo=WAS_NOT_KEPT,
 )

@@ -206,6 +206,7 @@ _CHARSET = Action(
     (Step(ABSENT, PUBLIC, edit=change_charset),),
     refuses=(table_is_missing, a_check_came_meanwhile),
     mixes=True,
+    changes_columns=True,
     judges=lambda job, table: all_links(table),  # the statement judged both definitions
 )
 READ_CHARSET = load(

@@ -63,6 +63,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import (
     Modification,
     back_to,
+    changes_values,
     indexes_with,
     modification_of,
     with_modification,
@@ -72,7 +73,7 @@ from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
-from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
 from exuvia.sql.nodes import (
     AddColumn,
@@ -375,7 +376,7 @@ def check_older_members(at: AlterContext, found: Modification) -> None:
 
 def as_changed_together(jobs: list[Job]) -> list[Job]:
     """The jobs of one statement; those that change columns say which others do."""
-    found = {n: modification_of(each) for n, each in enumerate(jobs) if _changes_column(each)}
+    found = {n: modification_of(each) for n, each in enumerate(jobs) if changes_values(each)}
     ids = tuple(each.column.id for each in found.values())
     if len(ids) < 2:
         return jobs
@@ -383,12 +384,6 @@ def as_changed_together(jobs: list[Job]) -> list[Job]:
         with_modification(each, evolve(found[n], together=ids)) if n in found else each
         for n, each in enumerate(jobs)
     ]
-
-
-def _changes_column(job: Job) -> bool:
-    if job.type != ActionCode.MODIFY_COLUMN:
-        return False
-    return modification_of(job).kind != ChangeKind.METADATA
 
 
 # -- MODIFY taken back -----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
-from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import (
     asked_anew,
     check_kind,
@@ -93,7 +93,6 @@ from exuvia.sql.schema.index_definition import without_fulltext
 from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
-_CHANGE_COLUMNS = (ActionCode.MODIFY_COLUMN, ActionCode.TABLE_CHARSET)
 
 
 def alter_table(reader: SchemaReader, node: AlterTable, text: str) -> Change:
@@ -122,7 +121,7 @@ def alter(
     jobs = _jobs(altering, prepared(altering, specs))
     jobs = alter_column.as_changed_together(jobs)
     parts = [part for job in jobs for part in sub_jobs(job)]
-    changes = any(part.type in _CHANGE_COLUMNS for part in parts)  # a CHECK is judged behind it
+    changes = any(kind_of(part).changes_columns for part in parts)
     rules = [
         part
         for part in parts
