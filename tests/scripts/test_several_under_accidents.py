@@ -8,7 +8,7 @@ import pytest
 
 from exuvia.catalog.model import SchemaState
 from exuvia.ddl.job import JobState
-from support.script_actions import SEVERAL
+from support.script_actions import MOVED, SEVERAL
 from support.scripts import Play, Script, check
 
 CASES = [
@@ -66,7 +66,8 @@ def test_several_changes_under_an_accident(script, seed):
     job = play.run()
     assert job.state in expected(script), job.describe()
     check(play, job)
-    assert len(play.seen) == (2 if job.state == JobState.SYNCED else 1), play.seen
+    if script.label != MOVED:  # whose key is another one before all have crossed
+        assert len(play.seen) == (2 if job.state == JobState.SYNCED else 1), play.seen
 
 
 def test_every_step_is_there():

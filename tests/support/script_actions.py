@@ -965,6 +965,9 @@ def _new(text: str = "c") -> Part:
 
 _IB = _part(requests.add_index, index("ib", "b"))
 
+MOVED = "several, moved rows and a dropped index"
+MOVED_TO_KEYS = {*OF_KEYS, MOVED}
+"""Where rows get handles that follow from other columns."""
 SHORTER_C = changed(column("c", default="7"), Tp=TypeCode.LONG)
 
 SEVERAL: dict[str, Several] = {
@@ -1011,6 +1014,14 @@ SEVERAL: dict[str, Several] = {
         ),
         3 + 1,
         3 + 1 + 3,
+    ),
+    MOVED: Several(
+        _t(IA, UB, ITS_ID),
+        _together(
+            _part(requests.change_primary_key, WIDER, True), _part(requests.drop_index, "ia")
+        ),
+        4 + 1,
+        4 + 1 + 1 + 4,
     ),
     "several, index on a rewritten column": Several(
         _t(IA), _together(_double_b, _part(requests.add_index, IBA)), 3 + 3 + 1, 3 + 3 + 1 + 2

@@ -50,7 +50,7 @@ from support.script_actions import (
     JOINING,
     LOSSY,
     MOST_KEPT,
-    OF_KEYS,
+    MOVED_TO_KEYS,
     SEVERAL,
     UNDO_S,
     rows_of_before,
@@ -294,7 +294,7 @@ class Play:
         self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
         self.traffic.fill(ROWS)
         self.traffic.partly = script.label in LOSSY
-        self.traffic.looks = script.label in OF_KEYS
+        self.traffic.looks = script.label in MOVED_TO_KEYS
         self.before = self.cluster.table("t")
         self.truncated = self.cluster.read(
             lambda txn: [each.table for each in kept.every(txn) if each.table is not None]
@@ -493,7 +493,7 @@ def check(play: Play, job: Job) -> None:
                 return
             found = cluster.table("t")
         by_part = [(part, dict(reader.scan(txn, part))) for part in found.parts]
-        if play.script.label in OF_KEYS and job.state == JobState.SYNCED:
+        if play.script.label in MOVED_TO_KEYS and job.state == JobState.SYNCED:
             is_clustered = play.script.label not in (
                 "exuvia change primary key, dropped",
                 "exuvia change primary key, not clustered",
@@ -530,7 +530,7 @@ def _check_rows(play: Play, job: Job, found: Table, rows: dict[bytes, list[objec
     label, ended_well = play.script.label, job.state == JobState.SYNCED
     is_lossy = label in LOSSY and (ended_well == LOSSY[label] or label.startswith("exuvia end"))
     assert [c.state for c in found.info.cols] == [SchemaState.PUBLIC] * len(columns)
-    of_key = play.script.label in OF_KEYS
+    of_key = play.script.label in MOVED_TO_KEYS
     shown = {
         row[0] if of_key else keys.read_i64(h): dict(zip(columns, row, strict=True))
         for h, row in rows.items()

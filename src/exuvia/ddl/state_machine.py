@@ -19,7 +19,9 @@ Every job is walked as a job of sub-jobs; a plain job is its own only one
                                      from; of several, a reorg that has ended there is noted, so
                                      that it is not run again
     across it                        all take the step across in ONE transaction and ONE version
-    post-commit phase                what the sub-jobs have left to do, one after another
+    post-commit phase                what the sub-jobs have left to do, one after another; a DROP
+                                     beside rows that move (rekey.py) has all of its steps here, for
+                                     writers of the old rows need what it drops
 
         sub-job 1   none > delete only > write only > write reorganization |
         sub-job 2                                                     none |  > public
@@ -335,8 +337,11 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
     DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place."""
     steps: list[tuple[int, Taken]] = []
     asked, reached = job, snapshot
+    moves_rows = any(action_of(sub).moves_rows for sub in sub_jobs(job))
     for at, sub in sorted(enumerate(sub_jobs(job)), key=_crossing_order):
         action = action_of(sub)
+        if moves_rows and action.undo is None:
+            continue  # nothing can refuse it: it begins once the old rows are left
         step = _step_across(action)
         begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))
         taken = _take(begun, reached, action, step)

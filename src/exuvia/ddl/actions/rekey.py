@@ -555,6 +555,8 @@ CHANGE_PRIMARY_KEY = load(
         ),
         reorg=True,
         alterable=True,
+        moves_rows=True,
+        names_for_later=True,
         uses=of_whole_table,
         without_undo=WAS_NOT_KEPT,
     )

@@ -27,6 +27,7 @@ from exuvia.base.mysql_errors import (
     ErrDependentByCheckConstraint,
     ErrDependentByPartitionFunctional,
     ErrDupFieldName,
+    ErrKeyColumnDoesNotExits,
     ErrTableMustHaveColumns,
     ErrTooLongKey,
     ErrTooManyFields,
@@ -196,9 +197,12 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise ErrDependentByPartitionFunctional(column.name.O)
     check.check_drop_column(at, column)
     foreign_key.check_drop_column(at, column)
-    if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
+    if column.name.L in at.primary_columns:
+        raise ErrKeyColumnDoesNotExits(column.name.O)
+    if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY and not at.drops_primary:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
-    if column.auto_increment and at.reader.variable("tidb_allow_remove_auto_inc") != "ON":
+    may_go = at.is_as_mysql or at.reader.variable("tidb_allow_remove_auto_inc") == "ON"
+    if column.auto_increment and not may_go:
         raise ErrUnsupportedDDLOperation(
             "can't remove column with auto_increment when @@tidb_allow_remove_auto_inc disabled"
         )

@@ -32,7 +32,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
-from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.decision import CatalogSnapshot
@@ -219,18 +219,29 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         if job is None:
             continue
         jobs.append(job)
-        if not may_mix:
+        moves_rows = kind_of(job).moves_rows and altering.is_as_mysql and not earlier
+        if not may_mix and not moves_rows:
             check_kind(job)
         changes = isinstance(spec, ModifyColumn | RenameColumn) and altering.is_as_mysql
         if (isinstance(spec, AddColumn) or changes) and spec is not wanted[-1]:
             left = _left_by(job, altering.with_new_columns, altering)
             altering.with_new_columns = _without_replaced(left, before, altering)
+    _check_beside_moved_rows(jobs)
     if jobs and len(jobs) + len(earlier) > 1:
         for job in earlier:
             check_kind(job)
         as_mysql = altering.is_as_mysql and not before_0_5(altering.txn)
         check_together(before, (*earlier, *jobs), as_mysql=as_mysql)
     return jobs
+
+
+def _check_beside_moved_rows(jobs: Sequence[Job]) -> None:
+    """Raises 8200 for what might fail beside rows that move to other handles: what cannot is done
+    once they have."""
+    moving = next((job for job in jobs if kind_of(job).moves_rows), None)
+    others = [job for job in jobs if job is not moving]
+    if moving is not None and any(action_of(job).undo is not None for job in others):
+        raise ErrUnsupportedDDLOperation(f"multi schema change for {moving.action_text}")
 
 
 def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContext) -> TableInfo:
@@ -265,6 +276,7 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
     specs = _without_fulltext(at, specs)
     if at.is_as_mysql:
+        specs = _with_key_of_column(at, specs)
         specs = tuple(sorted(_with_columns_keys(specs), key=_rank))
         _note_names(at, specs)
     _check_key_stays(at, specs)
@@ -340,6 +352,15 @@ def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ..
     return tuple(kept)
 
 
+def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """DROP COLUMN of the integer that is the primary key: also DROP PRIMARY KEY."""
+    if not at.table.pk_is_handle or any(_is_primary(s) for s in specs if isinstance(s, DropIndex)):
+        return tuple(specs)
+    named = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
+    loses_key = any(c.id in at.table.key_columns and c.name.L in named for c in at.table.cols)
+    return (DropIndex("PRIMARY"), *specs) if loses_key else tuple(specs)
+
+
 def _rank(spec: Spec) -> int:
     """In which order specs are done: each finds what those before it leave. Columns go last, for
     indexes on them go before."""
@@ -360,6 +381,7 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.dropped_indexes = frozenset(
         spec.name.lower() for spec in specs if isinstance(spec, DropIndex)
     )
+    at.drops_primary = "primary" in at.dropped_indexes
     at.dropped_columns, at.replaced_columns = dropped, dropped & new
     at.keyed_columns = _columns_of(added)
     at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])

@@ -404,6 +404,7 @@ class AlterContext:
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
         self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
+        self.drops_primary = False  # its primary key, also for another one
         self.former_names: dict[str, Name] = {}  # of columns that it changes, by their new names
 
     @property
