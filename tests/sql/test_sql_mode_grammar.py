@@ -279,7 +279,7 @@ def test_errors_and_names_show_what_was_written(table):
 
 def test_combinations():
     assert grammar_of("STRICT_TRANS_TABLES") is None
-    assert grammar_of("ANSI_QUOTES,PIPES_AS_CONCAT") == Grammar(True, False, True, False)
+    assert grammar_of("ANSI_QUOTES,PIPES_AS_CONCAT") == Grammar(True, False, True, False, False)
     assert written_out("SELECT 1") == "SELECT 1"
-    ansi = Grammar(True, False, False, False)
+    ansi = Grammar(True, False, False, False, False)
     assert ansi.canonical('SELECT "a\\", \'"\\\'"\'') == "SELECT `a\\`, '\"\\'\"'"

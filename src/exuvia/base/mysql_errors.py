@@ -297,6 +297,7 @@ ErrCantAggregate2collations = MySQLError(
     "Illegal mix of collations (%s,%s) and (%s,%s) for operation '%s'",
 )
 ErrUnknownCollation = MySQLError(1273, "HY000", "Unknown collation: '%s'")
+WarnUsingOtherHandler = MySQLError(1266, "HY000", "Using storage engine %s for table '%s'")
 ErrWrongNameForIndex = MySQLError(1280, "42000", "Incorrect index name '%s'")
 ErrUnknownStorageEngine = MySQLError(1286, "42000", "Unknown storage engine '%s'")
 ErrNonUpdatableTable = MySQLError(1288, "HY000", "The target table %s of the %s is not updatable")
@@ -767,6 +768,18 @@ ErrUserLockDeadlock = MySQLError(
     "locks and restarting lock acquisition.",
 )
 ErrIncorrectType = MySQLError(3064, "HY000", "Incorrect type for argument %s in function %s.")
+ErrFieldInOrderNotSelect = MySQLError(
+    3065,
+    "HY000",
+    "Expression #%s of ORDER BY clause is not in SELECT list, references column '%s' which is not "
+    "in SELECT list; this is incompatible with %s",
+)
+ErrAggregateInOrderNotSelect = MySQLError(
+    3066,
+    "HY000",
+    "Expression #%s of ORDER BY clause is not in SELECT list, contains aggregate function; this is "
+    "incompatible with %s",
+)
 ErrGeneratedColumnFunctionIsNotAllowed = MySQLError(
     3102,
     "HY000",

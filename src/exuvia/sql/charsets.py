@@ -105,16 +105,21 @@ def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> Non
 
 
 def resolve(
-    charset: str | None, collate: str | None, inherited: tuple[str, str]
+    charset: str | None,
+    collate: str | None,
+    inherited: tuple[str, str],
+    utf8mb4: str = CHARSETS["utf8mb4"][0],
 ) -> tuple[str, str]:
     """(charset, collation) of an element, given what was said and what it inherits.
+
+    `utf8mb4`: the collation of utf8mb4 where none is said (default_collation_for_utf8mb4).
 
     Refused 1115, 1273, 1253 (the collation is of another charset)."""
     if charset is None and collate is None:
         return inherited
     if collate is None:
         named = charset_named(charset or "")
-        return named, CHARSETS[named][0]
+        return named, utf8mb4 if named == "utf8mb4" else CHARSETS[named][0]
     wanted = collation_named(collate)
     if charset is not None and charset_named(charset) != COLLATIONS[wanted][0]:
         raise ErrCollationCharsetMismatch(wanted, charset_named(charset))

@@ -14,6 +14,7 @@ from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
+    ErrDivisionByZero,
     ErrNoSuchTable,
     ErrTruncatedWrongValue,
     MySQLError,
@@ -36,9 +37,11 @@ class Env:
     Subclasses have `parameters`, `warnings`, and `now`: packed, in the session's `zone` (None is
     UTC). `utc_now` is the same moment in UTC."""
 
-    __slots__ = ("memory", "strict")
+    __slots__ = ("by_zero", "memory", "strict")
 
     memory: dict[object, Any]
+    by_zero: bool
+    """Whether a division by zero is an error or a warning (ERROR_FOR_DIVISION_BY_ZERO)."""
     strict: bool
     parameters: Sequence[Value]
     warnings: list[Note]
@@ -77,6 +80,11 @@ class Env:
             raise error
         self.note(error.code, error.message)
 
+    def divided_by_zero(self) -> None:
+        """1365, as `warn`; nothing in a write without ERROR_FOR_DIVISION_BY_ZERO."""
+        if self.by_zero:
+            self.warn(ErrDivisionByZero)
+
     def incorrect(self, what: str, text: object) -> None:
         """1292 'Incorrect datetime value' (its text is not that of the truncation)."""
         self.raise_or_note(ErrTruncatedWrongValue.with_text(f"Incorrect {what} value: '{text}'"))
@@ -91,6 +99,7 @@ class PlainEnv(Env):
         self, parameters: Sequence[Value] = (), strict: bool = False, now: int = 0
     ) -> None:
         self.parameters = parameters
+        self.by_zero = True
         self.strict = strict
         self.now = self.utc_now = now
         self.zone = None

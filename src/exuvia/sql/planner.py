@@ -28,6 +28,7 @@ from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, posi
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, relational
+from exuvia.sql.select.found_rows import is_counted, page_of, without_limit
 from exuvia.sql.select.into import IntoFilePlan, IntoVariables
 from exuvia.sql.select.relational import LockedQuery
 from exuvia.sql.statement.bindings import bound
@@ -57,6 +58,14 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     if isinstance(into, IntoFile):
         return IntoFilePlan(found, into)
     return IntoVariables(found, into) if into else found
+
+
+def answer(node: Statement | exp.Query, context: Context) -> Result:
+    """The answer to a client's statement that reads or writes rows."""
+    node = with_select_limit(node, context.binding)
+    if not isinstance(node, exp.Query) or not is_counted(node, context):
+        return plan(node, context).run(context)
+    return page_of(plan(without_limit(node), context).run(context), node, context)
 
 
 def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statement | exp.Query:
@@ -182,8 +191,10 @@ def plan_shape(
 
 
 def _is_alone(statement: exp.Select) -> bool:
-    """Whether it is planned each time: its rows go elsewhere, or are those of another time."""
-    return "into" in statement.meta or statement.find(exp.Version) is not None
+    """Whether it is planned each time: its rows go elsewhere, are those of another time, or are
+    counted beyond its LIMIT."""
+    options = statement.args.get("operation_modifiers")
+    return bool(options) or "into" in statement.meta or statement.find(exp.Version) is not None
 
 
 def plan_alike(shaped: ShapedStatement, context: Context) -> insert.InsertAlike | None:

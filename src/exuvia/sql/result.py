@@ -77,6 +77,7 @@ class Result:
     __slots__ = (
         "affected",
         "columns",
+        "found_rows",
         "info",
         "last_insert_id",
         "rows",
@@ -100,6 +101,7 @@ class Result:
         self.last_insert_id = last_insert_id
         self.warnings = warnings
         self.info = info
+        self.found_rows: int | None = None  # where they are more than `rows`
         self.written_id = written_id
 
     @property

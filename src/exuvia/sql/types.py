@@ -138,8 +138,11 @@ def as_decimal(kind: FieldType) -> FieldType:
     return decimal(*precision_of(kind), kind.unsigned)
 
 
-def arithmetic(operator: str, left: FieldType, right: FieldType) -> FieldType:
-    """Result type of + - * / DIV %; the operands in their numeric forms."""
+def arithmetic(
+    operator: str, left: FieldType, right: FieldType, more: int = DIVISION_DIGITS
+) -> FieldType:
+    """Result type of + - * / DIV %; the operands in their numeric forms. `more`: digits that `/`
+    adds (div_precision_increment)."""
     left, right = numeric_form(left), numeric_form(right)
     families = {family_of(left), family_of(right)}
     unsigned = left.unsigned or right.unsigned
@@ -153,7 +156,7 @@ def arithmetic(operator: str, left: FieldType, right: FieldType) -> FieldType:
     if operator == "*":
         return decimal(p1 + p2, s1 + s2)
     if operator == "/":
-        return decimal(p1 - s1 + s2 + min(s1 + DIVISION_DIGITS, MOST_SCALE), s1 + DIVISION_DIGITS)
+        return decimal(p1 - s1 + s2 + min(s1 + more, MOST_SCALE), s1 + more)
     if operator == "%":
         return decimal(max(p1, p2), max(s1, s2))
     scale = max(s1, s2)

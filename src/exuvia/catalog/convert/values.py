@@ -84,13 +84,21 @@ COLUMN, ROW = "\x00column\x00", "\x00row\x00"
 class Mode(NamedTuple):
     """How strict an assignment is, and where its clock stands.
 
-    `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone` is the session's (None: UTC):
-    TIMESTAMPs are kept in UTC. `today` is a packed date, for a TIME that becomes a DATETIME."""
+    `zero_dates`: 0000-00-00 is a date. `zero_parts`: so are dates whose month or day is zero; None:
+    as `zero_dates`. `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone` is the
+    session's (None: UTC): TIMESTAMPs are kept in UTC. `today` is a packed date, for a TIME that
+    becomes a DATETIME."""
 
     zero_dates: bool = False
     any_day: bool = False
     zone: tzinfo | None = None
     today: int = 0
+    zero_parts: bool | None = None
+
+    @property
+    def takes_zero_parts(self) -> bool:
+        """Whether 2024-00-10 and 2024-05-00 are dates."""
+        return self.zero_dates if self.zero_parts is None else self.zero_parts
 
 
 STRICT = Mode()
@@ -610,14 +618,14 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
     else:
         padded = _padded(text, source)
         number = family in _NUMERIC
-        packed = temporal.parse_datetime(
-            padded, digits, mode.zero_dates, mode.zone, mode.any_day, number
-        )
+        zeros = mode.zero_dates or mode.takes_zero_parts  # `_refuse_zero` tells them apart
+        packed = temporal.parse_datetime(padded, digits, zeros, mode.zone, mode.any_day, number)
     return incorrect_time(kind, text) if packed is None else packed
 
 
 def _refuse_zero(day: int, value: Value, source: FieldType, kind: str, mode: Mode) -> None:
-    if not mode.zero_dates and (not day & 31 or not day >> 5 & 15):
+    taken = mode.takes_zero_parts if day else mode.zero_dates
+    if not taken and (not day & 31 or not day >> 5 & 15):
         incorrect_time(kind, to_text(value, source))
 
 

@@ -71,6 +71,7 @@ from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.parse.restore import matched_text, without_charset
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
+from exuvia.sql.types import DIVISION_DIGITS
 
 # -- bounds ----------------------------------------------------------------------------------------
 
@@ -651,7 +652,8 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
     """Text of an expression -> position of the indexed column that holds its value.
 
     Of a session whose WEEK(d) is another than a generated column's, none with a WEEK; of one whose
-    collation is another than their literals have, none that it would collate otherwise."""
+    collation is another than their literals have, none that it would collate otherwise; of one that
+    divides or subtracts otherwise, none that does."""
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)
@@ -659,8 +661,17 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
         return found
     if (collation := binding.variable("collation_connection")) != DEFAULT_COLLATION:
         found = _found_alike(table, found, collation, binding)
-    if binding.variable("default_week_format") != "0":
-        return {text: position for text, position in found.items() if "week(" not in text}
+    other = [
+        sign
+        for sign, differs in (
+            ("week(", binding.variable("default_week_format") != "0"),
+            (" / ", binding.variable("div_precision_increment") != str(DIVISION_DIGITS)),
+            (" - ", "NO_UNSIGNED_SUBTRACTION" in binding.variable("sql_mode")),
+        )
+        if differs
+    ]
+    if other:
+        return {text: at for text, at in found.items() if not any(sign in text for sign in other)}
     return found
 
 

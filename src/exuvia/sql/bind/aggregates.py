@@ -119,7 +119,7 @@ def bound_aggregate(
             raise Misplaced(",")
         kind = types.integer(21)
         return Aggregate(type=kind, function=name, arguments=tuple(arguments), distinct=distinct)
-    converted, kind = _converted(name, arguments)
+    converted, kind = _converted(name, arguments, scope.division_digits)
     return Aggregate(
         type=kind,
         function=_DEVIATION.get(name, name),
@@ -136,7 +136,9 @@ _COUNTS: dict[str, Sequence[int]] = {
 }
 
 
-def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], FieldType]:
+def _converted(
+    name: str, arguments: list[Expr], division_digits: int
+) -> tuple[tuple[Expr, ...], FieldType]:
     argument = arguments[0]
     kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
     if name in ("sum", "avg"):
@@ -144,7 +146,7 @@ def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], Fiel
         if types.family_of(number.type) is Family.FLOAT:
             return (number,), types.DOUBLE
         precision, scale = types.precision_of(number.type)
-        more = (22, 0) if name == "sum" else (types.DIVISION_DIGITS, types.DIVISION_DIGITS)
+        more = (22, 0) if name == "sum" else (division_digits, division_digits)
         return (number,), types.decimal(precision + more[0], scale + more[1])
     if name in _DEVIATION:
         return (casts.to_double(argument),), types.DOUBLE

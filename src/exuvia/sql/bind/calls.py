@@ -545,7 +545,7 @@ def _json_unquote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 def _modulo(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, 2)
-    return arithmetic("%", *arguments)
+    return arithmetic("%", arguments[0], arguments[1], scope)
 
 
 def _convert_base(name: str, arguments: list[Expr], scope: Scope) -> Expr:

@@ -121,7 +121,10 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
         return inner
     if isinstance(inner.value, bytes):
         inner = evolve(inner, value=inner.value.decode("utf-8", "replace"), hexadecimal=False)
-    kind = types.text(len(inner.value), charset, f"{charset}_bin")  # TiDB's default of each
+    collate = f"{charset}_bin"  # TiDB's default of each
+    if charset == "utf8mb4":
+        collate = scope.setting("default_collation_for_utf8mb4", collate)
+    kind = types.text(len(inner.value), charset, collate)
     return evolve(inner, type=kind)
 
 

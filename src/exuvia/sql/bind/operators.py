@@ -469,15 +469,19 @@ def _is(tree: exp.Is, scope: Scope) -> Expr:
 # -- arithmetic and bits ---------------------------------------------------------------------------
 
 
-def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
+def arithmetic(sign: str, left: Expr, right: Expr, scope: Scope) -> Expr:
     """left sign right, of numbers."""
     left, right = to_number(left), to_number(right)
-    kind = types.arithmetic(sign.upper(), left.type, right.type)
+    more = scope.division_digits if sign == "/" else types.DIVISION_DIGITS
+    kind = types.arithmetic(sign.upper(), left.type, right.type, more)
+    if sign == "-" and kind.unsigned and "NO_UNSIGNED_SUBTRACTION" in scope.setting("sql_mode", ""):
+        kind = types.integer(kind.Flen)
     if kind.Tp == TypeCode.DOUBLE:
         left, right = to_double(left), to_double(right)
     elif kind.Tp == TypeCode.NEWDECIMAL:
         left, right = _exact(left), _exact(right)
-    return fold(Call(type=kind, function=sign, arguments=(left, right)))
+    extra = () if more == types.DIVISION_DIGITS else (more,)
+    return fold(Call(type=kind, function=sign, arguments=(left, right), extra=extra))
 
 
 def _exact(expr: Expr) -> Expr:
@@ -511,7 +515,7 @@ def _arithmetic(tree: exp.Binary, bound: Expr | None, scope: Scope) -> Expr:
         return moved(bound or scope.bind(left), right, -1 if sign == "-" else 1, scope)
     if sign == "+" and isinstance(left, exp.Interval):
         return moved(scope.bind(right), left, 1, scope)
-    return arithmetic(sign, bound or scope.bind(left), scope.bind(right))
+    return arithmetic(sign, bound or scope.bind(left), scope.bind(right), scope)
 
 
 def _negative(tree: exp.Neg, scope: Scope) -> Expr:

@@ -181,9 +181,18 @@ class Scope:
 
     @property
     def collation(self) -> str:
-        if self.binding is None:
-            return DEFAULT_COLLATION
-        return self.binding.variable("collation_connection") or DEFAULT_COLLATION
+        """Of string literals. Under SET NAMES binary they are texts that compare as utf8mb4_bin."""
+        found = self.setting("collation_connection", DEFAULT_COLLATION)
+        return DEFAULT_COLLATION if found in ("", "binary") else found
+
+    def setting(self, name: str, default: str) -> str:
+        """A variable of the session; `default` in a stored expression, which has one meaning."""
+        return default if self.binding is None else self.binding.variable(name)
+
+    @property
+    def division_digits(self) -> int:
+        """Digits that `/` and AVG add to the scale of what is divided."""
+        return int(self.setting("div_precision_increment", str(types.DIVISION_DIGITS)))
 
     def parameter_type(self, index: int) -> FieldType:
         """Type of a `?`. Raises 1064 where none may stand, as in the bound of a partition."""

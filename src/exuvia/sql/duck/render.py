@@ -876,7 +876,9 @@ def _average(node: Aggregate | Windowed) -> Expr:
     summed = type(node)(**{**parts, "function": "sum", "type": total})
     counted = type(node)(**{**parts, "function": "count", "type": types.integer(21)})
     divisor = Cast(type=types.decimal(20, 0), argument=counted)
-    return Call(type=node.type, function="/", arguments=(summed, divisor))
+    more = node.type.Decimal - max(0, number.Decimal)
+    extra = () if more == types.DIVISION_DIGITS else (more,)
+    return Call(type=node.type, function="/", arguments=(summed, divisor), extra=extra)
 
 
 def _sum_size(precision: int, scale: int) -> tuple[int, int]:

@@ -26,12 +26,12 @@ import operator
 import re
 from collections.abc import Callable
 from decimal import ROUND_DOWN, Decimal
+from functools import partial
 
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrDatetimeFunctionOverflow,
-    ErrDivisionByZero,
 )
 from exuvia.base.types import Family, Value
 from exuvia.catalog import temporal
@@ -51,7 +51,7 @@ from exuvia.sql.expr import Call, Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.text import find_text
-from exuvia.sql.types import family_of
+from exuvia.sql.types import DIVISION_DIGITS, family_of
 
 _MOST_WHOLE = 81  # digits before the point: nine words of nine
 
@@ -129,19 +129,20 @@ def _words(digits: int) -> int:
     return -(-digits // _WORD) * _WORD
 
 
-def divide(left: Decimal, right: Decimal) -> Decimal:
-    """MySQL's decimal quotient: cut after whole words of nine digits, at least four digits more."""
+def divide(left: Decimal, right: Decimal, digits: int = DIVISION_DIGITS) -> Decimal:
+    """MySQL's decimal quotient: cut after whole words of nine digits, at least `digits` more."""
     a, b = left.as_tuple().exponent, right.as_tuple().exponent
     s1 = -a if isinstance(a, int) and a < 0 else 0
     s2 = -b if isinstance(b, int) and b < 0 else 0
     w1, w2 = _words(s1), _words(s2)
-    more = max(0, 4 - (w1 - s1 + w2 - s2))
+    more = max(0, digits - (w1 - s1 + w2 - s2))
     scale = _words(w1 + w2 + more)
     return DIGITS.divide(left, right).quantize(Decimal(1).scaleb(-scale), ROUND_DOWN, DIGITS)
 
 
 def _division(call: Call, arguments: list[Compiled]) -> Compiled:
-    run = _held(operator.truediv if call.type.Tp == 5 else divide, call, "/")
+    quotient = partial(divide, digits=call.extra[0]) if call.extra else divide
+    run = _held(operator.truediv if call.type.Tp == 5 else quotient, call, "/")
     return _unless_zero(run, arguments)
 
 
@@ -153,7 +154,7 @@ def _unless_zero(run: Callable[[Value, Value], Value], arguments: list[Compiled]
         if a is None or b is None:
             return None
         if b == 0:
-            env.warn(ErrDivisionByZero)
+            env.divided_by_zero()
             return None
         return run(a, b)
 

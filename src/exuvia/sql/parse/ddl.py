@@ -14,6 +14,7 @@ from exuvia.sql.nodes import (
     CreateIndex,
     CreateSequence,
     CreateView,
+    DeallocateStatement,
     DropDatabase,
     DropIndexStatement,
     DropTable,
@@ -290,6 +291,8 @@ def drop(cursor: TokenCursor) -> Node:
     if cursor.accept_any(*_DATABASE):
         present = _if_exists(cursor)
         return DropDatabase(cursor.name(), present)
+    if cursor.accept("PREPARE"):
+        return DeallocateStatement(cursor.name())
     if cursor.accept("INDEX"):
         present = _if_exists(cursor)
         name = "PRIMARY" if cursor.accept("PRIMARY") else cursor.name()

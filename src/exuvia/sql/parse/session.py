@@ -159,7 +159,7 @@ def _user_variable(cursor: TokenCursor) -> str:
 
 
 def deallocate(cursor: TokenCursor) -> Node:
-    """DEALLOCATE | DROP PREPARE name."""
+    """DEALLOCATE PREPARE name."""
     cursor.take()
     cursor.expect("PREPARE")
     return DeallocateStatement(cursor.name())

@@ -9,6 +9,7 @@ from there on shapes, plans, trees and stored definitions know one grammar.
                             a LIKE b                a LIKE<mark> b       no character escapes
     PIPES_AS_CONCAT         a || b                  a ||<mark> b         CONCAT(a, b)
     HIGH_NOT_PRECEDENCE     NOT a BETWEEN b AND c   !<mark>NOT a ...     (NOT a) BETWEEN b AND c
+    REAL_AS_FLOAT           REAL                    FLOAT
 
 Marked words are read by tokens.py, and leave the trees as ordinary calls and operators. The other
 modes change what a statement does, and are asked where that is decided.
@@ -42,6 +43,7 @@ class Grammar(NamedTuple):
     no_backslash_escapes: bool
     pipes_as_concat: bool
     high_not_precedence: bool
+    real_as_float: bool
 
     @property
     def plain_quotes(self) -> str:
@@ -71,10 +73,13 @@ class Grammar(NamedTuple):
             text = text.replace("||", CONCAT)
         if self.high_not_precedence:
             text = _NOT.sub(f"!{MARK}\\g<0>", text)
+        if self.real_as_float:
+            text = _REAL.sub("FLOAT", text)
         return _LIKE.sub(f"\\g<0>{MARK}", text) if self.no_backslash_escapes else text
 
 
 _NOT = re.compile(r"(?<![\w.@$])NOT(?![\w$])", re.IGNORECASE)
+_REAL = re.compile(r"(?<![\w.@$])REAL(?![\w$])", re.IGNORECASE)
 _LIKE = re.compile(r"(?<![\w.@$])LIKE(?![\w$])", re.IGNORECASE)
 
 

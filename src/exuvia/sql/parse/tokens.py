@@ -32,6 +32,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     @@validate_password.x the dot is of the variable's name
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
     a = @v := 1 AND b     a = (@v := 1) AND b; sqlglot has := on one level below all others
+    SELECT HIGH_PRIORITY  SELECT; SQL_CALC_FOUND_ROWS stays, behind DISTINCT
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
     t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
@@ -89,6 +90,12 @@ RESERVED = frozenset(_WORDS.split())
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
 _BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
+COUNTS_ROWS = "SQL_CALC_FOUND_ROWS"
+_SELECT_OPTIONS = {
+    *("HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"),
+    *("SQL_BUFFER_RESULT", "SQL_NO_CACHE", "SQL_CACHE", COUNTS_ROWS),
+}
+_DISTINCTS = {"ALL", "DISTINCT", "DISTINCTROW"}
 _MENDED_WORDS = frozenset(
     (
         "DEFAULT",
@@ -102,6 +109,7 @@ _MENDED_WORDS = frozenset(
         "VALIDATE_PASSWORD",
         "@",
         *LITERALS,
+        *_SELECT_OPTIONS,
     )
 )
 _JOIN_WORDS = {
@@ -314,6 +322,8 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
     token = tokens[place]
     word = word_of(token)
     kinds = [follows.token_type for follows in tokens[place + 1 : place + 4]]
+    if word in _SELECT_OPTIONS:
+        return _select_options(tokens, place)
     if token.token_type is TokenType.DEFAULT and kinds[:1] == [TokenType.L_PAREN]:
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
     if word in LITERALS and kinds[:1] == [TokenType.STRING]:
@@ -366,6 +376,25 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
+
+
+def _select_options(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """The words between SELECT and its items, in any order, as the parser reads them: DISTINCT,
+    then SQL_CALC_FOUND_ROWS. The others change no answer."""
+    before = place - 1
+    while before >= 0 and word_of(tokens[before]) in _DISTINCTS:
+        before -= 1
+    if before >= 0 and tokens[before].token_type is TokenType.HINT:
+        before -= 1
+    if before < 0 or tokens[before].token_type is not TokenType.SELECT:
+        return None
+    end = place
+    while end < len(tokens) and word_of(tokens[end]) in _SELECT_OPTIONS | _DISTINCTS:
+        end += 1
+    said = tokens[place:end]
+    distinct = [token for token in said if word_of(token) in _DISTINCTS]
+    counts = [token for token in said if word_of(token) == COUNTS_ROWS]
+    return distinct + counts[:1], end - place
 
 
 def _assigned(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:

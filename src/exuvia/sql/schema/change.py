@@ -65,7 +65,7 @@ from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.charsets import OF_MYSQL
+from exuvia.sql.charsets import CHARSETS, OF_MYSQL
 from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
@@ -83,9 +83,11 @@ def _silent(code: int, said: str) -> None: ...
 
 class Modes(NamedTuple):
     """`zero_dates`: a default may be the zero date, `any_day`: the 31st of any month, which 0.4.0
-    does not read; `zone`: where written moments are meant;
-    `strict_double`: DOUBLE(n) without a scale is refused; `reads_auto`: expressions may name the
-    AUTO_INCREMENT column; `has_older`: whether a node of 0.4.0 serves, which must read it all."""
+    does not read; `zone`: where written moments are meant; `strict_double`: DOUBLE(n) without a
+    scale is refused; `reads_auto`: expressions may name the AUTO_INCREMENT column; `has_older`:
+    whether a node of 0.4.0 serves, which must read it all; `zero_parts`: a default's month or day
+    may be zero; `utf8mb4`: the collation of utf8mb4 where none is said; `engines`: an unknown
+    engine is replaced, with a warning."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -97,6 +99,9 @@ class Modes(NamedTuple):
     reads_auto: bool = False
     any_day: bool = False
     has_older: Callable[[], bool] = lambda: False
+    zero_parts: bool = False
+    utf8mb4: str = CHARSETS["utf8mb4"][0]
+    engines: bool = False
 
 
 STRICT = Modes()
@@ -121,7 +126,10 @@ def modes_of(
     reads_auto = variable("tidb_enable_auto_increment_in_generated") == "ON"
     any_day = "ALLOW_INVALID_DATES" in sql_mode and not before_0_5(reader.txn)
     facts = clustered, strict_double, reads_auto, any_day, lambda: bool(before_0_5(reader.txn))
-    return Modes(strict, zero_dates, warn, note, zone, *facts)
+    zero_parts = not (strict and "NO_ZERO_IN_DATE" in sql_mode)
+    utf8mb4 = variable("default_collation_for_utf8mb4")
+    engines = "NO_ENGINE_SUBSTITUTION" not in sql_mode
+    return Modes(strict, zero_dates, warn, note, zone, *facts, zero_parts, utf8mb4, engines)
 
 
 # -- what a builder returns ------------------------------------------------------------------------

@@ -255,10 +255,10 @@ def field_type(
     if name in _TIMES:
         return _time(column, written)
     if name in ("enum", "set"):
-        return _enumeration(column, written, inherited)
+        return _enumeration(column, written, inherited, modes.utf8mb4)
     if name in _PLAIN:
         return _PLAIN[name](column, written)
-    return _string(column, written, inherited)
+    return _string(column, written, inherited, modes.utf8mb4)
 
 
 def _sign(written: DataType) -> int:
@@ -343,8 +343,8 @@ def _json(column: str, written: DataType) -> FieldType:
 _PLAIN = {"bit": _bit, "year": _year, "date": _date, "json": _json}
 
 
-def _enumeration(column: str, written: DataType, inherited: Inherited) -> FieldType:
-    charset, collate = _charset(written, inherited)
+def _enumeration(column: str, written: DataType, inherited: Inherited, utf8mb4: str) -> FieldType:
+    charset, collate = _charset(written, inherited, utf8mb4)
     elements = tuple(_element(each, charset).rstrip(" ") for each in written.elems or ())
     is_set = written.name == "set"
     for at, each in enumerate(elements):
@@ -371,24 +371,24 @@ def _element(written: str | bytes, charset: str) -> str:
     return written.decode(CODECS.get(charset, "utf-8"), "replace").replace("\ufffd", "?")
 
 
-def _charset(written: DataType, inherited: Inherited) -> Inherited:
+def _charset(written: DataType, inherited: Inherited, utf8mb4: str) -> Inherited:
     said = written.charset
     for each in written.earlier_collates:
         said = resolve(said, each, inherited)[0]
-    charset, collate = resolve(said, written.collate, inherited)
+    charset, collate = resolve(said, written.collate, inherited, utf8mb4)
     if written.binary and written.collate is None:
         collate = "binary" if charset == "binary" else f"{charset}_bin"
     return charset, collate
 
 
-def _string(column: str, written: DataType, inherited: Inherited) -> FieldType:
+def _string(column: str, written: DataType, inherited: Inherited, utf8mb4: str) -> FieldType:
     name = written.name
     if name in _BLOBS:
         code, most = _sized(_BLOBS, name, written.length, 1)
         return FieldType(Tp=code, Flag=int(Flag.BLOB | Flag.BINARY), Flen=most, Decimal=0)
     if name in ("binary", "varbinary"):
         return _bytes(column, written)
-    charset, collate = _charset(written, inherited)
+    charset, collate = _charset(written, inherited, utf8mb4)
     width = CHARSETS[charset][2]
     flag = Flag.BINARY if charset == "binary" else Flag(0)
     if name in _TEXTS:
@@ -409,8 +409,10 @@ def _widened(column: str, written: DataType, inherited: Inherited, modes: Modes)
     """A VARCHAR or VARBINARY that is too long as TEXT or BLOB, with a warning."""
     if written.name not in ("varchar", "varbinary") or written.length is None:
         return written
-    binary = written.name == "varbinary" or _charset(written, inherited)[0] == "binary"
-    width = 1 if binary else CHARSETS[_charset(written, inherited)[0]][2]
+    binary = (
+        written.name == "varbinary" or _charset(written, inherited, modes.utf8mb4)[0] == "binary"
+    )
+    width = 1 if binary else CHARSETS[_charset(written, inherited, modes.utf8mb4)[0]][2]
     if written.length <= _ROW_BYTES // width:
         return written
     name = "blob" if binary else "text"
@@ -550,7 +552,7 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
         return evolve(info, default=_default_element(info, tree, text))
     try:
-        mode = values.Mode(zero_dates=modes.zero_dates, any_day=modes.any_day)
+        mode = values.Mode(modes.zero_dates, modes.any_day, zero_parts=modes.zero_parts)
         value = values.from_text(text, info.type, mode)
         shown = values.to_text(value, info.type)
     except Refused:

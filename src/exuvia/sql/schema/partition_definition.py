@@ -734,7 +734,7 @@ def _stored(value: Value, source: FieldType, kind: FieldType, modes: Modes) -> V
         if modes.has_older():
             raise ErrWrongTypeColumnValue() from None
     try:
-        mode = values.Mode(zero_dates=modes.zero_dates, any_day=modes.any_day)
+        mode = values.Mode(modes.zero_dates, modes.any_day, zero_parts=modes.zero_parts)
         return values.convert(value, source, kind, mode)
     except Refused:
         raise ErrWrongTypeColumnValue() from None

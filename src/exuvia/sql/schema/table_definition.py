@@ -72,11 +72,11 @@ def table_info(
     """The table as asked for. Raises Refused."""
     options = node.options
     check_supported(options)
-    check_engine(options.get("engine", "innodb"))
     text = check_name(node.table.name, ErrWrongTableName)
+    check_engine(options.get("engine", "innodb"), modes, text)
     check_charsets(options)
     inherited = database.charset, database.collate
-    charset = resolve(options.get("charset"), options.get("collate"), inherited)
+    charset = resolve(options.get("charset"), options.get("collate"), inherited, modes.utf8mb4)
     for each in node.columns:
         check_place(each.place, database.db_name.O, text)
         check_generated_places(each, database.db_name.O, text)

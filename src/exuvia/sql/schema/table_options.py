@@ -32,6 +32,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrWrongObject,
     ErrWrongValueForVar,
+    WarnUsingOtherHandler,
 )
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import meta
@@ -54,7 +55,7 @@ from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named
 from exuvia.sql.nodes import ColumnDefinition, SetTiFlashReplica, TableOptions
 from exuvia.sql.result import Note
 from exuvia.sql.schema import placement, ttl
-from exuvia.sql.schema.change import AlterContext, Warn
+from exuvia.sql.schema.change import AlterContext, Modes, Warn
 from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
@@ -191,10 +192,17 @@ ENGINES = frozenset(
 # -- checked alike ---------------------------------------------------------------------------------
 
 
-def check_engine(name: str) -> None:
-    """Names of engines are accepted and mean nothing. Raises 1286."""
-    if name.lower() not in ENGINES:
-        raise ErrUnknownStorageEngine(name)
+def check_engine(name: str, modes: Modes, table: str) -> None:
+    """Names of engines are accepted and mean nothing. An unknown one raises 1286, or is warned of
+    without NO_ENGINE_SUBSTITUTION."""
+    if name.lower() in ENGINES:
+        return
+    error = ErrUnknownStorageEngine(name)
+    if not modes.engines:
+        raise error
+    modes.warn(error.code, error.message)
+    replaced = WarnUsingOtherHandler("InnoDB", table)
+    modes.warn(replaced.code, replaced.message)
 
 
 def check_comment(table: str, comment: str) -> str:
@@ -265,7 +273,7 @@ def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
             "This type of ALTER TABLE is currently unsupported"
         )
     if option == "engine":
-        check_engine(value)
+        check_engine(value, at.modes, at.table.name.O)
     return None
 
 

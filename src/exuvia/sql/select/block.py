@@ -20,15 +20,17 @@ In a row of ROLLUP that sums over a key the key is NULL, also where an expressio
 tells it apart. DuckDB groups by ROLLUP itself, so a key is written alike wherever it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
+    ErrAggregateInOrderNotSelect,
     ErrBadField,
     ErrBadTable,
     ErrFieldInGroupingNotGroupBy,
+    ErrFieldInOrderNotSelect,
     ErrFieldNotInGroupBy,
     ErrInvalidGroupFuncUse,
     ErrMixOfGroupFuncAndFields,
@@ -168,6 +170,8 @@ def plan_block(
     build.blocks.append((block, frame))
     if block.grouped:
         check_full_group(block, frame)
+    if block.distinct:
+        check_distinct_order(block, frame)
     _tell_scan(tree, block, source, frame)
     rows = frame.renderer()
     finished = grouped_renderer(block.group, block.rollup, frame) if block.grouped else rows
@@ -181,8 +185,6 @@ def plan_block(
         place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
         if place is not None:
             keys.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
-        elif block.distinct:
-            raise ErrNotSupportedYet("DISTINCT ordered by an expression that is not selected")
         else:
             keys.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
     sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
@@ -251,7 +253,11 @@ def _finish(
 ) -> str:
     """DISTINCT, ORDER BY and LIMIT around the finished rows."""
     order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
-    if block.distinct:
+    if block.distinct and any(added for added, _ in keys):  # of equal rows the first one counts
+        parts = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
+        first = f"row_number() OVER (PARTITION BY {parts}{order})"
+        sql = f"SELECT * FROM ({sql}) q QUALIFY {first} = 1"
+    elif block.distinct:
         sql = distinct_rows(sql, columns)
     if not (order or limit or block.distinct):
         return sql
@@ -404,10 +410,34 @@ def _place(tree: exp.Expression, items: list[SelectItem], clause: str) -> int | 
 # -- ONLY_FULL_GROUP_BY ----------------------------------------------------------------------------
 
 
+def _is_full_group_by(frame: Frame) -> bool:
+    return "ONLY_FULL_GROUP_BY" in frame.build.context.variable("sql_mode").upper()
+
+
+def check_distinct_order(block: SelectBlock, frame: Frame) -> None:
+    """Raise 3065 or 3066 for a key of ORDER BY that DISTINCT rows have several values of."""
+    if not _is_full_group_by(frame):
+        return
+    selected = [item.expr for item in block.items]
+    for n, (key, _) in enumerate(block.order, 1):
+        for part in _unselected(key, selected):
+            if isinstance(part, Aggregate):
+                raise ErrAggregateInOrderNotSelect(n, "DISTINCT")
+            raise ErrFieldInOrderNotSelect(n, part.full or part.name, "DISTINCT")
+
+
+def _unselected(expr: Expr, selected: list[Expr]) -> Iterator[Column | Aggregate]:
+    if expr in selected:
+        return
+    if isinstance(expr, Column | Aggregate):
+        yield expr
+    for part in children(expr):
+        yield from _unselected(part, selected)
+
+
 def check_full_group(block: SelectBlock, frame: Frame) -> None:
     """Raise 1055 (GROUP BY) or 1140 (none) for an item that has no single value in a group."""
-    mode = frame.build.context.variable("sql_mode").upper()
-    if "ONLY_FULL_GROUP_BY" not in mode:
+    if not _is_full_group_by(frame):
         return
     known = _determined(block, frame)
     for n, item in enumerate(block.items, 1):

@@ -352,9 +352,7 @@ class Session:
         time = self._time_of(node, kind, parameters, letters)
 
         def planned(context: Context) -> Result:
-            return planner.plan(planner.with_select_limit(node, context.binding), context).run(
-                context
-            )
+            return planner.answer(node, context)
 
         if time is not None:
             known = None if kind is None else kind.in_txn
@@ -451,7 +449,8 @@ class Session:
             result.warnings = [note for note in result.warnings if note.level != "Note"]
         self.warnings = result.warnings
         if result.columns:
-            self.found_rows = len(result.rows)
+            counted = result.found_rows
+            self.found_rows = len(result.rows) if counted is None else counted
             self.row_count = -1
         else:
             self.row_count = result.affected

@@ -319,6 +319,7 @@ class Context(Env):
         self._now = now
         self.memory = {}
         self.about = ANY
+        self.by_zero = True
         self.strict = False
         self.ignores = False
         self.parameters = parameters

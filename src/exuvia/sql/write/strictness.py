@@ -31,7 +31,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import LENIENT, STRICT, Mode, leading_number
+from exuvia.catalog.convert.values import Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.cells import MOMENT, NARROWED, assign_to, is_dated, narrowed, on_day
@@ -48,11 +48,13 @@ class Strictness(NamedTuple):
     lenient: bool
     forgiven: frozenset[int]
     mode: Mode
+    by_zero: bool = True
 
     def begin(self, context: Context) -> None:
         """Tell the statement that is about to write."""
         context.ignores = self.ignores
         context.strict = not self.lenient
+        context.by_zero = self.by_zero
 
 
 def loads_a_dump(binding: Binding) -> bool:
@@ -71,13 +73,13 @@ def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Stri
     forgiven = NARROWED if lenient else frozenset[int]()
     if single_row and not ignore:
         forgiven -= {ErrBadNull.code}
-    zero_dates = lenient or "NO_ZERO_DATE" not in modes
-    mode = LENIENT if zero_dates else STRICT
+    mode = Mode("NO_ZERO_DATE" not in modes, zero_parts="NO_ZERO_IN_DATE" not in modes)
     if "ALLOW_INVALID_DATES" in binding.variable("sql_mode").upper():
         mode = mode._replace(any_day=True)
     if binding.zone is not None:
         mode = mode._replace(zone=binding.zone)
-    return Strictness(ignore, lenient, forgiven, mode)
+    by_zero = "ERROR_FOR_DIVISION_BY_ZERO" in modes
+    return Strictness(ignore, lenient, forgiven, mode, by_zero)
 
 
 # -- truncation warnings ---------------------------------------------------------------------------
