@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from exuvia.catalog.sysvar.definition import MODES
 from exuvia.sql.evaluate.cast import text_of
 from support.world import error, rows, run
 
@@ -182,3 +183,11 @@ def test_the_collation_of_utf8mb4(session):
     run(session, "DROP DATABASE of_general")
     run(session, "SET default_collation_for_utf8mb4 = DEFAULT")
     assert rows(session, "SELECT _utf8mb4'a' = _utf8mb4'A'") == [[0]]
+
+
+@pytest.mark.parametrize("name", ["PAD_CHAR_TO_FULL_LENGTH", "TIME_TRUNCATE_FRACTIONAL"])
+def test_modes_that_are_refused(session, name):
+    before = rows(session, "SELECT @@sql_mode")
+    for value in (f"'{name}'", f"'STRICT_TRANS_TABLES,{name}'", str(1 << MODES.index(name))):
+        assert error(session, f"SET sql_mode = {value}")[0] == 1235
+    assert rows(session, "SELECT @@sql_mode") == before

@@ -291,13 +291,13 @@ ErrWarnTooManyRecords = MySQLError(
 )
 ErrWarnDataOutOfRange = MySQLError(1264, "22003", "Out of range value for column '%s' at row %s")
 WarnDataTruncated = MySQLError(1265, "01000", "Data truncated for column '%s' at row %s")
+WarnUsingOtherHandler = MySQLError(1266, "HY000", "Using storage engine %s for table '%s'")
 ErrCantAggregate2collations = MySQLError(
     1267,
     "HY000",
     "Illegal mix of collations (%s,%s) and (%s,%s) for operation '%s'",
 )
 ErrUnknownCollation = MySQLError(1273, "HY000", "Unknown collation: '%s'")
-WarnUsingOtherHandler = MySQLError(1266, "HY000", "Using storage engine %s for table '%s'")
 ErrWrongNameForIndex = MySQLError(1280, "42000", "Incorrect index name '%s'")
 ErrUnknownStorageEngine = MySQLError(1286, "42000", "Unknown storage engine '%s'")
 ErrNonUpdatableTable = MySQLError(1288, "HY000", "The target table %s of the %s is not updatable")

@@ -77,6 +77,8 @@ MODES = (
     *("HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH"),
     "TIME_TRUNCATE_FRACTIONAL",
 )
+REFUSED_MODES = {"PAD_CHAR_TO_FULL_LENGTH", "TIME_TRUNCATE_FRACTIONAL"}
+"""To ignore them would give other values than were asked for."""
 COMBINED_MODES = {
     "ANSI": "REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ONLY_FULL_GROUP_BY",
     "TRADITIONAL": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
@@ -272,13 +274,15 @@ def _modes(variable: SysVar, value: Setting) -> str:
     text = str(value).upper()
     if text.isdigit():
         bits = whole(text)
-        return ",".join(mode for n, mode in enumerate(MODES) if bits >> n & 1)
+        text = ",".join(mode for n, mode in enumerate(MODES) if bits >> n & 1)
     given = {part.strip() for part in text.split(",") if part.strip()}
     for name in given & COMBINED_MODES.keys():
         given |= set(COMBINED_MODES[name].split(","))
     unknown = given - set(MODES) - COMBINED_MODES.keys()
     if unknown:
         raise ErrWrongValueForVar(variable.name, min(unknown))
+    if refused := given & REFUSED_MODES:
+        raise ErrNotSupportedYet(f"{min(refused)} in {variable.name}; leave it out")
     return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
 
 

@@ -93,6 +93,7 @@ tests/sql/test_operator_views.py::test_a_job_says_who_asked_for_it_also_in_histo
 tests/sql/test_password_rules.py::test_ages_of_passwords default_password_lifetime
 tests/sql/test_row_locks_end.py::test_a_wait_that_takes_too_long_undoes_the_statement_alone
     innodb_lock_wait_timeout
+tests/sql/test_select_options.py::test_tidb_does_not_count tidb_enable_noop_functions
 tests/sql/test_settings.py::test_completion_type completion_type
 tests/sql/test_settings.py::test_insert_id insert_id
 tests/sql/test_settings.py::test_last_insert_id identity last_insert_id
@@ -110,6 +111,8 @@ tests/sql/test_settings.py::test_transaction_isolation transaction_isolation tx_
 tests/sql/test_settings.py::test_transaction_read_only autocommit transaction_read_only tx_read_only
 tests/sql/test_settings.py::test_validate_password_counts validate_password.number_count
     validate_password.special_char_count
+tests/sql/test_sql_mode_values.py::test_division div_precision_increment
+tests/sql/test_sql_mode_values.py::test_the_collation_of_utf8mb4 default_collation_for_utf8mb4
 tests/sql/test_timestamp_keys.py::test_keyed_and_bare_tables_answer_alike time_zone
 tests/sql/test_transaction_size.py::test_a_transaction_too_large_is_8004 exuvia_txn_total_size_limit
 tests/sql/test_transaction_size.py::test_an_entry_too_large_is_8025 tidb_txn_entry_size_limit
@@ -121,7 +124,6 @@ tests/sql/transcripts/clustered_by_default.txt auto_increment_increment auto_inc
 tests/sql/transcripts/generated_columns.txt default_week_format
     tidb_enable_auto_increment_in_generated
 tests/sql/transcripts/global_temporary_tables.txt tidb_tmp_table_max_size
-tests/sql/transcripts/idle_variables.txt default_collation_for_utf8mb4
 tests/sql/transcripts/modify_json_and_moments.txt timestamp
 tests/sql/transcripts/more_functions.txt block_encryption_mode
 tests/sql/transcripts/password_management.txt password_history password_reuse_interval
@@ -262,11 +264,10 @@ KEPT: Final = {
         tidb_enable_alter_placement""",
     "a change waits for metadata locks as exuvia_ddl_wait_timeout_s says": "lock_wait_timeout",
     "rows of TTL are deleted by who scans them": "tidb_ttl_delete_worker_count",
-    "it is done or refused here, and not pretended": """tidb_enable_noop_functions
-        tidb_enable_noop_variables tidb_enable_legacy_instance_scope tidb_enable_new_charset
+    "it is done or refused here, and not pretended": """tidb_enable_noop_variables
+        tidb_enable_legacy_instance_scope tidb_enable_new_charset
         tidb_enable_new_only_full_group_by_check""",
     "SYSDATE() is the time of its statement": "tidb_sysdate_is_now",
-    "a quotient has four digits more than its dividend": "div_precision_increment",
     "a text of several statements is as the client has agreed (CLIENT_MULTI_STATEMENTS)": (
         "tidb_multi_statement_mode"
     ),
