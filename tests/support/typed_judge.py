@@ -367,7 +367,8 @@ class TypedLife:
         if found.code == MIXED_COLLATIONS:
             return "variable" in signature
         wide = any(column.name in WIDE for column in self._columns)
-        return wide and (found.code == TOO_WIDE or f"error {TOO_WIDE}" in str(found))
+        too_wide = found.code in (TOO_WIDE, UNKNOWN) or f"error {TOO_WIDE}" in str(found)
+        return wide and too_wide
 
     def script(self, texts: Sequence[str]) -> list[str]:
         """SQL lines that a client can run: tables, rows, settings, what ran before, the texts."""
