@@ -9,6 +9,7 @@ from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import STAMP_BYTES
 from exuvia.sql.env import PlainEnv
+from exuvia.sql.generated import scope_of
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_judge import Parents, VectorCheck
 from exuvia.sql.write.foreign_keys import Finder
@@ -74,7 +75,7 @@ def test_a_condition_is_false_of_the_same_rows(session, world, condition):
     table = table_of(session, world, "t")
     chance = random.Random(condition)
     rows = [[n, *(value_of(chance, each) for each in "absdmwfe")] for n in range(ROWS)]
-    check = row_check(table.info.checks[0], table.info.cols)
+    check = row_check(table.info.checks[0], scope_of(table.info.cols))
     columns = columns_of(table, rows, list(check.reads))
     env = PlainEnv()
     alone = [n for n, row in enumerate(rows) if check.breaks(row, env)]
@@ -87,7 +88,7 @@ def test_a_condition_is_false_of_the_same_rows(session, world, condition):
 def test_what_duckdb_refuses_is_left_to_the_rows(session, world):
     run(session, "CREATE TABLE t (a BIGINT, CONSTRAINT c CHECK (a + 1 > 0))")
     table = table_of(session, world, "t")
-    check = row_check(table.info.checks[0], table.info.cols)
+    check = row_check(table.info.checks[0], scope_of(table.info.cols))
     columns = columns_of(table, [[1], [(1 << 63) - 1]], [0])
     assert VectorCheck(check.bound, table.info.cols).broken(columns) is None
     run(session, "CREATE TABLE u (a BIGINT, b BIGINT)")

@@ -72,7 +72,7 @@ class ScriptedSession:
     """Answers texts by its script; prepared statements answer with their parameters."""
 
     def __init__(self, script: dict[str, Answer], course: Course, log: list[str]) -> None:
-        self.settings = SimpleNamespace(autocommit=True, plain_quotes="")
+        self.settings = SimpleNamespace(autocommit=True, plain_quotes="", at_start=lambda name: "")
         self.current: Any = None
         self.database = ""
         self.changed_schema = False

@@ -345,8 +345,9 @@ class Connection(asyncio.Protocol):
         """Run init_connect in the pool, before the first command, unless the account is privileged
         or its password has expired. Where it fails the first command gets 1184."""
         text = session.settings.at_start("init_connect")
-        may_all = {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere
-        if not text or may_all or session.must_change_password:
+        if not text or session.must_change_password:
+            return
+        if {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere:
             return
         self._busy = True
 
