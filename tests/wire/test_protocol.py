@@ -76,6 +76,7 @@ class ScriptedSession:
         self.current: Any = None
         self.database = ""
         self.changed_schema = False
+        self.is_released = False
         self.interrupted = threading.Event()
         self._script = script
         self._course = course
