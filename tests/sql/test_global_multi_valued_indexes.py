@@ -152,7 +152,7 @@ def answers(session: Session, number: int, seed: int = 9) -> None:
 CUTS = (BY_RANGE, BY_HASH.replace("HASH", "KEY"), BY_RANGE, BY_RANGE)
 
 
-@pytest.mark.parametrize(("key", "cut"), one_in(2, zip(KEYS, CUTS, strict=True)))
+@pytest.mark.parametrize(("key", "cut"), one_in(4, zip(KEYS, CUTS, strict=True)))
 def test_answers_are_those_without_them(session: Session, key: str, cut: str) -> None:
     made(session, key, cut)
     checked(session)
@@ -367,7 +367,7 @@ def writers_beside(world: World, session: Session, key: str) -> Iterator[Callabl
     checked(session)
 
 
-@pytest.mark.parametrize("key", one_in(2, KEYS, first=1))
+@pytest.mark.parametrize("key", one_in(4, KEYS, first=1))
 def test_they_are_added_and_written_anew_beside_writers(
     world: World, session: Session, key: str
 ) -> None:
