@@ -886,10 +886,81 @@ ErrLockAcquireFailAndNoWaitSet = MySQLError(
     "HY000",
     "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set.",
 )
+ErrWindowNoSuchWindow = MySQLError(3579, "HY000", "Window name '%s' is not defined.")
+ErrWindowCircularityInWindowGraph = MySQLError(
+    3580,
+    "HY000",
+    "There is a circularity in the window dependency graph.",
+)
+ErrWindowNoChildPartitioning = MySQLError(
+    3581,
+    "HY000",
+    "A window which depends on another cannot define partitioning.",
+)
+ErrWindowNoInheritFrame = MySQLError(
+    3582,
+    "HY000",
+    "Window '%s' has a frame definition, so cannot be referenced by another window.",
+)
+ErrWindowNoRedefineOrderBy = MySQLError(
+    3583,
+    "HY000",
+    "Window '%s' cannot inherit '%s' since both contain an ORDER BY clause.",
+)
+ErrWindowFrameStartIllegal = MySQLError(
+    3584,
+    "HY000",
+    "Window '%s': frame start cannot be UNBOUNDED FOLLOWING.",
+)
+ErrWindowFrameEndIllegal = MySQLError(
+    3585,
+    "HY000",
+    "Window '%s': frame end cannot be UNBOUNDED PRECEDING.",
+)
+ErrWindowFrameIllegal = MySQLError(
+    3586,
+    "HY000",
+    "Window '%s': frame start or end is negative, NULL or of non-integral type",
+)
+ErrWindowRangeFrameOrderType = MySQLError(
+    3587,
+    "HY000",
+    "Window '%s' with RANGE N PRECEDING/FOLLOWING frame requires exactly one ORDER BY expression, "
+    "of numeric or temporal type",
+)
+ErrWindowRangeFrameTemporalType = MySQLError(
+    3588,
+    "HY000",
+    "Window '%s' with RANGE frame has ORDER BY expression of datetime type. Only INTERVAL bound "
+    "value allowed.",
+)
+ErrWindowRangeFrameNumericType = MySQLError(
+    3589,
+    "HY000",
+    "Window '%s' with RANGE frame has ORDER BY expression of numeric type, INTERVAL bound value "
+    "not allowed.",
+)
+ErrWindowRangeBoundNotConstant = MySQLError(
+    3590,
+    "HY000",
+    "Window '%s' has a non-constant frame bound.",
+)
+ErrWindowDuplicateName = MySQLError(3591, "HY000", "Window '%s' is defined twice.")
+ErrWindowIllegalOrderBy = MySQLError(
+    3592,
+    "HY000",
+    "Window '%s': ORDER BY or PARTITION BY uses legacy position indication which is not supported, "
+    "use expression.",
+)
 ErrWindowInvalidWindowFuncUse = MySQLError(
     3593,
     "HY000",
     "You cannot use the window function '%s' in this context.",
+)
+ErrWindowRowsIntervalUse = MySQLError(
+    3596,
+    "HY000",
+    "Window '%s': INTERVAL can only be used with RANGE frames.",
 )
 ErrFieldInGroupingNotGroupBy = MySQLError(
     3602,

@@ -134,16 +134,39 @@ class Aggregate(Expr, frozen=True, kw_only=True):
     separator: str = ","
 
 
-class Windowed(Expr, frozen=True, kw_only=True):
-    """`call` OVER (PARTITION BY ...
+class FrameBound(msgspec.Struct, frozen=True):
+    """One end of a window's frame.
 
-    ORDER BY ... frame); the frame is SQL text checked by the binder."""
+    side      UNBOUNDED PRECEDING, PRECEDING, CURRENT ROW, FOLLOWING, UNBOUNDED FOLLOWING
+    amount    the constant in front of PRECEDING or FOLLOWING; of an interval the number of units
+    moved     with an interval: the ORDER BY value, moved by it
+    """
+
+    side: str
+    amount: Expr | None = None
+    moved: Expr | None = None
+
+
+class WindowFrame(msgspec.Struct, frozen=True):
+    """ROWS or RANGE BETWEEN start AND end, in the window of this name.
+
+    `key` is the ORDER BY value that a RANGE with amounts measures, else None."""
+
+    kind: str
+    start: FrameBound
+    end: FrameBound
+    window: str
+    key: Expr | None = None
+
+
+class Windowed(Expr, frozen=True, kw_only=True):
+    """`call` OVER (PARTITION BY ... ORDER BY ... frame)."""
 
     function: str
     arguments: tuple[Expr, ...]
     partition: tuple[Expr, ...] = ()
     order: tuple[tuple[Expr, bool], ...] = ()
-    frame: str = ""
+    frame: WindowFrame | None = None
     distinct: bool = False
 
 
@@ -186,12 +209,20 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, Aggregate):
         return expr.arguments + tuple(key for key, _ in expr.order)
     if isinstance(expr, Windowed):
-        return expr.arguments + expr.partition + tuple(key for key, _ in expr.order)
+        keys = tuple(key for key, _ in expr.order)
+        return expr.arguments + expr.partition + keys + _frame_parts(expr.frame)
     if isinstance(expr, Subquery):
         return expr.operands
     if isinstance(expr, Assign):
         return (expr.value,)
     return ()
+
+
+def _frame_parts(frame: WindowFrame | None) -> tuple[Expr, ...]:
+    if frame is None:
+        return ()
+    parts = (frame.start.amount, frame.start.moved, frame.end.amount, frame.end.moved, frame.key)
+    return tuple(part for part in parts if part is not None)
 
 
 LONG_CHAIN = 64

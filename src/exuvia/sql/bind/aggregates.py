@@ -1,4 +1,4 @@
-"""Aggregates, windows and subqueries: their arguments and the type of their result.
+"""Aggregates and subqueries: their arguments and the type of their result.
 
 aggregate       result                                             of no rows
 COUNT           BIGINT                                             0
@@ -21,15 +21,11 @@ from exuvia.base.mysql_errors import (
     ErrInvalidGroupFuncUse,
     ErrNotSupportedYet,
     ErrOperandColumns,
-    ErrUnknown,
-    ErrWindowInvalidWindowFuncUse,
     ErrWrongArguments,
-    ErrWrongParamcountToNativeFct,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.operators import branches
 from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -207,98 +203,6 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
 _AGGREGATE_TREES: dict[type, Binder] = {exp.GroupConcat: _group_concat}
 
 
-# -- groups ----------------------------------------------------------------------------------------
-
-RANKINGS: dict[str, tuple[int, int]] = {
-    "row_number": (0, 0),
-    "rank": (0, 0),
-    "dense_rank": (0, 0),
-    "percent_rank": (0, 0),
-    "cume_dist": (0, 0),
-    "ntile": (1, 1),
-    "lag": (1, 3),
-    "lead": (1, 3),
-    "first_value": (1, 1),
-    "last_value": (1, 1),
-    "nth_value": (2, 2),
-}
-
-
-# -- windows ---------------------------------------------------------------------------------------
-
-
-def _window(tree: exp.Window, scope: Scope) -> Expr:
-    call = tree.this
-    name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key
-    if scope.windows is None:
-        raise ErrWindowInvalidWindowFuncUse(name)
-    over: exp.Expression = tree
-    alias = tree.args.get("alias")
-    if alias is not None:
-        if alias.name.lower() not in scope.windows:
-            raise ErrUnknown(f"Window name '{alias.name}' is not defined.")
-        over = scope.windows[alias.name.lower()]
-    order = over.args.get("order")
-    keys = tuple(
-        (scope.bind(key.this), bool(key.args.get("desc")))
-        for key in (order.expressions if order else ())
-    )
-    partition = tuple(scope.bind(each) for each in over.args.get("partition_by") or ())
-    if name in AGGREGATES:
-        found = bound_aggregate(name, call.expressions, scope, within_window=True)
-        name, arguments, distinct = found.function, found.arguments, found.distinct
-        kind = found.type
-    elif name not in RANKINGS:
-        raise ErrNotSupportedYet(f"{name} OVER")
-    else:
-        least, most = RANKINGS[name]
-        given = [scope.bind(each) for each in call.expressions]
-        if not least <= len(given) <= most:
-            raise ErrWrongParamcountToNativeFct(name)
-        distinct = False
-        if name in ("percent_rank", "cume_dist"):
-            kind, given = types.DOUBLE, []
-        elif name in ("row_number", "rank", "dense_rank", "ntile"):
-            kind = types.integer(21, name == "ntile")
-        else:
-            kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
-            if len(given) == 3:
-                (given[0], given[2]), kind, _ = branches((given[0], given[2]), name)
-        arguments = tuple(given)
-    return Windowed(
-        type=kind,
-        coercibility=COERCIBLE,
-        function=name,
-        arguments=arguments,
-        partition=partition,
-        order=keys,
-        frame=_frame(over.args.get("spec")),
-        distinct=distinct,
-    )
-
-
-def _frame(spec: exp.Expression | None) -> str:
-    """The frame as SQL that DuckDB reads too; only constants stand in it."""
-    if spec is None:
-        return ""
-    kind = str(spec.args.get("kind") or "ROWS").upper()
-    if kind not in ("ROWS", "RANGE"):
-        raise ErrNotSupportedYet(f"window frame {kind}")
-    start = _bound(spec.args.get("start"), spec.args.get("start_side"))
-    end = _bound(spec.args.get("end"), spec.args.get("end_side"))
-    return f"{kind} BETWEEN {start} AND {end}" if end else f"{kind} {start}"
-
-
-def _bound(value: object, side: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return f"{value} {side or ''}".strip()
-    if isinstance(value, exp.Literal) and not value.is_string:
-        return f"{value.name} {side or ''}".strip()
-    raise ErrNotSupportedYet("window frame of expressions")
-
-
 # -- subqueries ------------------------------------------------------------------------------------
 
 
@@ -331,10 +235,9 @@ def _planned(inner: exp.Expression, scope: Scope) -> Any:
 
 BINDERS: dict[type, Binder] = {
     **_AGGREGATE_TREES,
-    exp.Window: _window,
     exp.Subquery: _scalar,
     exp.Select: _scalar,
     exp.Union: _scalar,
     exp.Exists: _exists,
 }
-__all__ = ["AGGREGATES", "BINDERS", "RANKINGS", "aggregate"]
+__all__ = ["AGGREGATES", "BINDERS", "aggregate"]

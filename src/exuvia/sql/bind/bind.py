@@ -30,6 +30,7 @@ from exuvia.sql.bind import calls as bind_sequences
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import literals as bind_literals
 from exuvia.sql.bind import operators as bind_operators
+from exuvia.sql.bind import windows as bind_windows
 from exuvia.sql.bind.literals import default_of, text_constant
 from exuvia.sql.bind.scope import BINDERS, Binder, Field, Scope, fields_of
 from exuvia.sql.expr import (
@@ -254,6 +255,7 @@ BINDERS.update(bind_literals.BINDERS)
 BINDERS.update(bind_operators.BINDERS)
 BINDERS.update(bind_calls.BINDERS)
 BINDERS.update(bind_groups.BINDERS)
+BINDERS.update(bind_windows.BINDERS)
 BINDERS.update(
     {
         exp.Concat: _joined_literals,

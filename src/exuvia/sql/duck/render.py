@@ -48,6 +48,7 @@ from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrJSONDocumentNULLKey,
     ErrNotSupportedYet,
+    ErrWindowFrameIllegal,
 )
 from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.collation import collation
@@ -67,9 +68,11 @@ from exuvia.sql.expr import (
     Column,
     Constant,
     Expr,
+    FrameBound,
     Outer,
     Subquery,
     Windowed,
+    WindowFrame,
     chain,
     is_constant,
 )
@@ -905,17 +908,20 @@ def _extreme(name: str, argument: Expr, value: str, rows: Renderer) -> str:
 
 _RANKING = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
 _VALUES = {"lag", "lead", "first_value", "last_value", "nth_value"}
+_WITHOUT_FRAME = _RANKING | {"lag", "lead"}  # they are of the whole partition, as in MySQL
 
 
 def windowed(node: Windowed, rows: Renderer) -> str:
     """SQL of a call OVER (...)."""
     parts = []
+    frame = _Measured(node, rows)
     if node.partition:
         parts.append("PARTITION BY " + ", ".join(rows.key(each) for each in node.partition))
     if node.order:
-        parts.append("ORDER BY " + sort_keys(node.order, rows))
-    if node.frame:
-        parts.append(node.frame)
+        parts.append("ORDER BY " + (frame.order() or sort_keys(node.order, rows)))
+    if node.frame is not None and node.function not in _WITHOUT_FRAME:
+        start, end = frame.bound(node.frame.start), frame.bound(node.frame.end)
+        parts.append(f"{node.frame.kind} BETWEEN {start} AND {end}")
     over = f" OVER ({' '.join(parts)})"
     if node.function in _RANKING:
         given = ", ".join(f"CAST({rows.value(each)} AS BIGINT)" for each in node.arguments)
@@ -930,3 +936,62 @@ def windowed(node: Windowed, rows: Renderer) -> str:
     if node.distinct:
         raise ErrNotSupportedYet("DISTINCT in a window")
     return aggregate(node, rows, rows, over)
+
+
+class _Measured:
+    """The frame of a window. DuckDB adds to a number, or takes from it: dates and times are packed
+    numbers, and what is added is the distance to where the row's own date is moved to. So the
+    calendar is MySQL's, and a DATE that no interval can move has no bound on that side."""
+
+    def __init__(self, node: Windowed, rows: Renderer) -> None:
+        self.node, self.frame, self.rows = node, node.frame, rows
+        key = node.frame.key if node.frame is not None else None
+        self.type = "" if node.frame is None or key is None else _measure(key, node.frame)
+        self.key = f"CAST({rows.value(key)} AS {self.type})" if key is not None else ""
+
+    def order(self) -> str:
+        """The ORDER BY of a RANGE with amounts, else ''."""
+        if not self.key:
+            return ""
+        return f"{self.key} {'DESC NULLS LAST' if self.node.order[0][1] else 'ASC NULLS FIRST'}"
+
+    def bound(self, end: FrameBound) -> str:
+        """One end of the frame; 3586 where its amount is negative or NULL."""
+        if end.amount is None:
+            return end.side
+        value = compile_expression(end.amount)((), self.rows.env)
+        if _is_negative(value) or (not self.key and not isinstance(value, int)):
+            assert self.frame is not None
+            raise ErrWindowFrameIllegal(self.frame.window)
+        if not self.key:
+            return f"{value} {end.side}"
+        if end.moved is None:
+            return f"CAST({self.rows.value(end.amount)} AS {self.type}) {end.side}"
+        there = f"CAST({self.rows.value(end.moved)} AS {self.type})"
+        return f"coalesce(abs({there} - {self.key}), {_FARTHEST}) {end.side}"
+
+
+_FARTHEST = 1 << 62  # beyond the distance of any two packed dates or times
+
+
+def _is_negative(amount: Value) -> bool:
+    if isinstance(amount, str | bytes):
+        text = amount.decode("latin1") if isinstance(amount, bytes) else amount
+        return text.lstrip().startswith("-")
+    return amount is None or amount < 0
+
+
+def _measure(key: Expr, frame: WindowFrame) -> str:
+    """DuckDB's type in which the key and the amounts are added."""
+    kinds = [key.type]
+    ends = (frame.start, frame.end)
+    kinds += [end.amount.type for end in ends if end.amount is not None and end.moved is None]
+    families = {types.family_of(kind) for kind in kinds}
+    if Family.FLOAT in families:
+        return "DOUBLE"
+    if Family.DECIMAL not in families:
+        return "HUGEINT"
+    sizes = [types.precision_of(types.as_decimal(kind)) for kind in kinds]
+    scale = max(size[1] for size in sizes)
+    whole = max(size[0] - size[1] for size in sizes) + 1
+    return f"DECIMAL({min(duck.MOST_DIGITS, whole + scale)},{scale})"

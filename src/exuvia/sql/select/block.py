@@ -42,6 +42,7 @@ from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope, is_shifted, shown_type, stored
+from exuvia.sql.bind.windows import named_windows
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
@@ -275,7 +276,7 @@ def bind_block(tree: exp.Select, frame: Frame) -> SelectBlock:
     if where is not None:
         condition = bind_condition(where.this, frame.scope("where clause"))
     scope = frame.scope()
-    scope.grouped, scope.windows = [], _windows(tree)
+    scope.grouped, scope.windows = [], named_windows(tree)
     items = _items(tree, frame, scope)
     group = _group(tree, items, frame)
     aliases = {item.name.lower(): item.expr for item in reversed(items)}
@@ -312,11 +313,6 @@ def _after(scope: Scope, clause: str, aliases: dict[str, Expr]) -> Scope:
     found = scope.within(clause)
     found.aliases, found.aliases_first = aliases, True
     return found
-
-
-def _windows(tree: exp.Select) -> dict[str, exp.Expression]:
-    named = tree.args.get("windows") or []
-    return {each.name.lower(): each for each in named}
 
 
 def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
