@@ -17,6 +17,9 @@ from exuvia.base.types import TypeCode
 from exuvia.catalog.convert.values import to_text
 from exuvia.kv.packet import Span
 from exuvia.server.packets import described
+from exuvia.sql import types
+from exuvia.sql.parse.literals import TypedValue
+from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -295,6 +298,30 @@ def test_a_parameter_has_the_type_of_its_variable(session: Session, literal: str
             assert rows(session, "EXECUTE r USING @v, @v") == [expected], (kind, indexed)
             if kind == TYPED[literal]:
                 assert expected == [3]
+
+
+def test_a_date_that_a_driver_binds_is_no_text(session: Session) -> None:
+    moment = run(session, "SELECT TIMESTAMP'2024-01-01 10:11:12', TIME'10:11:12'").rows[0]
+    given = [TypedValue(moment[0], types.datetime()), TypedValue(moment[1], types.time())]
+
+    def bound(text: str) -> list[object]:
+        found = session.execute_prepared(session.prepare(text), given[: text.count("?")])
+        return [encode(found, n) for n in range(len(found.columns))]
+
+    def encode(found: Result, n: int) -> object:
+        value, kind = found.rows[0][n], found.columns[n].type
+        return to_text(value, kind) if kind.family.name == "DATETIME" else value
+
+    assert bound("SELECT CAST(? AS DECIMAL(20)), ? + 1") == [20240101101112, 101113]
+    assert bound("SELECT ? + INTERVAL 1 DAY") == ["2024-01-02 10:11:12"]
+    assert bound("SELECT ? IN ('2024-01-01T10:11:12', 'x'), CAST(? AS CHAR)") == [1, "10:11:12"]
+    run(session, "CREATE TABLE bound (v VARCHAR(30), b BIGINT, e ENUM('2024-01-01 10:11:12'))")
+    insert = session.prepare("INSERT INTO bound VALUES (?, ?, ?)")
+    session.execute_prepared(insert, [given[0]] * 3)
+    expected = ["2024-01-01 10:11:12", 20240101101112, "2024-01-01 10:11:12"]
+    assert rows(session, "SELECT v, b, CONCAT(e) FROM bound") == [expected]
+    find = session.prepare("SELECT COUNT(*) FROM bound WHERE v = ? AND FIELD(?, v)")
+    assert session.execute_prepared(find, [given[0]] * 2).rows == [[1]]
 
 
 def test_an_unsigned_variable_is_an_unsigned_parameter(session: Session) -> None:
@@ -606,3 +633,13 @@ def test_a_round_of_a_cte_has_more_digits_than_its_seed(session: Session) -> Non
     rounds = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 500)"
     found = rows(session, f"{rounds} SELECT MAX(n * 0.5), MIN(-n * 0.25) FROM r")
     assert [str(each) for each in found[0]] == ["250.0", "-125.00"]
+
+
+def test_rows_of_values_may_say_row(session: Session) -> None:
+    run(session, "CREATE TABLE said (a INT PRIMARY KEY, b INT DEFAULT 5)")
+    run(session, "INSERT INTO said VALUES ROW(1, 2), ROW(3, DEFAULT)")
+    on_duplicate = "ON DUPLICATE KEY UPDATE b = n.b * 100"
+    run(session, f"INSERT INTO said (b, a) VALUES ROW(7, 1), ROW(6 + 1, 4) AS n {on_duplicate}")
+    assert rows(session, "SELECT * FROM said") == [[1, 700], [3, 5], [4, 7]]
+    for mixed in ("ROW(8, 1), (9, 1)", "(8, 1), ROW(9, 1)"):
+        assert error(session, f"INSERT INTO said VALUES {mixed}")[0] == 1064

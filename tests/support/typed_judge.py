@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.base.types import FieldType
 from exuvia.catalog import reader
-from exuvia.catalog.convert import values as converted
 from exuvia.kv import keys
 from exuvia.server.results import text_encoder
+from exuvia.sql.parse.literals import TYPED, TypedValue, letter_of
 from exuvia.sql.result import Result
 from exuvia.sql.select import read
 from exuvia.sql.session.session import Session
@@ -400,20 +400,16 @@ class TypedLife:
 
     def _places(self, column: TypedColumn, spelling: Spelling, writes: bool = False) -> list[str]:
         """Where the value may stand with the same meaning. A hexadecimal literal is a number beside
-        numbers, and text in a variable; a driver's date is a text here."""
+        numbers, and text in a variable."""
         found = [place for place in PLACES if place not in self._left_off]
         text = spelling.text
         is_hex = text[:2] in ("x'", "0x", "b'")
         if is_hex and (column.family not in ("bytes", "text") or not writes):
             found = ["text"]
-        if spelling.family.startswith("typed") and column.family not in ("time", "clock"):
-            found = [place for place in found if place != "binary"]
         if column.name.startswith("v9") and not writes:  # a variable's collation may win
             found = [place for place in found if place != "variable"]
         if column.family == "year" and not QUOTED.fullmatch(text):
             found = [place for place in found if place != "variable"]  # 24 is 2024 if constant
-        if spelling.family.startswith("typed"):
-            found = [place for place in found if f"typed {place}" not in self._left_off]
         return found
 
     def _some_places(
@@ -843,4 +839,4 @@ def _bound(value: Any, kind: FieldType) -> Any:
         return value
     if kind.family.name in ("INT", "UINT", "DECIMAL"):
         return value
-    return converted.to_text(value, kind)
+    return TypedValue(value, TYPED[letter_of(value, kind)])

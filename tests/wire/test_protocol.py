@@ -52,6 +52,8 @@ from exuvia.server.processes import Connections
 from exuvia.server.results import Agreed, answer, binary_encoder, text_encoder
 from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import split
+from exuvia.sql import types
+from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.result import (
     BIGINT,
     OK,
@@ -369,9 +371,13 @@ def test_parameters_of_every_kind_arrive_as_values() -> None:
             cursor.execute("SELECT ?,?,?,?,?,?,?,?", sent)
             assert cursor.fetchall()[0][2:4] == ("it's ü", None)
         expected = [1, -(2**40), "it's ü", None, 1.5, Decimal("12.30")]
+        typed = (
+            TypedValue(pack_datetime(pack_date(2026, 1, 2), 3, 4, 5, 60), types.datetime(6)),
+            TypedValue(pack_date(1999, 1, 2), types.DATE),
+        )
         seen = server.log[-1]
         assert seen.startswith(repr(expected)[:-1])
-        assert "'2026-01-02 03:04:05.000060', '1999-01-02'" in seen
+        assert seen.endswith(repr(list(typed))[1:])
         driver.close()
 
 
@@ -399,6 +405,32 @@ def test_integers_are_read_at_once_and_all_else_as_before() -> None:
     assert statement.read(head + b"\0\1" + integers + values, "utf8") == [-1, 4_000_000_000, -5]
     statement.append(1, b"12", 100)
     assert statement.read(head + b"\0\0" + one, "utf8") == [-1, "12", -5]
+
+
+MOMENTS = [
+    ("0a", "04e8070102", TypedValue(pack_date(2024, 1, 2), types.DATE)),
+    ("0a", "00", TypedValue(0, types.DATE)),
+    ("0a", "04e8070d02", "2024-13-02"),
+    ("0c", "04e8070102", TypedValue(pack_date(2024, 1, 2) << 37, types.datetime())),
+    (
+        "07",
+        "0be807010203040501000000",
+        TypedValue(pack_datetime(pack_date(2024, 1, 2), 3, 4, 5, 1), types.datetime(6)),
+    ),
+    ("0c", "07e8070102183b3b", "2024-01-02 24:59:59"),
+    ("0b", "080122000000163b3b", TypedValue(-(838 * 3600 + 3599) * 10**6, types.time())),
+    ("0b", "0c000000000000000001000000", TypedValue(1, types.time(6))),
+    ("0b", "00", TypedValue(0, types.time())),
+    ("0b", "080022000000170000", "839:00:00"),
+]
+
+
+@pytest.mark.parametrize(("code", "sent", "expected"), MOMENTS)
+def test_dates_and_times_arrive_with_their_types(code: str, sent: str, expected: object) -> None:
+    """What no calendar and no clock has is text, which a column refuses."""
+    head = struct.pack("<IBI", 1, 0, 1) + b"\0\1"
+    payload = head + bytes.fromhex(code) + b"\0" + bytes.fromhex(sent)
+    assert Statement(None, 1, LongData()).read(payload, "utf8") == [expected]
 
 
 @pytest.mark.parametrize("cut", range(9, 20))

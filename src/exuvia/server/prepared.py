@@ -29,10 +29,13 @@ from struct import Struct
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
-from exuvia.base.types import TypeCode, Value
+from exuvia.base.types import TypeCode, Value, pack_date, pack_datetime
+from exuvia.catalog.temporal import MOST_TIME, SECOND, is_date
 from exuvia.server import results
 from exuvia.server.packets import LENGTH_BYTES, Outgoing
 from exuvia.server.results import Agreed
+from exuvia.sql import types
+from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Ready
 
@@ -145,8 +148,8 @@ class Statement:
         self.cursor = None
 
     def read(self, payload: bytes, codec: str) -> list[Value]:
-        """Values of one execution. Raises 1835 where the packet does not hold what it says, 1210
-        and 1105 for what was wrong with long values."""
+        """Values of one execution; dates and times are TypedValues. Raises 1835 where the packet
+        does not hold what it says, 1210 and 1105 for what was wrong with long values."""
         if self.refused is not None:
             raise Refused(self.refused.code, self.refused.state, self.refused.message)
         try:
@@ -243,24 +246,31 @@ def _string(code: int, data: bytes, codec: str) -> Value:
         return data  # a driver that sends bytes as a string: a text column refuses them (1366)
 
 
-def _date(fields: bytes, code: int) -> str:
-    """MySQL's text of a date or time stamp: 0, 4, 7 or 11 bytes of fields."""
+def _date(fields: bytes, code: int) -> Value:
+    """A date or time stamp of the session's zone: 0, 4, 7 or 11 bytes of fields. What no calendar
+    has is MySQL's text of it, which a column refuses (1292)."""
     year, month, day = int.from_bytes(fields[:2], "little"), *(fields[2:4] or b"\0\0")
-    text = f"{year:04d}-{month:02d}-{day:02d}"
-    if code == TypeCode.DATE:
-        return text
     hour, minute, second = fields[4:7] or b"\0\0\0"
-    text += f" {hour:02d}:{minute:02d}:{second:02d}"
     micro = int.from_bytes(fields[7:11], "little")
+    text = f"{year:04d}-{month:02d}-{day:02d}"
+    is_real = is_date(year, month, day, zero_allowed=True)
+    if code == TypeCode.DATE:
+        return TypedValue(pack_date(year, month, day), types.DATE) if is_real else text
+    if is_real and hour < 24 and minute < 60 and second < 60 and micro < SECOND:
+        packed = pack_datetime(pack_date(year, month, day), hour, minute, second, micro)
+        return TypedValue(packed, types.datetime(6 if micro else 0))
+    text += f" {hour:02d}:{minute:02d}:{second:02d}"
     return f"{text}.{micro:06d}" if micro else text
 
 
-def _time(fields: bytes) -> str:
-    """MySQL's text of a time: 0, 8 or 12 bytes of fields."""
-    if not fields:
-        return "00:00:00"
+def _time(fields: bytes) -> Value:
+    """A time: 0, 8 or 12 bytes of fields. One that TIME does not hold is MySQL's text of it."""
     days = int.from_bytes(fields[1:5], "little")
-    hour, minute, second = fields[5:8]
-    text = f"{'-' if fields[0] else ''}{days * 24 + hour:02d}:{minute:02d}:{second:02d}"
+    hour, minute, second = fields[5:8] or b"\0\0\0"
     micro = int.from_bytes(fields[8:12], "little")
+    length = ((days * 24 + hour) * 3600 + minute * 60 + second) * SECOND + micro
+    if minute < 60 and second < 60 and micro < SECOND and length <= MOST_TIME:
+        is_negative = bool(fields) and bool(fields[0])
+        return TypedValue(-length if is_negative else length, types.time(6 if micro else 0))
+    text = f"{'-' if fields[0] else ''}{days * 24 + hour:02d}:{minute:02d}:{second:02d}"
     return f"{text}.{micro:06d}" if micro else text

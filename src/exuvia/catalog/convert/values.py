@@ -454,11 +454,9 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
 
 
 def _is_named(source: FieldType) -> bool:
-    """Whether the value is a name rather than a number."""
-    return source.family in (Family.STRING, Family.BYTES) or source.Tp in (
-        TypeCode.ENUM,
-        TypeCode.SET,
-    )
+    """Whether the value is a name rather than a number; a date or time is, by its text."""
+    texts = (Family.STRING, Family.BYTES, *_MOMENTS)
+    return source.family in texts or source.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
 def _same_element(element: str, text: str, target: FieldType) -> bool:

@@ -229,6 +229,9 @@ def _number(value: int) -> Constant:
 
 def _field(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, -1)
+    arguments = [
+        casts.to_text(each) if each.family in types.TEMPORAL else each for each in arguments
+    ]
     if all(types.is_text_like(argument.type) for argument in arguments):
         operands, collate = comparable(arguments, name)
     elif all(argument.family in types.WHOLE for argument in arguments):

@@ -95,13 +95,17 @@ def _last_name(cursor: TokenCursor) -> str:
 
 
 def _rows(cursor: TokenCursor) -> list[list[Tree]]:
-    """VALUES (..), (..): many rows at once through the compiled parser, which holds the
-    interpreter while it reads them."""
+    """VALUES (..), (..) or VALUES ROW(..), ROW(..): many rows at once through the compiled parser,
+    which holds the interpreter while it reads them."""
     head = cursor.take()
     if cursor.at("(", ")"):
         return list(cursor.listed(lambda: _empty_row(cursor)))
-    start = cursor.position
-    commas = _skip_rows(cursor)
+    start, tokens = cursor.position, cursor.tokens
+    has_word = cursor.at("ROW", "(")
+    commas = _skip_rows(cursor, has_word)
+    words = {start, *(comma + 1 for comma in commas)} if has_word else frozenset()
+    if not all(word_of(tokens[place]) == "ROW" for place in words):
+        raise cursor.error()
     place = (head.line, head.col, head.start, head.end)
     before = [
         Token(TokenType.INSERT, "INSERT", *place),
@@ -114,7 +118,10 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
         if comma - start < TOKENS_AT_ONCE and comma != cursor.position:
             continue
         check()
-        tree = read(cursor.text, [*before, *cursor.tokens[start:comma]])
+        row_tokens = tokens[start:comma]
+        if words:
+            row_tokens = [tokens[n] for n in range(start, comma) if n not in words]
+        tree = read(cursor.text, [*before, *row_tokens])
         for row in tree.expression.expressions:
             if isinstance(row, exp.Tuple):
                 rows.append(row.expressions)
@@ -132,8 +139,8 @@ def _empty_row(cursor: TokenCursor) -> list[Tree]:
     return []
 
 
-def _skip_rows(cursor: TokenCursor) -> list[int]:
-    """The places of the commas between rows."""
+def _skip_rows(cursor: TokenCursor, has_word: bool) -> list[int]:
+    """The places of the commas between rows. `has_word`: ROW is before each."""
     tokens, position, depth = cursor.tokens, cursor.position, 0
     commas: list[int] = []
     opening, closing, comma = TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA
@@ -145,7 +152,7 @@ def _skip_rows(cursor: TokenCursor) -> list[int]:
             depth -= 1
         elif depth == 0 and kind is comma:
             commas.append(position)
-        elif depth == 0 and word_of(tokens[position]) != "ROW":
+        elif depth == 0 and not (has_word and word_of(tokens[position]) == "ROW"):
             break
         position += 1
     cursor.position = position

@@ -11,9 +11,7 @@ itself.
     letter   Python value      letter   Python value
     i        int < 2**63       s        str
     u        int beyond that   b        bytes
-    d        Decimal           n        None (NULL as a value of a prepared statement)
-    f        float             t        other (a date or time bound by a driver), as text
-
+    d        Decimal       XX
 The value of a user variable (EXECUTE ... USING) may have a type that its Python value does not
 tell. Such types have letters of their own (`TYPED`): D a DATE, 0 to 6 a DATETIME with that many
 digits of a second, T to Z a TIME likewise, F a FLOAT, J a JSON document.
@@ -303,6 +301,19 @@ def letter_of(value: Value, kind: FieldType) -> str:
         return "n"
     typed = _LETTER_OF_TYPE.get((TypeCode(kind.Tp), max(0, kind.Decimal)))
     return typed or _LETTER_OF_FAMILY[kind.family]
+
+
+def bound_values(given: Sequence[Value]) -> tuple[Sequence[Value], str]:
+    """The values that a driver binds, and their letters: a TypedValue has that of its type."""
+    letters = letters_of(given)
+    if OTHER not in letters:
+        return given, letters
+    typed = [each if isinstance(each, TypedValue) else None for each in given]
+    pairs = zip(letters, typed, strict=True)
+    return (
+        [value if of is None else of.value for value, of in zip(given, typed, strict=True)],
+        "".join([letter if of is None else letter_of(*of) for letter, of in pairs]),
+    )
 
 
 _OPEN_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")

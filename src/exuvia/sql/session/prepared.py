@@ -26,7 +26,7 @@ from exuvia.sql.nodes import (
     Statement,
     Use,
 )
-from exuvia.sql.parse.literals import letters_of, number_placeholders
+from exuvia.sql.parse.literals import bound_values, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result
@@ -56,10 +56,11 @@ class Prepared:
 
     def run(self, session: SessionApi, values: Sequence[Value], letters: str = "") -> Result:
         """Execute with values for its `?`, in the database that was current when it was prepared.
-        The values' letters are those of their Python types where none are given. Raises 1210."""
+        Without letters the values are those that a driver binds. Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
-        letters = letters or letters_of(values)
+        if not letters:
+            values, letters = bound_values(values)
         if self._database == session.database or isinstance(self.node, Use):
             return self._run_hinted(session, values, letters)
         current, session.database = session.database, self._database

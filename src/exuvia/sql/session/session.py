@@ -42,6 +42,7 @@ from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
 from exuvia.sql.parse.literals import (
     MANY_ROWS,
     RowsAlike,
+    bound_values,
     letters_of,
     number_placeholders,
     rows_of,
@@ -439,7 +440,7 @@ class Session:
                 any(map(number_placeholders, statements))
                 asked = Explain(statement=node)
                 work = partial(explain_plan.explain, node=asked)
-                letters = letters_of(parameters)
+                parameters, letters = bound_values(parameters)
                 return list(self.transactions.look(work, parameters, letters).rows)
         except (ExuviaError, ValueError):
             return []
