@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from support import browser
+from support import applications, browser
 from support.hosts import obstacle
 from support.postgres import end_shared_server
 from support.releases import missing
@@ -38,7 +38,7 @@ def pytest_configure() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hosts that are apart are made by the tests, where they may; releases are taken from the
-    repository, unless it is a shallow copy."""
+    repository, unless it is a shallow copy; applications are installed where they can be."""
     if item.get_closest_marker("hosts") is not None and (reason := obstacle()):
         pytest.skip(reason)
     if item.get_closest_marker("browser") is not None and (reason := browser.obstacle()):
@@ -47,6 +47,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("promtool is not installed")
     asked = item.get_closest_marker("release")
     if asked is not None and (reason := missing(asked.args[0])):
+        pytest.skip(reason)
+    asked = item.get_closest_marker("application")
+    if asked is not None and (reason := applications.missing(asked.args[0])):
         pytest.skip(reason)
 
 

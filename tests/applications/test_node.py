@@ -1,0 +1,49 @@
+"""Sequelize, Knex, TypeORM and MikroORM: each makes tables, changes them, asks them what they are,
+uses and removes them."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from support.applications import SITES, Database, agree
+
+pytestmark = [pytest.mark.long, pytest.mark.application("node")]
+
+
+@pytest.fixture
+def folder(application: Path) -> Path:
+    """The programs, beside the packages that they load."""
+    shutil.copytree(SITES / "node", application, dirs_exist_ok=True)
+    return application
+
+
+def test_sequelize(folder: Path, databases: Sequence[Database]) -> None:
+    def says(*words: str, place: str = ".") -> str:
+        said: str = agree(databases, lambda each: each.run(*words, folder=folder / place))
+        return said
+
+    command = "../node_modules/.bin/sequelize-cli"
+    assert "2-second: migrated" in says(command, "db:migrate", place="sequelize")
+    assert "u3@example.com" in says("node", "sequelize/use.js")
+    assert "1-first: reverted" in says(command, "db:migrate:undo:all", place="sequelize")
+
+
+IMPLICIT = "'orders_customer_id_foreign', 1"
+"""MySQL drops the index that it made for a foreign key when another serves it, TiDB does not."""
+
+
+@pytest.mark.parametrize(
+    ("program", "steps", "differs"),
+    [
+        pytest.param("knex.js", ("up", "use", "down"), IMPLICIT, id="knex"),
+        pytest.param("typeorm.js", ("first", "second", "use", "down"), "^$", id="typeorm"),
+        pytest.param("mikroorm.js", ("first", "second", "use", "down"), "^$", id="mikroorm"),
+    ],
+)
+def test_programs(
+    folder: Path, databases: Sequence[Database], program: str, steps: Sequence[str], differs: str
+) -> None:
+    for step in steps:
+        agree(databases, lambda each, s=step: each.run("node", program, s, folder=folder), differs)
