@@ -213,6 +213,7 @@ OF_TABLES: Asked = {
     "modify auto id cache": (_t(IA, UB), _option(ActionCode.AUTO_ID_CACHE, 7)),
     "shard row ID": (_t(IA, UB), _option(ActionCode.SHARD_ROW_ID, 4)),
     "exuvia schema locked": (_t(IA, UB), _option(ActionCode.EXUVIA_SCHEMA_LOCKED, True)),
+    "exuvia fulltext": (_t(IA, UB), _option(ActionCode.EXUVIA_FULLTEXT, ("ft",))),
     "exuvia change log": (_t(IA, UB), _option(ActionCode.EXUVIA_CHANGE_LOG, True)),
     "alter table cache": (_t(IA, UB), _option(ActionCode.CACHE_TABLE)),
     "alter table nocache": (_t(IA, UB), _option(ActionCode.NO_CACHE_TABLE)),

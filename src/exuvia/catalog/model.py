@@ -693,6 +693,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_affinity: str = ""  # "table", "partition", or none
     exuvia_ttl: TtlInfo | None = None
     exuvia_rekey: Rekey | None = None
+    exuvia_fulltext: tuple[str, ...] = ()  # of indexes that were asked for and not made (1214)
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:

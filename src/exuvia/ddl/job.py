@@ -134,6 +134,7 @@ class ActionCode(IntEnum):
     EXUVIA_END_UNDO = 1004
     EXUVIA_IMPORT_INTO = 1005
     EXUVIA_CHANGE_PRIMARY_KEY = 1006
+    EXUVIA_FULLTEXT = 1007
 
 
 ACTION_TEXT = {
@@ -203,6 +204,7 @@ ACTION_TEXT = {
     ActionCode.EXUVIA_END_UNDO: "exuvia end undo",
     ActionCode.EXUVIA_IMPORT_INTO: "exuvia import into",
     ActionCode.EXUVIA_CHANGE_PRIMARY_KEY: "exuvia change primary key",
+    ActionCode.EXUVIA_FULLTEXT: "exuvia fulltext",
 }
 
 

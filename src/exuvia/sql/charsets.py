@@ -1,6 +1,6 @@
 """Character sets and collations clients may name (TiDB's list; weights: catalog/collation.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from exuvia.base.mysql_errors import (
     ErrCollationCharsetMismatch,
@@ -18,6 +18,16 @@ CHARSETS: dict[str, tuple[str, str, int]] = {
     "latin1": ("latin1_bin", "Latin1", 1),
     "utf8": ("utf8_bin", "UTF-8 Unicode", 3),
     "utf8mb4": ("utf8mb4_bin", "UTF-8 Unicode", 4),
+}
+Defaults = Mapping[str, str]
+"""The collation of each charset where none is said."""
+DEFAULTS: Defaults = {charset: line[0] for charset, line in CHARSETS.items()}
+_MYSQL_DEFAULTS: Defaults = {
+    **DEFAULTS,
+    "ascii": "ascii_general_ci",
+    "latin1": "latin1_swedish_ci",
+    "utf8": "utf8_general_ci",
+    "utf8mb4": "utf8mb4_0900_ai_ci",
 }
 # collation: (charset, id in the protocol)
 COLLATIONS: dict[str, tuple[str, int]] = {
@@ -64,6 +74,14 @@ _MYSQLS = frozenset(
 _OTHER_NAMES = {"utf8mb3": "utf8"}
 
 
+def default_collations(variable: Callable[[str], str]) -> Defaults:
+    """Of a session: TiDB's or, under exuvia_compatibility = 'mysql', MySQL's (but gbk's); that of
+    utf8mb4 is default_collation_for_utf8mb4 where this is not TiDB's."""
+    found = _MYSQL_DEFAULTS if variable("exuvia_compatibility") == "mysql" else DEFAULTS
+    asked = variable("default_collation_for_utf8mb4")
+    return found if asked == DEFAULTS["utf8mb4"] else {**found, "utf8mb4": asked}
+
+
 def charset_named(name: str) -> str:
     """The charset in lower case. Refused 1115."""
     lower = _OTHER_NAMES.get(name.lower(), name.lower())
@@ -108,18 +126,16 @@ def resolve(
     charset: str | None,
     collate: str | None,
     inherited: tuple[str, str],
-    utf8mb4: str = CHARSETS["utf8mb4"][0],
+    defaults: Defaults = DEFAULTS,
 ) -> tuple[str, str]:
     """(charset, collation) of an element, given what was said and what it inherits.
-
-    `utf8mb4`: the collation of utf8mb4 where none is said (default_collation_for_utf8mb4).
 
     Refused 1115, 1273, 1253 (the collation is of another charset)."""
     if charset is None and collate is None:
         return inherited
     if collate is None:
         named = charset_named(charset or "")
-        return named, utf8mb4 if named == "utf8mb4" else CHARSETS[named][0]
+        return named, defaults[named]
     wanted = collation_named(collate)
     if charset is not None and charset_named(charset) != COLLATIONS[wanted][0]:
         raise ErrCollationCharsetMismatch(wanted, charset_named(charset))

@@ -475,6 +475,13 @@ class AddIndex(Spec, frozen=True):
     if_not_exists: bool = False
 
 
+class NoteFullText(Spec, frozen=True):
+    """Names of FULLTEXT keys that come and go, of which the table has no more than the names."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
 class ChangePrimaryKey(Spec, frozen=True):
     """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement, where the old or the new one is
     CLUSTERED."""

@@ -64,6 +64,13 @@ class SchemaLockArgs(NamedTuple):
     locked: bool
 
 
+class FullTextArgs(NamedTuple):
+    """Names that come and names that go, of FULLTEXT indexes that are asked for and not made."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+
+
 class Number(NamedTuple):
     """What AUTO_ID_CACHE (ids a block) and SHARD_ROW_ID_BITS are asked."""
 
@@ -181,6 +188,14 @@ def change_schema_lock(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalo
     return job, _with(snapshot, evolve(the_table(snapshot), Lock=lock))
 
 
+def change_fulltext(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Names are noted, so that a program may drop what it had asked for."""
+    asked, table = arguments(job, FullTextArgs), the_table(snapshot)
+    gone = {name.lower() for name in (*asked.added, *asked.dropped)}
+    kept = (each for each in table.exuvia_fulltext if each.lower() not in gone)
+    return job, _with(snapshot, evolve(table, exuvia_fulltext=(*kept, *asked.added)))
+
+
 def _anew(table: TableInfo) -> TableInfo:
     return evolve(table, exuvia_ids_epoch=table.exuvia_ids_epoch + 1)
 
@@ -236,6 +251,7 @@ NO_CACHE_TABLE = _in_one_step("alter table nocache", ActionCode.NO_CACHE_TABLE, 
 SCHEMA_LOCKED = _in_one_step(
     "exuvia schema locked", ActionCode.EXUVIA_SCHEMA_LOCKED, change_schema_lock
 )
+FULLTEXT = _in_one_step("exuvia fulltext", ActionCode.EXUVIA_FULLTEXT, change_fulltext, mixes=True)
 
 
 _BESIDE_THE_LOCK = (
@@ -269,4 +285,5 @@ ACTIONS = (
     CACHE_TABLE,
     NO_CACHE_TABLE,
     SCHEMA_LOCKED,
+    FULLTEXT,
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable, ErrTableExists
-from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
+from exuvia.catalog.model import DatabaseInfo, FkInfo, SchemaState, TableInfo, evolve, name
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE
@@ -32,6 +32,7 @@ class Renaming(msgspec.Struct, frozen=True):
     new_schema_id: int
     new_schema: str
     new_name: str
+    keys_follow: bool = False  # as MySQL does with names that it gave to foreign keys
 
 
 def renamings_of(job: Job) -> tuple[Renaming, ...]:
@@ -114,7 +115,17 @@ def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:
         return table
     new = name(asked.new_name)
     indexes = tuple(evolve(each, tbl_name=new) for each in table.indexes)
+    if asked.keys_follow and table.foreign_keys:
+        keys = tuple(_follows(each, table.name.O, new.O) for each in table.foreign_keys)
+        table = evolve(table, fk_info=keys)
     return evolve(table, name=new, exuvia_db=asked.new_schema_id, index_info=indexes or None)
+
+
+def _follows(key: FkInfo, old: str, new: str) -> FkInfo:
+    """The key, called {new}_ibfk_1 where it was {old}_ibfk_1."""
+    number = key.fk_name.O.removeprefix(f"{old}_ibfk_")
+    is_given = number != key.fk_name.O and number.isascii() and number.isdigit()
+    return evolve(key, fk_name=name(f"{new}_ibfk_{number}")) if is_given else key
 
 
 def _renaming(label: str, code: ActionCode) -> Action:

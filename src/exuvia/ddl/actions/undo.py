@@ -581,6 +581,7 @@ UNDO_SURVIVES = frozenset(
         ActionCode.FLASHBACK_SCHEMA,
         ActionCode.EXUVIA_SCHEMA_LOCKED,
         ActionCode.EXUVIA_CHANGE_LOG,
+        ActionCode.EXUVIA_FULLTEXT,
         ActionCode.EXUVIA_UNDO,
         ActionCode.EXUVIA_END_UNDO,
     }

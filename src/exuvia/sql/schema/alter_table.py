@@ -37,7 +37,7 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.multi_schema_change import (
     asked_anew,
     check_kind,
@@ -45,6 +45,7 @@ from exuvia.ddl.multi_schema_change import (
     combined,
     sub_jobs,
 )
+from exuvia.ddl.requests import change_option
 from exuvia.ddl.seen import seen_by
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
@@ -61,7 +62,9 @@ from exuvia.sql.nodes import (
     IndexDefinition,
     IndexPart,
     ModifyColumn,
+    NoteFullText,
     RenameColumn,
+    RenameIndex,
     Spec,
     TableName,
     TableOptions,
@@ -89,7 +92,7 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
-from exuvia.sql.schema.index_definition import without_fulltext
+from exuvia.sql.schema.index_definition import fulltext_names, without_fulltext
 from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
@@ -283,14 +286,15 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     specs = _with_changed_key(at.table, specs)
     specs = tuple(with_checks_of_columns(specs))
     specs = with_check_names(at.table, specs, at.names_of_earlier("constraint"))
-    specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"))
+    prefix = foreign_key.mysql_prefix(at.reader, at.table.name.O)
+    specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"), prefix)
     made = [
         [part.name.L for part in index.idx_cols]
         for job in at.earlier
         if kind_of(job).judged == Judged.INDEXES
         for index in indexes_of(job)
     ]
-    return tuple(with_indexes_needed(at.with_new_columns, specs, made))
+    return tuple(with_indexes_needed(at.with_new_columns, specs, made, prefix))
 
 
 def _with_changed_key(table: TableInfo, specs: Sequence[Spec]) -> tuple[Spec, ...]:
@@ -344,12 +348,32 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
 
 
 def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    kept = []
+    """The specs but ADD FULLTEXT (warning 1214); in mysql mode their names are noted, and dropped
+    and renamed as if there were such keys. Raises 1061."""
+    noted = {each.lower() for each in at.table.exuvia_fulltext if at.table.index(each) is None}
+    goes = DropIndex | RenameIndex if at.modes.fulltext else DropIndex
+    dropped, added, kept = [], [], []
     for spec in specs:
         if isinstance(spec, AddIndex) and not without_fulltext((spec.index,), at.warn):
-            continue
-        kept.append(spec)
+            added.append(spec.index)
+        elif isinstance(spec, goes) and spec.name.lower() in noted:
+            dropped.append(spec.name)
+            if isinstance(spec, RenameIndex):
+                added.append(IndexDefinition(kind="fulltext", parts=(), name=spec.new_name))
+        else:
+            kept.append(spec)
+    gone = {each.lower() for each in dropped}
+    gone |= {spec.name.lower() for spec in kept if isinstance(spec, DropIndex)}
+    taken = (noted | {each.idx_name.L for each in at.table.indexes}) - gone
+    names = fulltext_names(added, taken) if at.modes.fulltext else ()
+    if names or dropped:
+        kept.append(NoteFullText(names, tuple(dropped)))
     return tuple(kept)
+
+
+def _note_fulltext(at: AlterContext, spec: NoteFullText) -> Job:
+    code = ActionCode.EXUVIA_FULLTEXT
+    return change_option(code, at.database, at.table, spec.added, spec.dropped, query=at.text)
 
 
 def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
@@ -381,6 +405,11 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.dropped_indexes = frozenset(
         spec.name.lower() for spec in specs if isinstance(spec, DropIndex)
     )
+    at.dropped_keys = frozenset(
+        spec.name.lower()
+        for spec in specs
+        if isinstance(spec, DropConstraint) and spec.kind == "foreign key"
+    )
     at.drops_primary = "primary" in at.dropped_indexes
     at.dropped_columns, at.replaced_columns = dropped, dropped & new
     at.keyed_columns = _columns_of(added)
@@ -408,6 +437,7 @@ BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.ChangePrimaryKey: alter_index.change_primary_key,
     nodes.DropColumn: alter_column.drop_column,
     nodes.DropIndex: alter_index.drop_index,
+    nodes.NoteFullText: _note_fulltext,
     nodes.ModifyColumn: alter_column.modify_column,
     nodes.RenameColumn: alter_column.rename_column,
     nodes.SetDefault: alter_column.set_default,

@@ -65,7 +65,7 @@ from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.charsets import CHARSETS, OF_MYSQL
+from exuvia.sql.charsets import DEFAULTS, OF_MYSQL, Defaults, default_collations
 from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
@@ -86,8 +86,9 @@ class Modes(NamedTuple):
     does not read; `zone`: where written moments are meant; `strict_double`: DOUBLE(n) without a
     scale is refused; `reads_auto`: expressions may name the AUTO_INCREMENT column; `has_older`:
     whether a node of 0.4.0 serves, which must read it all; `zero_parts`: a default's month or day
-    may be zero; `utf8mb4`: the collation of utf8mb4 where none is said; `engines`: an unknown
-    engine is replaced, with a warning."""
+    may be zero; `collations`: those of charsets where none is said; `engines`: an unknown
+    engine is replaced, with a warning; `fulltext`: names of FULLTEXT keys are noted, since MySQL
+    has the keys and programs made for it drop them."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -100,8 +101,9 @@ class Modes(NamedTuple):
     any_day: bool = False
     has_older: Callable[[], bool] = lambda: False
     zero_parts: bool = False
-    utf8mb4: str = CHARSETS["utf8mb4"][0]
+    collations: Defaults = DEFAULTS
     engines: bool = False
+    fulltext: bool = False
 
 
 STRICT = Modes()
@@ -127,9 +129,12 @@ def modes_of(
     any_day = "ALLOW_INVALID_DATES" in sql_mode and not before_0_5(reader.txn)
     facts = clustered, strict_double, reads_auto, any_day, lambda: bool(before_0_5(reader.txn))
     zero_parts = not (strict and "NO_ZERO_IN_DATE" in sql_mode)
-    utf8mb4 = variable("default_collation_for_utf8mb4")
+    collations = default_collations(variable)
     engines = "NO_ENGINE_SUBSTITUTION" not in sql_mode
-    return Modes(strict, zero_dates, warn, note, zone, *facts, zero_parts, utf8mb4, engines)
+    noted = variable("exuvia_compatibility") == "mysql" and not before_0_5(reader.txn)
+    return Modes(
+        strict, zero_dates, warn, note, zone, *facts, zero_parts, collations, engines, noted
+    )
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -410,6 +415,7 @@ class AlterContext:
         self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
         self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
+        self.dropped_keys: frozenset[str] = frozenset()  # names of foreign keys
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
         self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
         self.drops_primary = False  # its primary key, also for another one

@@ -42,7 +42,7 @@ def _charset(
     at: AlterContext, charset: str | None, collate: str | None, *, columns_too: bool
 ) -> Job | None:
     table = at.table
-    new = resolve(charset, collate, (table.charset, table.collate), at.modes.utf8mb4)
+    new = resolve(charset, collate, (table.charset, table.collate), at.modes.collations)
     refuse_new_charsets(at.txn, new[:1])
     refuse_new_collations(at.reader, new[1:])
     old = table.charset, table.collate

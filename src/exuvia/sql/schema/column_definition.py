@@ -70,7 +70,7 @@ from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.charsets import CHARSETS, resolve
+from exuvia.sql.charsets import CHARSETS, Defaults, resolve
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
@@ -255,10 +255,10 @@ def field_type(
     if name in _TIMES:
         return _time(column, written)
     if name in ("enum", "set"):
-        return _enumeration(column, written, inherited, modes.utf8mb4)
+        return _enumeration(column, written, inherited, modes.collations)
     if name in _PLAIN:
         return _PLAIN[name](column, written)
-    return _string(column, written, inherited, modes.utf8mb4)
+    return _string(column, written, inherited, modes.collations)
 
 
 def _sign(written: DataType) -> int:
@@ -343,8 +343,10 @@ def _json(column: str, written: DataType) -> FieldType:
 _PLAIN = {"bit": _bit, "year": _year, "date": _date, "json": _json}
 
 
-def _enumeration(column: str, written: DataType, inherited: Inherited, utf8mb4: str) -> FieldType:
-    charset, collate = _charset(written, inherited, utf8mb4)
+def _enumeration(
+    column: str, written: DataType, inherited: Inherited, defaults: Defaults
+) -> FieldType:
+    charset, collate = _charset(written, inherited, defaults)
     elements = tuple(_element(each, charset).rstrip(" ") for each in written.elems or ())
     is_set = written.name == "set"
     for at, each in enumerate(elements):
@@ -371,24 +373,24 @@ def _element(written: str | bytes, charset: str) -> str:
     return written.decode(CODECS.get(charset, "utf-8"), "replace").replace("\ufffd", "?")
 
 
-def _charset(written: DataType, inherited: Inherited, utf8mb4: str) -> Inherited:
+def _charset(written: DataType, inherited: Inherited, defaults: Defaults) -> Inherited:
     said = written.charset
     for each in written.earlier_collates:
         said = resolve(said, each, inherited)[0]
-    charset, collate = resolve(said, written.collate, inherited, utf8mb4)
+    charset, collate = resolve(said, written.collate, inherited, defaults)
     if written.binary and written.collate is None:
         collate = "binary" if charset == "binary" else f"{charset}_bin"
     return charset, collate
 
 
-def _string(column: str, written: DataType, inherited: Inherited, utf8mb4: str) -> FieldType:
+def _string(column: str, written: DataType, inherited: Inherited, defaults: Defaults) -> FieldType:
     name = written.name
     if name in _BLOBS:
         code, most = _sized(_BLOBS, name, written.length, 1)
         return FieldType(Tp=code, Flag=int(Flag.BLOB | Flag.BINARY), Flen=most, Decimal=0)
     if name in ("binary", "varbinary"):
         return _bytes(column, written)
-    charset, collate = _charset(written, inherited, utf8mb4)
+    charset, collate = _charset(written, inherited, defaults)
     width = CHARSETS[charset][2]
     flag = Flag.BINARY if charset == "binary" else Flag(0)
     if name in _TEXTS:
@@ -410,9 +412,9 @@ def _widened(column: str, written: DataType, inherited: Inherited, modes: Modes)
     if written.name not in ("varchar", "varbinary") or written.length is None:
         return written
     binary = (
-        written.name == "varbinary" or _charset(written, inherited, modes.utf8mb4)[0] == "binary"
+        written.name == "varbinary" or _charset(written, inherited, modes.collations)[0] == "binary"
     )
-    width = 1 if binary else CHARSETS[_charset(written, inherited, modes.utf8mb4)[0]][2]
+    width = 1 if binary else CHARSETS[_charset(written, inherited, modes.collations)[0]][2]
     if written.length <= _ROW_BYTES // width:
         return written
     name = "blob" if binary else "text"

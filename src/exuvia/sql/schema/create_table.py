@@ -139,7 +139,7 @@ def _job(
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(
-        reader.txn, node, with_key_indexes(info), warn, database.db_name.O, database.id
+        reader.txn, node, with_key_indexes(reader, info), warn, database.db_name.O, database.id
     )
     if any(index.is_partial for index in info.indexes):
         check_nodes(reader.txn)

@@ -11,7 +11,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.ddl import requests
-from exuvia.sql.charsets import resolve
+from exuvia.sql.charsets import default_collations, resolve
 from exuvia.sql.nodes import AlterDatabase, CreateDatabase, DropDatabase
 from exuvia.sql.schema.change import (
     COMPUTED,
@@ -30,16 +30,12 @@ from exuvia.sql.schema.placement import policy_named
 from exuvia.sql.schema.table_options import require_no_replicas
 
 
-def _utf8mb4(reader: SchemaReader) -> str:
-    return reader.variable("default_collation_for_utf8mb4")
-
-
 def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Change:
     """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
     name = check_name(node.name, ErrWrongDBName)
     server = reader.variable("character_set_server"), reader.variable("collation_server")
     charset, collate = resolve(
-        node.charset, node.collate, resolve(*server, server), _utf8mb4(reader)
+        node.charset, node.collate, resolve(*server, server), default_collations(reader.variable)
     )
     refuse_new_charsets(reader.txn, (charset,))
     refuse_new_collations(reader, (collate,))
@@ -60,7 +56,7 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
     if node.replicas is not None:
         require_no_replicas(node.replicas)
     old = database.charset, database.collate
-    new = resolve(node.charset, node.collate, old, _utf8mb4(reader))
+    new = resolve(node.charset, node.collate, old, default_collations(reader.variable))
     refuse_new_charsets(reader.txn, new[:1])
     refuse_new_collations(reader, new[1:])
     jobs = []

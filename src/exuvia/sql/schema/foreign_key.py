@@ -65,6 +65,7 @@ from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import (
+    AddColumn,
     AddForeignKey,
     AddIndex,
     CreateTable,
@@ -92,14 +93,22 @@ class Made(NamedTuple):
     parent: TableInfo | None = None
 
 
-def checked_names(keys: Sequence[ForeignKey], taken: Iterable[str], last: int) -> tuple[str, ...]:
+def mysql_prefix(reader: SchemaReader, table: str) -> str:
+    """What MySQL's names begin with of keys that were given none; "" where TiDB's are wanted."""
+    return f"{table}_ibfk_" if reader.variable("exuvia_compatibility") == "mysql" else ""
+
+
+def checked_names(
+    keys: Sequence[ForeignKey], taken: Iterable[str], last: int, prefix: str = ""
+) -> tuple[str, ...]:
     """Names of the keys: fk_1, fk_2 ... where none was given. `last`: the last number given.
+    With MySQL's prefix the number behind it is one more than the greatest that is taken.
 
     Raises 1826, 1059."""
     known = {each.lower() for each in taken}
     found = []
     for number, each in enumerate(keys, last + 1):
-        text = each.name or f"fk_{number}"
+        text = each.name or (_next_name(prefix, known) if prefix else f"fk_{number}")
         if text.lower() in known:
             raise ErrFkDupName(text)
         known.add(text.lower())
@@ -107,6 +116,12 @@ def checked_names(keys: Sequence[ForeignKey], taken: Iterable[str], last: int) -
             raise ErrTooLongIdent(text)
         found.append(text)
     return tuple(found)
+
+
+def _next_name(prefix: str, known: Iterable[str]) -> str:
+    ends = (each.removeprefix(prefix.lower()) for each in known)
+    numbers = (int(each) for each in ends if each.isascii() and each.isdigit())
+    return f"{prefix}{max(numbers, default=0) + 1}"
 
 
 def made_key(
@@ -219,7 +234,7 @@ def new_table_keys(
 ) -> list[Made]:
     """The keys of a new table with their parents. Raises what stands at the head."""
     checks, version = keys_are_checked(reader), key_version(reader.txn)
-    names = checked_names(node.foreign_keys, (), 0)
+    names = checked_names(node.foreign_keys, (), 0, mysql_prefix(reader, info.name.O))
     keys = [
         made_key(written, name, info, database, version)
         for written, name in zip(node.foreign_keys, names, strict=True)
@@ -227,13 +242,14 @@ def new_table_keys(
     return [with_parent(key, info, database, reader.find, checks) for key in keys]
 
 
-def with_key_indexes(info: TableInfo) -> TableInfo:
+def with_key_indexes(reader: SchemaReader, info: TableInfo) -> TableInfo:
     """The new table with an index for each key that none serves."""
+    prefix = mysql_prefix(reader, info.name.O)
     for key in info.foreign_keys:
         if not key.version or covered(info, key.cols):
             continue
         taken = [index.idx_name.L for index in info.indexes]
-        wanted = key_index(key.fk_name.O, [each.O for each in key.cols])
+        wanted = key_index(key.fk_name.O, [each.O for each in key.cols], prefix)
         made = index_info(wanted, info.cols, info.name, info.max_idx_id + 1, taken)
         info = evolve(info, index_info=(*info.indexes, made), max_idx_id=info.max_idx_id + 1)
         check_count(len(info.indexes))
@@ -244,13 +260,13 @@ def with_key_indexes(info: TableInfo) -> TableInfo:
 
 
 def with_key_names(
-    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[str] = ()
+    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[str] = (), prefix: str = ""
 ) -> tuple[Spec, ...]:
     """The specs with a name for each key that was given none. `more`: names that are taken beside
     the table's. Raises 1826, 1059."""
     wanted = [spec.foreign_key for spec in specs if isinstance(spec, AddForeignKey)]
     taken = [*(each.fk_name.L for each in table.foreign_keys), *more]
-    names = iter(checked_names(wanted, taken, table.max_fk_id + len(more)))
+    names = iter(checked_names(wanted, taken, table.max_fk_id + len(more), prefix))
     return tuple(
         AddForeignKey(evolve(spec.foreign_key, name=next(names)))
         if isinstance(spec, AddForeignKey)
@@ -260,7 +276,7 @@ def with_key_names(
 
 
 def with_indexes_needed(
-    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[list[str]] = ()
+    table: TableInfo, specs: tuple[Spec, ...], more: Sequence[list[str]] = (), prefix: str = ""
 ) -> Iterator[Spec]:
     """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name.
     `more`: the columns of indexes that are made besides. Raises 1553 where what serves it goes in
@@ -273,15 +289,18 @@ def with_indexes_needed(
     made += more
     dropped = (table.index(spec.name) for spec in specs if isinstance(spec, DropIndex))
     gone = [each for each in dropped if each is not None]
+    new = {spec.column.name.lower() for spec in specs if isinstance(spec, AddColumn)}
     for spec in specs:
         if isinstance(spec, AddForeignKey):
             columns = [each.lower() for each in spec.foreign_key.columns]
             is_made = any(parts[: len(columns)] == columns for parts in made)
             found = [column for column in map(table.column, columns) if column is not None]
             names = [each.name for each in found]
-            if len(found) == len(columns) and not is_made:
-                if not covered(table, names):
-                    yield AddIndex(key_index(spec.foreign_key.name, spec.foreign_key.columns))
+            is_new = not new.isdisjoint(columns)
+            if (is_new or len(found) == len(columns)) and not is_made:
+                if is_new or not covered(table, names):
+                    key = spec.foreign_key
+                    yield AddIndex(key_index(key.name, key.columns, prefix))
                 elif not covered(table, names, [each.id for each in gone]):
                     raise ErrDropIndexNeededInForeignKey(_serving(gone, found).idx_name.O)
         yield spec
@@ -294,10 +313,12 @@ def _serving(indexes: Iterable[IndexInfo], columns: Sequence[ColumnInfo]) -> Ind
     return next(each for each, ids in parts if ids[: len(wanted)] == wanted)
 
 
-def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
-    """The index a foreign key needs where there is none: it bears the key's name."""
+def key_index(name: str | None, columns: Sequence[str], prefix: str) -> IndexDefinition:
+    """The index a foreign key needs where there is none: it bears the key's name, or its first
+    column's where MySQL gave the key its name."""
     parts = tuple(IndexPart(each) for each in columns)
-    return IndexDefinition(kind="index", parts=parts, name=name)
+    given = name if name is None or not prefix or not name.startswith(prefix) else None
+    return IndexDefinition(kind="index", parts=parts, name=given)
 
 
 def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
@@ -370,7 +391,7 @@ def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
     """Raises 1828, 1829."""
     if not keys_are_checked(at.reader):
         return
-    for key in at.table.foreign_keys:
+    for key in _staying(at):
         if column.id in key.exuvia_cols:
             raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
     for each in referring(at.reader, at.table):
@@ -380,13 +401,18 @@ def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
             )
 
 
+def _staying(at: AlterContext) -> list[FkInfo]:
+    """The table's keys but those that go in the same statement (mysql mode)."""
+    return [key for key in at.table.foreign_keys if key.fk_name.L not in at.dropped_keys]
+
+
 def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = ()) -> None:
     """Raises 1553. `gone`: other indexes that go in the same statement."""
     if not keys_are_checked(at.reader):
         return
     without = (index.id, *gone)
     first = [part.exuvia_column for part in index.idx_cols]
-    needed = [(key.exuvia_cols, key.version) for key in at.table.foreign_keys]
+    needed = [(key.exuvia_cols, key.version) for key in _staying(at)]
     needed += [(each.columns, 1) for each in referring(at.reader, at.table)]
     for columns, version in needed:
         serves = first[: len(columns)] == list(columns)
@@ -402,7 +428,7 @@ def check_modify(
     column become others."""
     is_checked = keys_are_checked(at.reader)
     loses = is_checked and (rewrites or _narrows(old, new))
-    for key in at.table.foreign_keys:
+    for key in _staying(at):
         if old.id not in key.exuvia_cols:
             continue
         if new.not_null and not old.not_null and sets_null(key):

@@ -22,6 +22,7 @@ That of a multi-valued index holds an array (sql/generated.py), and its part say
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import tzinfo
 
 from sqlglot import exp
@@ -108,6 +109,20 @@ def without_fulltext(
     return found
 
 
+def fulltext_names(indexes: Iterable[IndexDefinition], taken: Iterable[str]) -> tuple[str, ...]:
+    """What the FULLTEXT ones are called; `taken`: names of the table's other keys, in lower case.
+    Raises 1061, 1280."""
+    held, found = set(taken), []
+    for each in indexes:
+        if each.kind == "fulltext":
+            text = _named(each) or _named_by(each.parts[0].column or "functional_index", held)
+            if text.lower() in held:
+                raise ErrDupKeyName(text)
+            held.add(text.lower())
+            found.append(text)
+    return tuple(found)
+
+
 def index_info(
     written: IndexDefinition,
     columns: Sequence[ColumnInfo],
@@ -154,12 +169,19 @@ def index_info(
 def _index_name(
     written: IndexDefinition, parts: tuple[IndexColumn, ...], taken: frozenset[str]
 ) -> str:
-    if written.name is not None:
-        text = check_name(written.name, ErrWrongNameForIndex)
-        if text.upper() == "PRIMARY":
-            raise ErrWrongNameForIndex(text)
-        return text
-    base = parts[0].name.O
+    return _named(written) or _named_by(parts[0].name.O, taken)
+
+
+def _named(written: IndexDefinition) -> str | None:
+    if written.name is None:
+        return None
+    text = check_name(written.name, ErrWrongNameForIndex)
+    if text.upper() == "PRIMARY":
+        raise ErrWrongNameForIndex(text)
+    return text
+
+
+def _named_by(base: str, taken: AbstractSet[str]) -> str:
     if base.upper() != "PRIMARY" and base.lower() not in taken:
         return base
     found = _numbered(base, taken)
@@ -169,7 +191,7 @@ def _index_name(
 _CUT_CHARS = 30  # of a column's name that leaves no room for a number, as in TiDB
 
 
-def _numbered(base: str, taken: frozenset[str]) -> str:
+def _numbered(base: str, taken: AbstractSet[str]) -> str:
     number = 2
     while f"{base}_{number}".lower() in taken:
         number += 1

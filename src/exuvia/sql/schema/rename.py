@@ -66,6 +66,7 @@ class Renamed:
     def job(self, text: str) -> Job | None:
         """One job for all; None where every table is where it was."""
         wanted = []
+        keys_follow = self._reader.variable("exuvia_compatibility") == "mysql"
         for table_id, (database, table) in self._first.items():
             target, name = self._last[table_id]
             if (database.id, table.name.O) == (target.id, name):
@@ -79,6 +80,7 @@ class Renamed:
                     new_schema_id=target.id,
                     new_schema=target.db_name.O,
                     new_name=name,
+                    keys_follow=keys_follow,
                 )
             )
         if not wanted:

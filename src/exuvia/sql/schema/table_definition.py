@@ -44,6 +44,7 @@ from exuvia.sql.schema.index_definition import (
     check_count,
     check_expression_places,
     check_visible,
+    fulltext_names,
     index_info,
     without_fulltext,
 )
@@ -76,7 +77,7 @@ def table_info(
     check_engine(options.get("engine", "innodb"), modes, text)
     check_charsets(options)
     inherited = database.charset, database.collate
-    charset = resolve(options.get("charset"), options.get("collate"), inherited, modes.utf8mb4)
+    charset = resolve(options.get("charset"), options.get("collate"), inherited, modes.collations)
     for each in node.columns:
         check_place(each.place, database.db_name.O, text)
         check_generated_places(each, database.db_name.O, text)
@@ -111,6 +112,9 @@ def table_info(
     most = info.ShardRowIDBits or info.auto_random_bits  # there are no more regions than shards
     info = evolve(info, pre_split_regions=min(info.pre_split_regions, most))
     check_visible(info)
+    if modes.fulltext:
+        taken = (each.idx_name.L for each in indexes)
+        info = evolve(info, exuvia_fulltext=fulltext_names(node.indexes, taken))
     if node.partitioning is not None:
         check_function_places(node.partitioning, database.db_name.O, text)
         info = with_updated_indexes(info, node.partitioning)

@@ -5,6 +5,7 @@ TTL stay as they are kept, with backquotes, as in TiDB; both are read under eith
 """
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.base.types import Flag, TypeCode
@@ -27,7 +28,7 @@ from exuvia.catalog.model import (
     ViewInfo,
 )
 from exuvia.ddl.actions.options import SCHEMA_LOCK
-from exuvia.sql.charsets import CHARSETS
+from exuvia.sql.charsets import CHARSETS, Defaults
 from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES, description, shown_keys
 from exuvia.sql.nodes import Show
 from exuvia.sql.result import Result, Row
@@ -204,11 +205,15 @@ def _part(table: TableInfo, part: IndexColumn, quote: Quote) -> str:
 
 
 def create_database_text(
-    database: DatabaseInfo, if_not_exists: bool = False, quote: Quote = identifier
+    database: DatabaseInfo,
+    if_not_exists: bool = False,
+    quote: Quote = identifier,
+    defaults: Defaults = MappingProxyType({}),
 ) -> str:
-    """The statement that makes the database; mysqldump asks for it with IF NOT EXISTS."""
+    """The statement that makes the database; mysqldump asks for it with IF NOT EXISTS. Its
+    collation is not written where it is the charset's among the defaults."""
     collate = ""
-    if CHARSETS.get(database.charset, ("", "", 0))[0] != database.collate:
+    if defaults.get(database.charset) != database.collate:
         collate = f" COLLATE {database.collate}"
     options = f"/*!40100 DEFAULT CHARACTER SET {database.charset}{collate} */"
     unless = "/*!32312 IF NOT EXISTS*/ " if if_not_exists else ""

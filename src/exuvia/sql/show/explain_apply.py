@@ -57,7 +57,7 @@ from exuvia.sql.schema.change import Build, JobRequest, SchemaReader, modes_of
 from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.create_table import create_table
 from exuvia.sql.schema.drop_table import drop_table
-from exuvia.sql.schema.foreign_key import checked_names, made_key, with_key_indexes
+from exuvia.sql.schema.foreign_key import checked_names, made_key, mysql_prefix, with_key_indexes
 from exuvia.sql.schema.placement import with_placement
 from exuvia.sql.schema.table_definition import table_info
 from exuvia.sql.schema.ttl import with_ttl
@@ -176,12 +176,13 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
     else:
         info = with_placement(reader, database, node, info)
     info = with_ttl(reader, database, node, info)
-    names = checked_names(node.foreign_keys, (), 0)
+    prefix = mysql_prefix(reader, info.name.O)
+    names = checked_names(node.foreign_keys, (), 0, prefix)
     keys = tuple(
         made_key(written, text, info, database, 1)
         for written, text in zip(node.foreign_keys, names, strict=True)
     )
-    info = with_key_indexes(evolve(info, fk_info=keys or None, max_fk_id=len(keys)))
+    info = with_key_indexes(reader, evolve(info, fk_info=keys or None, max_fk_id=len(keys)))
     return table_with_checks(reader.txn, node, info, ignore, database.db_name.O)
 
 

@@ -25,6 +25,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in, table_in
+from exuvia.sql.charsets import DEFAULTS, default_collations
 from exuvia.sql.information_schema.mysql_tables import status_rows
 from exuvia.sql.information_schema.registry import computed_tables
 from exuvia.sql.information_schema.server import (
@@ -459,7 +460,9 @@ def _databases(context: Context, node: Show) -> Result:
 def _create_database(context: Context, node: Show) -> Result:
     info = context.session.services.schemas.database(context.txn, node.database or "")
     columns = columns_of("Database ~Create_Database:1024")
-    text = create_database_text(info, node.if_not_exists, quote_of(context))
+    usual = default_collations(context.session.variable)
+    told = usual if usual is DEFAULTS else {}  # who has others may give the text to who has not
+    text = create_database_text(info, node.if_not_exists, quote_of(context), told)
     return Result(columns, [[info.db_name.O, text]])
 
 
