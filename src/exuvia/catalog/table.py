@@ -107,17 +107,30 @@ class VirtualColumns:
 
     def fill(self, row: Row) -> Row:
         """The row itself, its virtual columns computed."""
-        for step in self.steps:
-            row[step.position] = step.value(row)
-        return row
+        return _computed(self.steps, row)
 
-    def needed(self, positions: Sequence[int]) -> set[int]:
+    def only(self, positions: Iterable[int]) -> tuple[VirtualStep, ...]:
+        """The steps that compute the columns at these positions, and what they need first."""
+        wanted = self.needed(positions)
+        return tuple(step for step in self.steps if step.position in wanted)
+
+    def needed(self, positions: Iterable[int]) -> set[int]:
         """These positions and all that their expressions read."""
         wanted = set(positions)
         for step in reversed(self.steps):
             if step.position in wanted:
                 wanted.update(step.reads)
         return wanted
+
+
+def _computed(steps: Sequence[VirtualStep], row: Row) -> Row:
+    for step in steps:
+        row[step.position] = step.value(row)
+    return row
+
+
+def _computing(decode: Decode, steps: Sequence[VirtualStep]) -> Decode:
+    return lambda payload: _computed(steps, decode(payload))
 
 
 # -- table -----------------------------------------------------------------------------------------
@@ -491,27 +504,35 @@ class Table:
     def decode(self, payload: bytes) -> Row:
         """A payload of any layout to a row."""
         layout_id = payload[0] | payload[1] << 8
-        decoder = self._decoders.get(layout_id)
-        if decoder is None:
-            decoder = self._decoder(layout_id)
-            self._decoders[layout_id] = decoder
+        decoder = self._decoders.get(layout_id) or self._decoder(layout_id)
         return decoder.decode(payload)
 
     def decoding(self, used: Iterable[int] | None = None) -> Decode:
         """What decodes payloads of any layout as `decode` does, faster where there are many. Where
-        only some columns are `used`, the others may be None."""
+        only some columns are `used`, the others may be None: a virtual one is not computed."""
         columns = self.info.cols
         positions = tuple(range(len(columns)) if used is None else sorted(set(used)))
         found = self._straight.get(positions)
         if found is None:
             layout = layout_of(self.info)
-            found = self.decode
-            if layout is not None and self.virtual is None and len(columns) <= MOST_STRAIGHT:
-                found = straight(layout, columns, positions, self.decode)
+            virtual = self.virtual
+            steps = () if virtual is None else virtual.only(positions)
+            found = self.decode if virtual is None else self._stored
+            if layout is not None and len(columns) <= MOST_STRAIGHT:
+                read = positions if virtual is None else sorted(virtual.needed(positions))
+                found = straight(layout, columns, read, found)
+            if steps:
+                found = _computing(found, steps)
             if len(self._straight) >= MOST_DECODINGS:  # other plans have them still
                 self._straight.clear()
             self._straight[positions] = found
         return found
+
+    def _stored(self, payload: bytes) -> Row:
+        """As `decode`, but its virtual columns are not computed."""
+        layout_id = payload[0] | payload[1] << 8
+        decoder = self._decoders.get(layout_id) or self._decoder(layout_id)
+        return RowDecoder.decode(decoder, payload)
 
     def selecting(self, positions: Sequence[int]) -> Select:
         """What makes rows of payloads, as `decode` does, with the values at these positions, in
@@ -527,10 +548,13 @@ class Table:
         return selecting(layout, columns, positions, other)
 
     def _decoder(self, layout_id: int) -> RowDecoder:
-        layout = self.layout_by_id(layout_id)
+        layout, columns = self.layout_by_id(layout_id), self.info.cols
         if self.virtual is None:
-            return RowDecoder(layout, self.info.cols)
-        return ComputingDecoder(layout, self.info.cols, self.virtual)
+            made = RowDecoder(layout, columns)
+        else:
+            made = ComputingDecoder(layout, columns, self.virtual)
+        self._decoders[layout_id] = made
+        return made
 
     def learn(self, later: TableInfo) -> None:
         """Layouts of a later revision: rows that this plan's own transaction wrote under it."""

@@ -237,14 +237,14 @@ class UniquePoints(Matched):
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
         txn, table, within = context.txn, self.table, self.within
-        form = table.form(self.match.key)
+        form, decode = table.form(self.match.key), table.decoding(self.used)
         for key in wanted:
             for handle in reader.unique_handles(txn, table, form, key):
                 if within is not None and handle[:PART_BYTES] not in within:
                     continue
                 payload = txn.get(table.row_key(handle))
                 if payload is not None:
-                    yield handle, table.decode(payload)
+                    yield handle, decode(payload)
 
 
 BOTH_ENDS = 2

@@ -528,10 +528,11 @@ def _plain_of(items: Sequence[OutputItem]) -> tuple[int, ...] | None:
 
 
 def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:
-    """Positions of the columns that the query names; None where a name may be something else."""
+    """Positions of the columns that the query names, all that are shown where it has a star; None
+    where a name may be something else."""
+    found = {source.resolve(column) for column in node.find_all(exp.Column) if not column.is_star}
     if any(not isinstance(star.parent, exp.Count) for star in node.find_all(exp.Star)):
-        return None
-    found = {source.resolve(column) for column in node.find_all(exp.Column)}
+        found.update(n for n, each in enumerate(source.table.info.cols) if not each.hidden)
     return None if None in found else tuple(sorted(n for n in found if n is not None))
 
 
