@@ -723,10 +723,10 @@ def needed(ways: Iterable[str]) -> list[tuple[str, str]]:
 
 
 OTHERS = [way for way in WAYS if way not in ALWAYS]
-NEEDED = [*one_in(3, needed(sorted(ALWAYS))), *none_of(needed(OTHERS))]
+NEEDED = [*one_in(6, needed(sorted(ALWAYS))), *none_of(needed(OTHERS))]
 
 
-@pytest.mark.parametrize("way", [*sorted(ALWAYS), *none_of(OTHERS)])
+@pytest.mark.parametrize("way", [*one_in(2, sorted(ALWAYS)), *none_of(OTHERS)])
 def test_no_two_states_that_meet_give_a_wrong_answer(way: str) -> None:
     rules, kind = WAYS[way]
     worlds, found = Model(rules, **kind).search()

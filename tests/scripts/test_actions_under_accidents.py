@@ -28,7 +28,7 @@ CASES = scripts()
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("script", one_in(5, CASES), ids=str)
+@pytest.mark.parametrize("script", one_in(9, CASES), ids=str)
 def test_an_action_under_an_accident(script, seed):
     play = Play(script, seed)
     job = play.run()
@@ -63,7 +63,7 @@ UNIQUE = (
 PAUSED = [Script(label, "pause", at) for label in ASKED for at in range(steps_of(label))]
 
 
-@pytest.mark.parametrize("script", one_in(3, PAUSED, first=1), ids=str)
+@pytest.mark.parametrize("script", one_in(5, PAUSED, first=1), ids=str)
 def test_an_action_is_paused_and_resumed(script):
     play = Play(script, 0)
     job = play.run()
@@ -83,7 +83,7 @@ HELD = [Script(label, "hold", at) for label in ASKED for at in range(steps_of(la
 LONG = [Script(label, "hold long", 0) for label in ASKED if is_undoable(label)]
 
 
-@pytest.mark.parametrize("script", one_in(3, [*HELD, *LONG], first=2), ids=str)
+@pytest.mark.parametrize("script", one_in(5, [*HELD, *LONG], first=2), ids=str)
 def test_an_action_is_held_and_completed(script):
     """Before what it changes is public, for longer than its verification counts, too."""
     play = Play(script, 0)

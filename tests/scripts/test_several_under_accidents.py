@@ -8,6 +8,7 @@ import pytest
 
 from exuvia.catalog.model import SchemaState
 from exuvia.ddl.job import JobState
+from support.few import one_in
 from support.script_actions import MOVED, SEVERAL
 from support.scripts import Play, Script, check
 
@@ -60,7 +61,7 @@ class Watched(Play):
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("script", CASES, ids=str)
+@pytest.mark.parametrize("script", one_in(3, CASES), ids=str)
 def test_several_changes_under_an_accident(script, seed):
     play = Watched(script, seed)
     job = play.run()

@@ -29,7 +29,7 @@ SEED = int(os.environ.get("SEED", "1"))
 PLAYED = cases() if os.environ.get("SCRIPTS") == "all" else sample(1000, SEED)
 
 
-@pytest.mark.parametrize("label", one_in(3, ASKED, first=1))
+@pytest.mark.parametrize("label", one_in(6, ASKED, first=1))
 def test_a_statement_at_a_step_of_an_action_under_an_accident(label):
     for case in (each for each in PLAYED if each.script.label == label):
         play = InjectedPlay(case, SEED)

@@ -100,7 +100,7 @@ OF_EITHER += [(CUT, OF_ALL_PARTITIONS, new) for new in CUT_NEW]
 OF_EITHER += [(SPREAD, OF_ALL_PARTITIONS, "(id, d)")]
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), one_in(4, OF_EITHER))
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(9, OF_EITHER))
 def test_rows_and_indexes_are_what_they_were(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:
@@ -175,7 +175,7 @@ DROPPED = [("", key) for key in (*NEW, "(u)", "(c(2), id)")] + [(CUT, key) for k
 DROPPED += [(SPREAD, "(id)"), (SPREAD, "(u, id)")]
 
 
-@pytest.mark.parametrize(("cut", "key"), one_in(3, DROPPED))
+@pytest.mark.parametrize(("cut", "key"), one_in(5, DROPPED))
 def test_a_key_is_dropped(world: World, session: Session, cut: str, key: str) -> None:
     made(session, f"PRIMARY KEY {key}", cut=cut)
     before = filled(session)
@@ -208,7 +208,7 @@ NOT_CLUSTERED += [("", "(c(2), id)", "(id)"), ("", "(u, c, d)", "(d, c)")]
 NOT_CLUSTERED += [(cut, "(u, id)", new) for cut in (CUT, SPREAD) for new in ("(id)", "(c(2), id)")]
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), one_in(4, NOT_CLUSTERED))
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(7, NOT_CLUSTERED))
 def test_a_key_that_is_not_clustered(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:
@@ -538,7 +538,7 @@ BEGINS = ("BEGIN", "BEGIN OPTIMISTIC")
 
 @pytest.mark.parametrize(
     ("cut", "key", "new", "begin"),
-    one_in(3, [(*change, begin) for change in CHANGES for begin in BEGINS]),
+    one_in(7, [(*change, begin) for change in CHANGES for begin in BEGINS]),
 )
 def test_keys_hold_in_every_state(
     world: World, session: Session, cut: str, key: str, new: str, begin: str
@@ -727,7 +727,7 @@ def test_a_key_of_all_partitions_is_one_row_s_before_rows_move(
 
 @pytest.mark.parametrize(
     ("cut", "key", "new", "state"),
-    one_in(7, [(*change, state) for change in CHANGES for state in (1, 2, 3, 4)]),
+    one_in(11, [(*change, state) for change in CHANGES for state in (1, 2, 3, 4)]),
 )
 def test_a_change_that_is_cancelled_leaves_the_key_as_it_was(
     world: World, session: Session, cut: str, key: str, new: str, state: int

@@ -90,7 +90,7 @@ def named(world: World, session: Session, index: str = "ua") -> tuple[set[bytes]
 
 
 @pytest.mark.parametrize(
-    ("cut", "change", "key"), one_in(2, [(*change, key) for change in CHANGES for key in KEYS])
+    ("cut", "change", "key"), one_in(5, [(*change, key) for change in CHANGES for key in KEYS])
 )
 def test_a_change_of_partitions_keeps_them(
     world: World, session: Session, key: str, cut: str, change: str
@@ -162,7 +162,7 @@ WALKED = (
 
 
 @pytest.mark.parametrize(
-    ("change", "begin", "key"), one_in(3, product(WALKED, ["BEGIN", "BEGIN OPTIMISTIC"], KEYS[:2]))
+    ("change", "begin", "key"), one_in(7, product(WALKED, ["BEGIN", "BEGIN OPTIMISTIC"], KEYS[:2]))
 )
 def test_unique_keys_hold_in_every_state(
     world: World, session: Session, key: str, change: str, begin: str
@@ -291,7 +291,7 @@ def test_a_change_that_is_cancelled_leaves_them_as_they_were(
     other.close()
 
 
-@pytest.mark.parametrize("key", one_in(2, KEYS))
+@pytest.mark.parametrize("key", one_in(4, KEYS, first=1))
 def test_they_are_kept_beside_writers(world: World, session: Session, key: str) -> None:
     """And a local one that has several entries a row."""
     made(session, key, BY_RANGE)

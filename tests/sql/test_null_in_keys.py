@@ -53,7 +53,7 @@ def made(session: Session, cut: str) -> None:
         run(session, f"INSERT INTO {table} VALUES {', '.join(lines)}")
 
 
-@pytest.mark.parametrize(("cut", "analyzed"), one_in(5, product(CUTS, [False, True])))
+@pytest.mark.parametrize(("cut", "analyzed"), one_in(9, product(CUTS, [False, True])))
 def test_answers_are_those_without_indexes(session: Session, cut: str, analyzed: bool) -> None:
     made(session, cut)
     if analyzed:

@@ -86,7 +86,7 @@ def ended(world: World, text: str) -> int | None:
 
 
 @pytest.mark.parametrize("mode", ["tidb", "mysql"])
-@pytest.mark.parametrize("every", [41, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [83, pytest.param(5, marks=pytest.mark.long)])
 def test_law_two_changes_are_done_or_refused(every: int, mode: str) -> None:
     done = 0
     specs = SPECS if mode == "tidb" else SPECS_OF_MYSQL
