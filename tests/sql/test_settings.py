@@ -94,6 +94,35 @@ def test_transaction_read_only(table: Session, way: str) -> None:
     assert run(table, WRITES[0]).affected == 1
 
 
+@pytest.mark.parametrize("value", ["1", "ON", "DEFAULT"])
+def test_autocommit_commits_where_it_was_off(table: Session, another: Session, value: str) -> None:
+    seen = "SELECT COUNT(*) FROM t WHERE a = 5"
+    run(table, "SET autocommit = 0")
+    run(table, "UPDATE t SET a = 5 WHERE id = 1")
+    run(table, f"SET autocommit = {value}")
+    assert rows(another, seen) == [[1]]
+    run(table, "BEGIN")
+    run(table, "UPDATE t SET a = 5 WHERE id = 2")
+    run(table, f"SET autocommit = {value}")  # it was on: no end of a transaction
+    assert rows(another, seen) == [[1]]
+    run(table, "ROLLBACK")
+    assert rows(table, seen) == [[1]]
+
+
+def test_max_execution_time_ends_prepared_queries(session: Session) -> None:
+    late = 3024, "HY000"
+    run(session, "SET max_execution_time = 50")
+    run(session, "PREPARE s FROM 'SELECT SLEEP(2)'")
+    assert error(session, "EXECUTE s") == late
+    assert error(session, "SELECT SLEEP(?)", [2]) == late
+    run(session, "SET max_execution_time = 0")
+    run(session, "PREPARE h FROM 'SELECT /*+ MAX_EXECUTION_TIME(50) */ SLEEP(2)'")
+    assert error(session, "EXECUTE h") == late
+    prepared = session.prepare("SELECT /*+ SET_VAR(max_execution_time = 50) */ SLEEP(?)")
+    with pytest.raises(Refused, match="maximum statement execution time"):
+        session.execute_prepared(prepared, [2])
+
+
 def test_global_transaction_read_only(table: Session, world: World) -> None:
     run(table, "SET GLOBAL TRANSACTION READ ONLY")
     try:

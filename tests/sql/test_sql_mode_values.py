@@ -155,6 +155,86 @@ def test_division_by_zero_in_writes(table):
     assert rows(table, "SELECT DISTINCT a FROM n") == [[None]]
 
 
+def test_stored_expressions_divide_by_the_writers_mode(session):
+    """A generated column and a CHECK know no session, but their division by zero is the writer's:
+    an error where it asks for one, a warning, or nothing."""
+    run(session, "CREATE TABLE g (a INT, b INT AS (10 / a) STORED)")
+    run(session, "CREATE TABLE c (a INT, CHECK (10 / a > 1))")
+    for name, codes in (
+        ("STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO", None),
+        ("ERROR_FOR_DIVISION_BY_ZERO", [1365]),
+        ("STRICT_ALL_TABLES", []),
+        ("", []),
+    ):
+        mode(session, name)
+        for table_name in "gc":
+            text = f"INSERT INTO {table_name} (a) VALUES (0)"
+            if codes is None:
+                assert error(session, text)[0] == 1365
+            else:
+                run(session, text)
+                assert [note.code for note in session.warnings] == codes, (name, table_name)
+    assert rows(session, "SELECT * FROM g") == [[0, None]] * 3
+
+
+def test_a_strict_write_refuses_what_a_check_cannot_read(session):
+    run(session, "CREATE TABLE c (a VARCHAR(9), CHECK (a > 0))")
+    assert error(session, "INSERT INTO c VALUES ('1x')")[0] == 1292
+    mode(session, "")
+    run(session, "INSERT INTO c VALUES ('1x')")
+    assert [note.code for note in session.warnings] == [1292]
+
+
+ZEROS = [  # sql_mode, what 0000-00-00 and 2020-00-10 are for STR_TO_DATE, and 0000-00-00 for CAST
+    ("", "0000-00-00", "2020-00-10", "0000-00-00"),
+    ("NO_ZERO_DATE", None, "2020-00-10", None),
+    ("NO_ZERO_IN_DATE", "0000-00-00", None, "0000-00-00"),
+    ("NO_ZERO_DATE,NO_ZERO_IN_DATE", None, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "zero", "parts", "cast"), ZEROS, ids=[each[0] for each in ZEROS])
+def test_zero_dates_in_queries(session, name, zero, parts, cast):
+    run(session, "CREATE TABLE z (v VARCHAR(20))")
+    run(session, "INSERT INTO z VALUES ('0000-00-00')")
+    mode(session, name)
+    read = "STR_TO_DATE({}, '%Y-%m-%d')".format
+    for source in ("'0000-00-00'", "v"):
+        texts = [f"CONCAT({read(source)})", f"CONCAT(CAST({source} AS DATE))"]
+        texts += [f"LEFT(CAST({source} AS DATETIME), 10)", f"LEFT(CONVERT({source}, DATE), 10)"]
+        for text in (f"SELECT {', '.join(texts)} FROM z", f"SELECT MAX({texts[1]}) FROM z"):
+            found = rows(session, text)[0]
+            assert found == ([zero, cast, cast, cast] if len(found) > 1 else [cast]), text
+    assert rows(session, f"SELECT CONCAT({read(repr('2020-00-10'))})") == [[parts]]
+
+
+@pytest.mark.parametrize(("name", "zero", "parts"), [each[:3] for each in ZEROS])
+def test_zero_dates_in_changes_of_columns(session, name, zero, parts):
+    for text, stored in (("0000-00-00", zero), ("2020-00-10", parts)):
+        mode(session, "")
+        run(session, "CREATE TABLE z (v VARCHAR(20))")
+        run(session, f"INSERT INTO z VALUES ('{text}')")
+        strict = f"{name},STRICT_ALL_TABLES" if name else "STRICT_ALL_TABLES"
+        mode(session, strict)
+        if stored is None:
+            assert error(session, "ALTER TABLE z MODIFY v DATE")[0] == 1292
+            mode(session, name)
+        run(session, "ALTER TABLE z MODIFY v DATE")
+        assert rows(session, "SELECT CONCAT(v) FROM z") == [[stored or "0000-00-00"]]
+        run(session, "DROP TABLE z")
+
+
+def test_no_timestamp_has_a_zero_in_its_date(session):
+    run(session, "CREATE TABLE z (t TIMESTAMP NULL)")
+    for zone in ("UTC", "+05:00"):
+        run(session, f"SET time_zone = '{zone}'")
+        mode(session, "STRICT_ALL_TABLES")
+        assert error(session, "INSERT INTO z VALUES ('2020-00-10 10:00:00')")[0] == 1292
+        mode(session, "")
+        run(session, "INSERT INTO z VALUES ('2020-00-10 10:00:00'), ('2020-10-00')")
+    assert rows(session, "SELECT COUNT(*) FROM z WHERE t = 0") == [[4]]
+
+
 def test_engines(session):
     mode(session, "NO_ENGINE_SUBSTITUTION")
     assert error(session, "CREATE TABLE e (a INT) ENGINE = nosuch")[0] == 1286

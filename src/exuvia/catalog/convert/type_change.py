@@ -228,16 +228,19 @@ def is_by_arrays(old: FieldType, new: FieldType) -> bool:
 
 class Moments(msgspec.Struct, frozen=True):
     """What of its session a change of dates and times goes by. `zone`: that of a TIMESTAMP, as
-    time_zone has it; `today`: the day that a TIME is of, packed; `zero_dates` and `any_day` as in
-    values.Mode. In the hidden column's `change_state_info` (MOMENTS) where it matters at all."""
+    time_zone has it; `today`: the day that a TIME is of, packed; `zero_dates`, `any_day` and
+    `zero_parts` as in values.Mode. In the hidden column's `change_state_info` (MOMENTS) where it
+    matters at all."""
 
     zone: str = ""
     today: int = 0
     zero_dates: bool = False
     any_day: bool = False
+    zero_parts: bool | None = None
 
     def mode(self) -> Mode:
-        return Mode(self.zero_dates, self.any_day, zone_of(self.zone), self.today)
+        zone = zone_of(self.zone)
+        return Mode(self.zero_dates, self.any_day, zone, self.today, self.zero_parts)
 
     def of(self, old: FieldType, new: FieldType) -> "Moments":
         """As much of it as matters between these types."""
@@ -250,6 +253,7 @@ class Moments(msgspec.Struct, frozen=True):
             self.today if dated and old.family == Family.TIME else 0,
             dated and self.zero_dates,
             dated and self.any_day,
+            self.zero_parts if dated else None,
         )
 
 
@@ -393,7 +397,8 @@ def _adjusted(source: FieldType, target: FieldType, name: str, mode: Mode, value
     try:
         return _converted(source, target, name, mode, value)
     except Refused:
-        return _nearest(source, target, mode._replace(zero_dates=True), value)
+        taken = mode._replace(zero_dates=True, zero_parts=mode.takes_zero_parts)
+        return _nearest(source, target, taken, value)
 
 
 def _nearest(source: FieldType, target: FieldType, mode: Mode, value: Value) -> Value:

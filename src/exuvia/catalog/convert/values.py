@@ -101,6 +101,12 @@ class Mode(NamedTuple):
         return self.zero_dates if self.zero_parts is None else self.zero_parts
 
 
+def zeros_taken(sql_mode: str) -> tuple[bool, bool | None]:
+    """Mode's `zero_dates` and `zero_parts` under a sql_mode."""
+    dates, parts = "NO_ZERO_DATE" not in sql_mode, "NO_ZERO_IN_DATE" not in sql_mode
+    return dates, None if parts == dates else parts
+
+
 STRICT = Mode()
 LENIENT = Mode(zero_dates=True)
 JUDGED = Mode(zero_dates=True, any_day=True)
@@ -647,6 +653,8 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
     else:
         packed = _datetime(value, source, kind, digits, mode)
         if target.Tp == TypeCode.TIMESTAMP:
+            if packed:  # no moment has a zero in its date, in no mode
+                _refuse_zero(packed >> 37, value, source, kind, STRICT)
             if mode.zone is not None and temporal.after_gap(packed, mode.zone) is not None:
                 incorrect_time(kind, to_text(value, source))
             packed = temporal.shift_zone(packed, mode.zone, None)

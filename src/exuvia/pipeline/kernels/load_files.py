@@ -242,7 +242,9 @@ class Conversion:
         self._table = table
         self._source = source
         self._path = path
-        self._mode = Mode(zero_dates=source.zero_dates, zone=zone_of(source.zone))
+        self._mode = Mode(
+            source.zero_dates, zone=zone_of(source.zone), zero_parts=source.zero_parts
+        )
 
     def of(
         self,

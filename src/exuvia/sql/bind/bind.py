@@ -100,8 +100,12 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
         name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
         return bind_calls.call(name, [argument], scope)
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
-    found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
-    return casts.fold(found)
+    found = casts.fold(Cast(type=kind, argument=argument, explicit=True, coercibility=level))
+    dated = types.family_of(kind) in (Family.DATE, Family.DATETIME)
+    if dated and types.is_text_like(argument.type):
+        no_zero = "NO_ZERO_DATE" in scope.setting("sql_mode", "")
+        return bind_calls.call("nonzero_moment", [found], scope) if no_zero else found
+    return found
 
 
 def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:

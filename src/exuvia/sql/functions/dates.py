@@ -220,8 +220,7 @@ def parse(env: Env, text: str, form: str) -> int | None:
         form = form.replace(f"%{sign}", longer)
     found: dict[str, int] = {}
     end = _match(text, form, found)
-    zero_allowed = "NO_ZERO_DATE" not in env.variable("sql_mode")
-    value = None if end is None else _assemble(form, found, zero_allowed)
+    value = None if end is None else _assemble(form, found, env.variable("sql_mode"))
     if value is None:
         env.incorrect("datetime", text)
     elif text[end:].strip():
@@ -292,7 +291,7 @@ def _take(sign: str, text: str, at: int, found: dict[str, int]) -> int | None:
     return at + 1 if sign == "%" and text[at : at + 1] == "%" else None
 
 
-def _assemble(form: str, found: dict[str, int], zero_allowed: bool) -> int | None:
+def _assemble(form: str, found: dict[str, int], sql_mode: str) -> int | None:
     hour = found.get("hour", 0)
     if "hour12" in found:
         if not 1 <= found["hour12"] <= 12:
@@ -311,7 +310,8 @@ def _assemble(form: str, found: dict[str, int], zero_allowed: bool) -> int | Non
         first = moment.day_number(pack_date(year, 1, 1))
         date = moment.date_of_day(first + found["yearday"] - 1) or -1
         month = day = 1
-    if date < 0 or (not zero_allowed and (month == 0 or day == 0)):
+    refusing = "NO_ZERO_IN_DATE" if date else "NO_ZERO_DATE"
+    if date < 0 or ((month == 0 or day == 0) and refusing in sql_mode):
         return None
     return pack_datetime(date, hour, minute, second, micro) if clock else date
 
@@ -494,6 +494,14 @@ def _period_diff(left: int, right: int) -> int:
 _LEADING_DIGITS = re.compile(r"[ \t]*(\+?\d+)")
 
 
+def _nonzero_moment(env: Env, packed: int) -> int | None:
+    """What CAST has read of a text under NO_ZERO_DATE."""
+    if packed:
+        return packed
+    env.incorrect("datetime", "0000-00-00 00:00:00")
+    return None
+
+
 def _year_of_text(env: Env, text: str) -> int | None:
     """CAST(text AS YEAR): '0' is 2000; NULL for what does not begin with a number of 64 bits."""
     found = _LEADING_DIGITS.match(text)
@@ -611,6 +619,9 @@ FUNCTIONS = {
     "weekday": Function(1, 1, "D", _SMALL, _weekday),
     "weekofyear": Function(1, 1, "D", _SMALL, _iso_week),
     "year": Function(1, 1, "D", _SMALL, lambda d: d >> 9, "({0} >> 9)"),
+    "nonzero_moment": Function(
+        1, 1, "x", lambda arguments: arguments[0].type, _nonzero_moment, env=True
+    ),
     "year_of_number": Function(1, 1, "i", _YEAR, _year_of_number, env=True),
     "year_of_text": Function(1, 1, "s", _YEAR, _year_of_text, env=True),
     "yearweek": Function(1, 2, "Di", _BIG, _year_week),

@@ -47,6 +47,7 @@ from exuvia.catalog.convert.type_change import (
     is_string,
     kind_of,
 )
+from exuvia.catalog.convert.values import zeros_taken
 from exuvia.catalog.model import (
     ColumnInfo,
     KeyAlgorithm,
@@ -361,11 +362,13 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
 def _moments_of(at: AlterContext) -> Moments:
     """How the session that asks would convert dates and times."""
     sql_mode = at.reader.variable("sql_mode").upper()
+    zero_dates, zero_parts = zeros_taken(sql_mode)
     return Moments(
         zone=at.reader.variable("time_zone"),
         today=at.reader.context.now >> 37,
-        zero_dates="NO_ZERO_DATE" not in sql_mode,
+        zero_dates=zero_dates,
         any_day="ALLOW_INVALID_DATES" in sql_mode,
+        zero_parts=zero_parts,
     )
 
 

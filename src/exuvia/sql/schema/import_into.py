@@ -96,13 +96,15 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
     columns = _columns(table, node, form)
     thread = facts.pop("thread", 0)
     detached = bool(facts.pop("detached", False))
+    modes = modes_of(reader, lambda code, said: None)
     source = ImportSource(
         format=form,
         files=files,
         columns=columns,
         now=reader.context.utc_now,
         zone=reader.variable("time_zone"),
-        zero_dates=modes_of(reader, lambda code, said: None).zero_dates,
+        zero_dates=modes.zero_dates,
+        zero_parts=None if modes.zero_parts == modes.zero_dates else modes.zero_parts,
         **facts,
     )
     job = requests.import_into(database, table, source, query=text)

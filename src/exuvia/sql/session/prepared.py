@@ -1,6 +1,7 @@
 """A prepared statement: parsed once, planned by the types of the values it is given."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlglot import exp
 
@@ -71,8 +72,15 @@ class Prepared:
 
     def _run_hinted(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
         if not self._wanted:
+            return self._run_limited(session, values, letters)
+        work = partial(self._run_limited, session, values, letters)
+        return hinted(session.settings, self._wanted, work)
+
+    def _run_limited(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
+        if not session.settings.max_execution_s:
             return self._run(session, values, letters)
-        return hinted(session.settings, self._wanted, lambda: self._run(session, values, letters))
+        with session.limited(self.text):
+            return self._run(session, values, letters)
 
     def _run(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
         shape, find = self._shape, session.services.plans.find

@@ -158,8 +158,7 @@ class Session:
                 self._begin_statement(text)
                 self.statement = written
                 if parameters is not None:
-                    with self._limited(text):
-                        return parsed(text, self.database).run(self, parameters)
+                    return parsed(text, self.database).run(self, parameters)
                 wanted = wanted_by(text)
                 if not wanted:
                     limited = self.settings.max_execution_s
@@ -186,10 +185,7 @@ class Session:
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
-                if not self.settings.max_execution_s:
-                    return prepared.run(self, parameters)
-                with self._limited(prepared.text):
-                    return prepared.run(self, parameters)
+                return prepared.run(self, parameters)
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
@@ -215,7 +211,7 @@ class Session:
         if self.must_change_password and not all(ends_expiry(self, node) for node in parse(text)):
             raise ErrMustChangePassword()
 
-    def _limited(self, text: str) -> AbstractContextManager[None]:
+    def limited(self, text: str) -> AbstractContextManager[None]:
         """Ends a query after max_execution_time (3024)."""
         limit_s = self.settings.max_execution_s
         if not limit_s or not _QUERY.match(text):
@@ -223,7 +219,7 @@ class Session:
         return self._interruption.after(limit_s, ErrMaxExecTimeExceeded(), self._wake)
 
     def _run_limited(self, text: str) -> Result | list[Result]:
-        with self._limited(text):
+        with self.limited(text):
             return self._run_text(text)
 
     def _run_text(self, text: str) -> Result | list[Result]:

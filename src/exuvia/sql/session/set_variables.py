@@ -4,7 +4,7 @@ SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the 
 SET @x = v                        this session's own SET NAMES c         three variables at once
 SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads what is newest, REPEATABLE READ one snapshot;
                                   the other two are 8048 (docs/isolation.md)
-SET autocommit = 1                commits what is open
+SET autocommit = 1                commits what is open, where it was 0: within BEGIN it is no end
 
 The hint SET_VAR: a session variable has another value for one statement.
 
@@ -91,6 +91,8 @@ def _setting(session: SessionApi, tree: Tree) -> Setting:
 
 def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
+    if name == "autocommit":
+        return _autocommit(session, item)
     if item.value is None:
         session.settings.reset_session(name)
         _bring_other(session, name)
@@ -106,15 +108,22 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
         session.settings.set_session(name, value)
         session.snapshot_time = time
         return None
-    if name == "autocommit":
-        warning = session.settings.set_session("autocommit", value)
-        if session.settings.autocommit:
-            session.commit()
-        return warning
     warning = session.settings.set_session(name, value)
     _bring_other(session, name)
     if name == "last_insert_id":
         session.last_insert_id = int(session.settings.get(name))
+    return warning
+
+
+def _autocommit(session: SessionApi, item: Assignment) -> Refused | None:
+    settings, warning = session.settings, None
+    before = settings.autocommit
+    if item.value is None:
+        settings.reset_session("autocommit")
+    else:
+        warning = settings.set_session("autocommit", _setting(session, item.value))
+    if settings.autocommit and not before:
+        session.commit()
     return warning
 
 

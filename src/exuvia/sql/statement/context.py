@@ -16,6 +16,7 @@ rows are locked: for what writes or reads FOR UPDATE, and is not in an optimisti
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import tzinfo
 from decimal import Decimal
 from enum import IntEnum
@@ -194,6 +195,9 @@ class SessionApi(Protocol):
         """The client is gone."""
 
     # -- running statements ------------------------------------------------------------------------
+
+    def limited(self, text: str) -> AbstractContextManager[None]:
+        """Within it a query of that text ends after max_execution_time (3024)."""
 
     def run(
         self,

@@ -90,17 +90,16 @@ class RowChecks:
         self._coming = coming
         self._table = table
 
-    def judge(self, row: list[Value], old: list[Value] | None = None) -> None:
-        """Raises 3819, and what the row meets in a column that changes. `old`: the row that it
-        replaces."""
-        env = PlainEnv()
+    def judge(self, row: list[Value], env: Env, old: list[Value] | None = None) -> None:
+        """Raises 3819, what a condition refuses in a strict write (1292, 1365), and what the row
+        meets in a column that changes. `old`: the row that it replaces."""
         for each in self._checks:
             if each.breaks(row, env):
                 raise ErrCheckConstraintViolated(each.name)
         if self._coming:
-            coming = writer.as_written(self._table, row, old)
+            coming, lenient = writer.as_written(self._table, row, old), PlainEnv()
             for one in self._coming:
-                if one.breaks(coming, env):
+                if one.breaks(coming, lenient):
                     raise ErrCheckConstraintViolated(one.check.name)
 
 

@@ -348,14 +348,21 @@ def _qualified(part: Table, taken: Duplicate) -> Duplicate:
 _KEPT = "stations"
 
 
+def environment(context: Context) -> PlainEnv:
+    """For stored expressions of rows that a statement writes: no session, but its strictness and
+    its warnings."""
+    found = PlainEnv(strict=context.strict)
+    found.by_zero, found.warnings = context.by_zero, context.warnings
+    return found
+
+
 class Computed:
     """One statement's writes to a table with generated columns."""
 
     def __init__(self, columns: tuple[GeneratedColumn, ...], context: Context) -> None:
         self._columns = columns
         self._context = context
-        self._env = PlainEnv(strict=context.strict)
-        self._env.warnings = context.warnings
+        self._env = environment(context)
 
     def fill(self, row: Row) -> None:
         """Compute into the row. Raises what a strict write refuses; else a warning."""
@@ -422,6 +429,7 @@ class RowWriter:
         self._context = context
         generated, self._checks, self._fits, self._auto = Stations.of(table)
         self._computed = Computed(generated, context) if generated else None
+        self._env = environment(context)
         checker = foreign_key_checker(table, context, depth)
         is_early = checker is not None and checker.at_once
         self._early = checker if is_early else None
@@ -436,7 +444,7 @@ class RowWriter:
         if self._computed is not None:
             self._computed.fill(row)
         if self._checks is not None:
-            self._checks.judge(row)
+            self._checks.judge(row, self._env)
         if self._fits is not None:
             self._fits(row)
         if self._parts is not None:
@@ -474,7 +482,7 @@ class RowWriter:
         if self._computed is not None:
             self._computed.fill(new)
         if self._checks is not None:
-            self._checks.judge(new, old)
+            self._checks.judge(new, self._env, old)
         if self._fits is not None:
             self._fits(new)
         if self._parts is not None:
