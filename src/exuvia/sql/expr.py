@@ -185,19 +185,34 @@ class Subquery(Expr, frozen=True, kw_only=True):
     collate: str = "binary"
 
 
-def collates_alike(one: Expr, other: Expr) -> bool:
-    """Whether what is made of one tree under two connections' collations compares alike: all but
-    the literals has the same collation."""
-    if isinstance(one, Constant) or isinstance(other, Constant):
-        return type(one) is type(other)
-    if one.type.Collate != other.type.Collate:
+def means_alike(one: Expr, other: Expr) -> bool:
+    """Whether what is made of one tree in two sessions has the same values, which compare alike:
+    all but the literals has the same type and collation."""
+    one, other = _unjudged(one), _unjudged(other)
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return one.value == other.value and one.type.Decimal == other.type.Decimal
+    if type(one) is not type(other) or _facts(one.type) != _facts(other.type):
         return False
-    if isinstance(one, Call) and isinstance(other, Call) and one.extra != other.extra:
+    if _operation(one) != _operation(other):
         return False
     mine, theirs = children(one), children(other)
     if len(mine) != len(theirs):
         return False
-    return all(collates_alike(a, b) for a, b in zip(mine, theirs, strict=True))
+    return all(means_alike(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def _unjudged(expr: Expr) -> Expr:
+    """What CAST reads before NO_ZERO_DATE judges it: an index holds the zero date too."""
+    is_judged = isinstance(expr, Call) and expr.function == "nonzero_moment"
+    return expr.arguments[0] if is_judged else expr
+
+
+def _operation(expr: Expr) -> tuple[Any, ...]:
+    return (expr.function, expr.extra) if isinstance(expr, Call) else ()
+
+
+def _facts(kind: FieldType) -> tuple[Any, ...]:
+    return kind.Tp, kind.unsigned, kind.Decimal, kind.Collate
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -61,8 +61,7 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.bind.scope import DEFAULT_COLLATION
-from exuvia.sql.expr import collates_alike
+from exuvia.sql.expr import means_alike
 from exuvia.sql.expressions import ConstantOf, comparand_of
 from exuvia.sql.functions.moment import names_zone
 from exuvia.sql.generated import generated_columns, scope_of
@@ -71,7 +70,6 @@ from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.parse.restore import matched_text, without_charset
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
-from exuvia.sql.types import DIVISION_DIGITS
 
 # -- bounds ----------------------------------------------------------------------------------------
 
@@ -648,48 +646,53 @@ def _apart(found: list[Span]) -> list[Span]:
 _KEPT = "expressions"
 
 
+class Served(NamedTuple):
+    """The expressions that serve sessions by what binding asks of them: the settings' names, and
+    by their texts the expressions that mean there what the columns hold."""
+
+    asked: tuple[str, ...]
+    alike: dict[tuple[str, ...], Mapping[str, int]]
+
+
 def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str, int]:
     """Text of an expression -> position of the indexed column that holds its value.
 
-    Of a session whose WEEK(d) is another than a generated column's, none with a WEEK; of one whose
-    collation is another than their literals have, none that it would collate otherwise; of one that
-    divides or subtracts otherwise, none that does."""
+    For a session, those that mean the same in it: not WEEK(d) where default_week_format is another,
+    a quotient of another scale, a comparison of literals by another collation."""
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)
     if not found or binding is None:
         return found
-    if (collation := binding.variable("collation_connection")) != DEFAULT_COLLATION:
-        found = _found_alike(table, found, collation, binding)
-    other = [
-        sign
-        for sign, differs in (
-            ("week(", binding.variable("default_week_format") != "0"),
-            (" / ", binding.variable("div_precision_increment") != str(DIVISION_DIGITS)),
-            (" - ", "NO_UNSIGNED_SUBTRACTION" in binding.variable("sql_mode")),
-        )
-        if differs
-    ]
-    if other:
-        return {text: at for text, at in found.items() if not any(sign in text for sign in other)}
-    return found
+    served: Served | None = table.kept.get(Served)
+    if served is None:
+        served = table.kept[Served] = Served((), {})
+    answers = tuple([binding.variable(name) for name in served.asked])
+    alike = served.alike.get(answers)
+    if alike is None:
+        alike, asked = _found_alike(table, found, binding)
+        if not asked <= set(served.asked):
+            names = tuple(sorted({*served.asked, *asked}))
+            served = table.kept[Served] = Served(names, {})
+            answers = tuple([binding.variable(name) for name in names])
+        served.alike[answers] = alike
+    return alike
 
 
 def _found_alike(
-    table: Table, found: Mapping[str, int], collation: str, binding: Binding
-) -> Mapping[str, int]:
-    name = f"{_KEPT} {collation}"
-    kept: Mapping[str, int] | None = table.kept.get(name)
-    if kept is None:
-        plain = {each.position: each.bound for each in generated_columns(table.info)}
-        scope = scope_of(table.info.cols)
-        scope.binding = binding
-        kept = table.kept[name] = {
-            text: position
-            for text, position in found.items()
-            if collates_alike(scope.bind(_as_asked(table, position)), plain[position])
-        }
-    return kept
+    table: Table, found: Mapping[str, int], binding: Binding
+) -> tuple[Mapping[str, int], set[str]]:
+    """Those that mean the same there, and the settings that it was asked for."""
+    plain = {each.position: each.bound for each in generated_columns(table.info)}
+    scope = scope_of(table.info.cols)
+    scope.fields = [field._replace(column=None) for field in scope.fields]  # no rights, no zone
+    scope.binding = nested = binding.nested()
+    alike = {
+        text: position
+        for text, position in found.items()
+        if means_alike(scope.bind(_as_asked(table, position)), plain[position])
+    }
+    return alike, set(nested.asked.settings)
 
 
 def _as_asked(table: Table, position: int) -> exp.Expression:

@@ -9,14 +9,16 @@
     setting(name)                     its text                   a binder: sql_mode, collation, zone
     setting(CURRENT_DATABASE)         the current database       a name without a database
     setting(PLAN_BASELINES)           the session's bindings     the planner
-    variable(USER, name)              the type of @name          @name
+    variable(OPEN, name)              kind, scale, collation     @name
+    variable(USER, name)              the whole type of @name    @name in what a client is shown
     variable(SESSION | GLOBAL, name)   the type of @@name         @@name, @@global.name
     decimal(number)                   precision and scale        an expression with that parameter
 
-A parameter's kind is part of the shape (`letters`). Its length is no fact: a kept plan is bound to
-texts and bytes of any length. A DECIMAL that goes into a column as it is has no scale when it is
-bound (`constant_type`), and its text is made from the value. The digits before the point count as
-nine where there are fewer, so that prices of any size share a plan.
+A parameter's kind is part of the shape (`letters`). Its length is no fact, and neither is that of a
+user variable: a kept plan is bound to numbers, texts and bytes of any length. A DECIMAL that goes
+into a column as it is has no scale when it is bound (`constant_type`), and its text is made from
+the value. The digits before the point count as nine where there are fewer, so that prices of any
+size share a plan.
 
 Other facts are proved in other ways, at every run. The tables of a plan must be those of the
 statement's snapshot (KeptPlan.fresh), and the account must have the privileges (KeptPlan.check).
@@ -28,18 +30,18 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple, Protocol
 
-from exuvia.base.types import FieldType, Value
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.table import Table
 from exuvia.sql import types
-from exuvia.sql.parse.literals import DECIMAL, OTHER, open_type, type_of
+from exuvia.sql.parse.literals import COLLATED, DECIMAL, OTHER, open_type, type_of
 from exuvia.sql.result import Note
 
 CURRENT_DATABASE = "current database"
 PLAN_BASELINES = "plan baselines"
-USER, SESSION, GLOBAL = "user", "session", "global"
+USER, OPEN, SESSION, GLOBAL = "user", "open", "session", "global"
 FEWEST_DIGITS = 9
 Variable = tuple[str, str]  # scope, name in lower case
 Answers = tuple[Any, ...]
@@ -132,7 +134,9 @@ class Binding:
         return self._setting(PLAN_BASELINES, self._source.baselines)
 
     def variable_type(self, scope: str, name: str) -> FieldType:
-        """Type of @name, @@name or @@global.name. Raises 1193."""
+        """Type of @name, @@name or @@global.name; OPEN is @name without a length. Raises 1193."""
+        if scope == OPEN and not self._keeps:
+            scope = USER
         kind = type_of_variable(self._source, scope, name)
         self.record(1, (scope, name), kind)
         return kind
@@ -151,6 +155,10 @@ class Binding:
             self.record(2, number, size)
             return types.decimal(*size)
         return open_type(letter)
+
+    def parameter_collates(self, number: int) -> bool:
+        """Whether a parameter is a text with a collation of its own, not the connection's."""
+        return self._source.letters[number] in COLLATED
 
     def parameter_value(self, number: int) -> tuple[Value, ...]:
         """The value of a parameter, as if it were written; none where the plan is for every value,
@@ -180,6 +188,10 @@ class Binding:
         for group, name in self._answers:
             groups[group].append(name)
         return FactNames(*(tuple(sorted(each)) for each in groups))
+
+    def nested(self) -> "Binding":
+        """One that records its own facts."""
+        return Binding(self._source, keeps=True)
 
     def agrees(self, asked: FactNames, answers: Answers) -> bool:
         """Whether these are the answers that it was given."""
@@ -232,8 +244,9 @@ def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType
     """Type of @name, @@name or @@global.name. Raises 1193.
 
     ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
-    if scope == USER:
-        return source.user_variable(name)[1]
+    if scope in (USER, OPEN):
+        kind = source.user_variable(name)[1]
+        return kind if scope == USER else opened(kind)
     kind = variables.find(name).kind
     text = source.global_variable(name) if scope == GLOBAL else source.variable(name)
     if kind is VariableKind.BOOL:
@@ -241,6 +254,20 @@ def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType
     if kind in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
         return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
     return types.DOUBLE if kind is VariableKind.REAL else types.text(max(1, len(text)))
+
+
+def opened(kind: FieldType) -> FieldType:
+    """The type that a kept plan is bound to for a user variable: for values of any length."""
+    if kind.Tp == TypeCode.NULL:
+        return kind
+    if kind.family is Family.DECIMAL:
+        digits = max(FEWEST_DIGITS, kind.Flen - kind.Decimal)
+        return types.decimal(digits + kind.Decimal, kind.Decimal)
+    if kind.family in types.WHOLE:
+        return types.UNSIGNED if kind.unsigned else types.BIGINT
+    if kind.family is Family.STRING:
+        return types.text(-1, kind.Charset, kind.Collate)
+    return types.blob(-1) if kind.family is Family.BYTES else kind
 
 
 def size_of(value: Value) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.binding import GLOBAL, SESSION, USER
+from exuvia.sql.bind.binding import GLOBAL, OPEN, SESSION, USER
 from exuvia.sql.bind.scope import Binder, Field, Scope
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import evaluate_constant
@@ -138,8 +138,6 @@ def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
     if kind.Tp == types.NULL.Tp:
         return Constant(type=types.NULL, coercibility=IGNORABLE, value=None)
     level = COERCIBLE if types.is_text_like(kind) else NUMERIC
-    if level == COERCIBLE and kind.Charset != "binary":
-        kind = casts.with_collation(kind, scope.collation)
     for value in scope.parameter_value(index):
         return Constant(type=kind, coercibility=level, value=value)
     return Parameter(type=kind, coercibility=level, index=index)
@@ -149,7 +147,8 @@ def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
     name = tree.name.lower()
     if scope.binding is None:
         raise ErrNotSupportedYet("@" + name)
-    kind = scope.binding.variable_type(USER, name)
+    is_shown = scope.grouped is not None  # a client is told the length of what it is shown
+    kind = scope.binding.variable_type(USER if is_shown else OPEN, name)
     return VariableRef(type=kind, coercibility=IMPLICIT, name=name, scope="user")
 
 

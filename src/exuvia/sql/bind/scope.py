@@ -198,7 +198,13 @@ class Scope:
         """Type of a `?`. Raises 1064 where none may stand, as in the bound of a partition."""
         if self.binding is None or index >= self.binding.parameter_count():
             raise Misplaced("?")
-        return self.binding.parameter_type(index)
+        kind = self.binding.parameter_type(index)
+        if not types.is_text_like(kind) or kind.Charset == "binary":
+            return kind
+        if self.binding.parameter_collates(index):
+            return kind
+        collate = self.collation
+        return evolve(kind, Charset=collate.partition("_")[0], Collate=collate)
 
     def parameter_value(self, index: int) -> tuple[Value, ...]:
         """The value of a `?`; none where the plan is for every value."""

@@ -14,7 +14,8 @@ itself.
     d        Decimal       XX
 The value of a user variable (EXECUTE ... USING) may have a type that its Python value does not
 tell. Such types have letters of their own (`TYPED`): D a DATE, 0 to 6 a DATETIME with that many
-digits of a second, T to Z a TIME likewise, F a FLOAT, J a JSON document.
+digits of a second, T to Z a TIME likewise, F a FLOAT, J a JSON document. A text whose collation is
+another than the connection's has the letter of its collation (`COLLATED`).
 
 Rows that are written alike, INSERT .. VALUES (1, 'a'), (2, 'b'), .., have the shape of the first of
 them, and their values by column (`rows_of`): one plan for any number of them, and no Python for
@@ -40,6 +41,7 @@ from sqlglot import exp
 from exuvia.base.types import Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
 from exuvia.sql import types
+from exuvia.sql.charsets import COLLATIONS
 from exuvia.sql.nodes import Statement
 from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT
 
@@ -278,6 +280,12 @@ TYPED = {
     "J": types.JSON,
 }
 _LETTER_OF_TYPE = {(kind.Tp, max(0, kind.Decimal)): letter for letter, kind in TYPED.items()}
+COLLATED = {
+    chr(0xE000 + number): types.text(-1, charset, collate)
+    for collate, (charset, number) in COLLATIONS.items()
+    if charset != "binary"
+}
+_LETTER_OF_COLLATION = {kind.Collate: letter for letter, kind in COLLATED.items()}
 _LETTER_OF_FAMILY = {
     Family.INT: "i",
     Family.UINT: "u",
@@ -295,10 +303,15 @@ class TypedValue(NamedTuple):
     type: FieldType
 
 
-def letter_of(value: Value, kind: FieldType) -> str:
-    """Letter of a value whose type is known: that of a user variable."""
+def letter_of(value: Value, kind: FieldType, connection: str) -> str:
+    """Letter of a value whose type is known: that of a user variable. `connection`: the
+    connection's collation, into whose character set texts are converted."""
     if value is None or kind.Tp == TypeCode.NULL:
         return "n"
+    if kind.family is Family.STRING and kind.Collate != connection:
+        charset, _ = COLLATIONS.get(connection, ("", 0))
+        if kind.Charset == charset:
+            return _LETTER_OF_COLLATION.get(kind.Collate, "s")
     typed = _LETTER_OF_TYPE.get((TypeCode(kind.Tp), max(0, kind.Decimal)))
     return typed or _LETTER_OF_FAMILY[kind.family]
 
@@ -319,6 +332,7 @@ def bound_values(given: Sequence[Value]) -> tuple[Sequence[Value], str]:
 _OPEN_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
 _OPEN_TYPES = {
     **TYPED,
+    **COLLATED,
     "i": BIGINT,
     "u": UNSIGNED_BIGINT,
     "f": DOUBLE,
@@ -343,7 +357,8 @@ def type_of(value: Value, letter: str) -> FieldType:
         places = exponent if isinstance(exponent, int) else 0
         scale = max(0, -places)
         return evolve(kind, Flen=max(len(digits) + max(0, places), scale), Decimal=scale)
-    return evolve(kind, Flen=max(1, len(str(value)))) if kind is _OPEN_TEXT else kind
+    is_text = kind is _OPEN_TEXT or letter in COLLATED
+    return evolve(kind, Flen=max(1, len(str(value)))) if is_text else kind
 
 
 # -- placeholders ----------------------------------------------------------------------------------

@@ -177,7 +177,8 @@ def execute(session: SessionApi, node: ExecuteStatement, text: str) -> Result:
     """EXECUTE name USING @a, @b. Raises 1243, 1210."""
     prepared = _prepared(session, node.name, "EXECUTE")
     given = [session.user_variable(each) for each in node.variables]
-    letters = "".join([letter_of(value, kind) for value, kind in given])
+    collation = session.settings.get("collation_connection")
+    letters = "".join([letter_of(value, kind, collation) for value, kind in given])
     return prepared.run(session, [value for value, _ in given], letters)
 
 
