@@ -3,13 +3,21 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from itertools import count
+from itertools import count, product
 from typing import Any, cast
 
 import pytest
+from sqlglot import exp
 
+from exuvia.base.errors import Refused
+from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.binding import PLAN_BASELINES, Binding, FactNames, Surroundings
-from exuvia.sql.parse.literals import shape_of
+from exuvia.sql.bind.calls import SPECIAL, UNIT_CALLS
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import Expr
+from exuvia.sql.functions import FUNCTIONS
+from exuvia.sql.nodes import Update
+from exuvia.sql.parse.literals import deciding_a_type, read_literal, shape_of
 from exuvia.sql.select.read import ReadRows
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
@@ -370,6 +378,57 @@ def test_indexed_expressions_serve_by_all_that_they_ask(client: Session, first: 
             assert any("Index" in line for line in told) == (state == states[0])
             hinted = f"SELECT id FROM t IGNORE INDEX (w, q) WHERE {text}"
             assert rows(client, f"SELECT id FROM t WHERE {text}") == rows(client, hinted), text
+
+
+WRITTEN = ("'10:11:12.5'", "'2024-01-01 10:11:12.25'", "'%Y-%m-%d'", "3", "1.25")
+NOT_OF_VALUES = UNIT_CALLS | {"nextval", "lastval", "setval"}
+
+
+def test_every_function_whose_type_a_literal_decides_is_known(client: Session) -> None:
+    """All others have with a parameter the type that they have with the literal."""
+
+    def meaning(expr: Expr) -> tuple[object, ...]:
+        kind = expr.type
+        return kind.family, kind.unsigned, kind.Decimal, kind.Collate
+
+    def literal(text: str) -> exp.Expression:
+        is_text = text[0] == "'"
+        return exp.Literal.string(text[1:-1]) if is_text else exp.Literal.number(text)
+
+    def bound(context: Context, name: str, arguments: list[exp.Expression], keeps: bool) -> Expr:
+        return bind(
+            exp.Anonymous(this=name, expressions=arguments), Scope((), Binding(context, keeps))
+        )
+
+    def compare(context: Context, name: str, texts: list[str]) -> None:
+        signs: list[exp.Expression] = [exp.Placeholder(this=str(n)) for n in range(len(texts))]
+        written = bound(context, name, [literal(each) for each in texts], False)
+        read = [read_literal(each) for each in texts]
+        context.parameters = [value for value, _ in read]
+        context.letters = "".join(letter for _, letter in read)
+        by_parameters = bound(context, name, signs, True)
+        call = signs[0].parent
+        if deciding_a_type(Update(source=exp.Select(), assignments=((exp.Column(), call),))):
+            return
+        assert meaning(by_parameters) == meaning(written), (name, texts)
+        counted.append(name)
+
+    counted: list[str] = []
+
+    def work(context: Context) -> None:
+        for name in sorted({*FUNCTIONS, *SPECIAL} - NOT_OF_VALUES):
+            for count_of in (1, 2, 3):
+                for place, text in product(range(count_of), WRITTEN):
+                    texts = ["2"] * count_of
+                    texts[place] = text
+                    try:
+                        compare(context, name, texts)
+                    except Refused as refused:
+                        if refused.code in (1582, 1064):
+                            break
+
+    client.look(work)
+    assert len(set(counted)) > 150
 
 
 # -- settings --------------------------------------------------------------------------------------

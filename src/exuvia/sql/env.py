@@ -1,6 +1,7 @@
 """What an expression may ask of the statement it runs in: parameters, clock, session, warnings.
 
     Env         the base: a statement's Context (sql/statement/context.py) is one
+    Run         a statement that reads and writes rows, as plans see it: with its transaction
     PlainEnv    without a session: folding of constants, stored defaults, tests
 
 In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
@@ -22,6 +23,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
 
@@ -88,6 +90,21 @@ class Env:
     def incorrect(self, what: str, text: object) -> None:
         """1292 'Incorrect datetime value' (its text is not that of the truncation)."""
         self.raise_or_note(ErrTruncatedWrongValue.with_text(f"Incorrect {what} value: '{text}'"))
+
+
+class Run(Env):
+    """What a plan asks of the statement that runs it; made by nothing but a Context."""
+
+    __slots__ = ()
+
+    txn: Transaction
+    ignores: bool
+    """Whether it says IGNORE: an INSERT, UPDATE or DELETE."""
+
+    def comparand(self, position: int) -> Value:
+        """A parameter for the bounds of a key, which know a value's type by its Python type: a
+        TypedValue where it has another one."""
+        raise NotImplementedError
 
 
 class PlainEnv(Env):

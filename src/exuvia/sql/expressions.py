@@ -22,6 +22,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.env import Run
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions import json_functions
@@ -29,7 +30,6 @@ from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of, letters_of, open_type, position_of
 from exuvia.sql.parse.restore import without_charset
 from exuvia.sql.result import Row
-from exuvia.sql.statement.context import Context
 
 
 class Visible(NamedTuple):
@@ -78,7 +78,7 @@ class Compiled(NamedTuple):
 
     bound: Expr
     type: FieldType
-    call: Callable[[Row, Context], Value]
+    call: Callable[[Row, Run], Value]
 
 
 def compiled(
@@ -109,7 +109,7 @@ def bound(
 
 def condition(
     tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "where clause"
-) -> Callable[[Row, Context], bool]:
+) -> Callable[[Row, Run], bool]:
     """A condition: whether it is true of a row. Raises 1054 with `place`."""
     return predicate(bind_condition(tree, scope_of(visible, binding, place)))
 
@@ -125,7 +125,7 @@ def scope_of(visible: Sequence[Visible], binding: Binding | None, place: str) ->
 
 # -- constants -------------------------------------------------------------------------------------
 
-ConstantOf = Callable[[Context], Value]
+ConstantOf = Callable[[Run], Value]
 _NO_LITERAL: Final = object()
 
 

@@ -39,7 +39,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import Answers, Binding, FactNames
-from exuvia.sql.env import Env
+from exuvia.sql.env import Run
 from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import TYPED, TypedValue, type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
@@ -274,7 +274,7 @@ def _uncounted(table_id: int, rows: int, modified: int) -> None:
     """Rows that nobody counts."""
 
 
-class Context(Env):
+class Context(Run):
     """See the module.
 
     `now` is the statement's time: a packed DATETIME in the session's zone, to the microsecond."""
@@ -358,8 +358,6 @@ class Context(Env):
         return self._types
 
     def comparand(self, position: int) -> Value:
-        """A parameter for the bounds of a key, which know a value's type by its Python type: a
-        TypedValue where it has another one."""
         value, kind = self.parameters[position], TYPED.get(self.letters[position])
         return value if kind is None else TypedValue(value, kind)
 

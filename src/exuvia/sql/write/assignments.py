@@ -48,19 +48,19 @@ from exuvia.sql.cells import (
     narrowed,
     on_day,
 )
+from exuvia.sql.env import Run
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default, parse_expression
 from exuvia.sql.result import Row
 from exuvia.sql.select import relational
-from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import is_now_default
 from exuvia.sql.write.strictness import Strictness, loss_of, overflowed, updated
 
-ColumnSource = Callable[[Context], Value]
+ColumnSource = Callable[[Run], Value]
 
 
-def now_for(column: ColumnInfo, context: Context) -> Value:
+def now_for(column: ColumnInfo, context: Run) -> Value:
     """The statement's time as the column holds it."""
     if column.type.Tp not in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
         return None
@@ -94,7 +94,7 @@ def source_of(column: ColumnInfo) -> ColumnSource | None:
 def _expression(column: ColumnInfo) -> ColumnSource:
     tree = parse_expression(str(column.default))
 
-    def source(context: Context) -> Value:
+    def source(context: Run) -> Value:
         value, kind = relational.scalar_value(tree, context, "expression")
         mode = (STRICT if context.strict else LENIENT)._replace(zone=context.zone)
         try:
@@ -118,7 +118,7 @@ def _as_cast(error: Refused, value: Value, kind: FieldType, column: ColumnInfo) 
 
 
 def _missing(column: ColumnInfo) -> ColumnSource:
-    def source(context: Context) -> Value:
+    def source(context: Run) -> Value:
         missing = ErrNoDefaultForField(column.name.O)
         if context.strict:
             raise missing
@@ -128,7 +128,7 @@ def _missing(column: ColumnInfo) -> ColumnSource:
     return source
 
 
-def default_for(column: ColumnInfo, context: Context) -> Value:
+def default_for(column: ColumnInfo, context: Run) -> Value:
     """The value of the word DEFAULT. Raises 1364."""
     source = source_of(column)
     return constant_default(column) if source is None else source(context)
@@ -136,7 +136,7 @@ def default_for(column: ColumnInfo, context: Context) -> Value:
 
 # -- assignments -----------------------------------------------------------------------------------
 
-Getter = Callable[[Row, Context], Value]
+Getter = Callable[[Row, Run], Value]
 
 
 class Given(NamedTuple):
@@ -192,7 +192,7 @@ class Assignments:
         ]
         self.positions = frozenset(named)
 
-    def apply(self, old: Row, more: Row, context: Context, number: int) -> Row:
+    def apply(self, old: Row, more: Row, context: Run, number: int) -> Row:
         """The row with its new values. Raises 1048, 1264, 1265, ... with column and row number."""
         width = len(old)
         row = [*old, *more] if more else list(old)
@@ -207,7 +207,7 @@ class Assignments:
                 row[position] = now_for(column, context)
         return row
 
-    def _assigned(self, step: AssignmentStep, value: Value, context: Context, number: int) -> Value:
+    def _assigned(self, step: AssignmentStep, value: Value, context: Run, number: int) -> Value:
         if step.assign is None or step.kind is None:
             return value
         try:
@@ -252,7 +252,7 @@ def _step(
     compiled = expressions.compiled(tree, visible, binding)
     call = compiled.call
 
-    def getter(row: Row, at: Context) -> Value:
+    def getter(row: Row, at: Run) -> Value:
         return call(row, at)
 
     return AssignmentStep(position, column, getter, compiled.type, mode)
