@@ -57,7 +57,8 @@ def by_execute(session: Session, text: str, number: str) -> None:
 
 def by_protocol(session: Session, text: str, number: str) -> None:
     prepared = session.prepare(text)
-    session.execute_prepared(prepared, [Decimal(number)] * prepared.parameters)
+    value = int(number) if number.isdigit() else Decimal(number)
+    session.execute_prepared(prepared, [value] * prepared.parameters)
 
 
 WAYS = {"text": by_text, "execute": by_execute, "protocol": by_protocol}
@@ -334,6 +335,21 @@ def test_a_variables_length_is_no_fact(words: Session) -> None:
         assert answer(words, text) == fresh(words, text)
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_a_negative_number_beyond_bigint_is_a_decimal(client: Session, way: Run) -> None:
+    run(client, "CREATE TABLE t (id int PRIMARY KEY, a varchar(30))")
+    least = (1 << 63, (1 << 63) + 1, (1 << 64) - 1)
+    for number in (*least, *least):
+        run(client, "REPLACE INTO t VALUES (1, '')")
+        way(client, "UPDATE t SET a = -?", str(number))
+        assert rows(client, "SELECT a FROM t") == [[str(-number)]]
+        way(client, "DELETE FROM t WHERE id < -?", str(number))
+        way(client, "REPLACE INTO t VALUES (1, -?)", str(number))
+        assert rows(client, "SELECT a FROM t") == [[str(-number)]]
+        way(client, "DELETE FROM t WHERE id > -?", str(number))
+        assert rows(client, "SELECT a FROM t") == []
+
+
 def test_a_text_keeps_its_collation_in_execute(client: Session) -> None:
     run(client, "CREATE TABLE t (id int PRIMARY KEY, b varchar(9), c varchar(9))")
     run(client, "ALTER TABLE t MODIFY c varchar(9) COLLATE utf8mb4_general_ci")
@@ -408,7 +424,8 @@ def test_every_function_whose_type_a_literal_decides_is_known(client: Session) -
         context.letters = "".join(letter for _, letter in read)
         by_parameters = bound(context, name, signs, True)
         call = signs[0].parent
-        if deciding_a_type(Update(source=exp.Select(), assignments=((exp.Column(), call),))):
+        statement = Update(source=exp.Select(), assignments=((exp.Column(), call),))
+        if deciding_a_type(statement, context.letters):
             return
         assert meaning(by_parameters) == meaning(written), (name, texts)
         counted.append(name)

@@ -163,7 +163,7 @@ def plan_shape(
             plans.replace(shape, session, values, found)
             return found
         statement = parse_shape(shape.text) if node is None else node
-        numbers = frozenset() if statement is None else deciding(statement)
+        numbers = frozenset() if statement is None else deciding(statement, shape.letters)
         is_bound = False
         if statement is not None and not (
             isinstance(statement, exp.Select) and _is_alone(statement)
@@ -245,10 +245,10 @@ def parse_shape(shape: str) -> Statement | None:
     return statements[0]
 
 
-def deciding(node: Statement) -> frozenset[int]:
+def deciding(node: Statement, letters: str) -> frozenset[int]:
     """The numbers of the literals that decide more than a value: a column's name, a position, a
     display, a type."""
-    found = deciding_a_type(node)
+    found = deciding_a_type(node, letters)
     if isinstance(node, exp.Select):
         parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
         signs = (sign for part in parts if part for sign in part.find_all(exp.Placeholder))

@@ -393,14 +393,25 @@ _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a 
 )
 
 
-def deciding_a_type(statement: Statement) -> frozenset[int]:
+def deciding_a_type(statement: Statement, letters: str) -> frozenset[int]:
     """The numbers of the `?` that stand where a literal is part of a type: CHAR(?), ROUND(x, ?),
-    NOW(?)."""
-    return frozenset(position_of(sign) for sign in _placeholders(statement) if _is_typing(sign))
+    NOW(?), and -? of a number that is no BIGINT: 9223372036854775808 gives one, greater ones a
+    DECIMAL."""
+    signs = list(_placeholders(statement))
+    negative = {position_of(sign) for sign in signs if isinstance(_place_of(sign), exp.Neg)}
+    large = {number for number in negative if letters[number] == "u"}
+    return frozenset(position_of(sign) for sign in signs if _is_typing(sign)) | large
+
+
+def _place_of(placeholder: exp.Placeholder) -> exp.Expression | None:
+    place = placeholder.parent
+    while isinstance(place, exp.Paren):
+        place = place.parent
+    return place
 
 
 def _is_typing(placeholder: exp.Placeholder) -> bool:
-    place = placeholder.parent
+    place = _place_of(placeholder)
     while isinstance(place, exp.Paren | exp.Neg):
         place = place.parent
     if isinstance(place, exp.Anonymous):
