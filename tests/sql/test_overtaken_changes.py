@@ -25,10 +25,10 @@ def overtaken(world, monkeypatch):
         submitter, left = world.services.submitter, list(others)
         submit = submitter.submit_nowait
 
-        def overtaking(job):
+        def overtaking(job, *admit):
             if job.query == asked and left:
                 other.execute(left.pop(0))
-            return submit(job)
+            return submit(job, *admit)
 
         monkeypatch.setattr(submitter, "submit_nowait", overtaking)
         try:
@@ -112,9 +112,9 @@ def test_one_that_nobody_waits_for_says_so_and_has_done_nothing(world, monkeypat
     submitter = world.services.submitter
     submit = submitter.submit_alone
 
-    def overtaking(job):
+    def overtaking(job, *admit):
         other.execute("ALTER TABLE later MODIFY b INT, ADD COLUMN d INT")
-        return submit(job)
+        return submit(job, *admit)
 
     session.execute("SET exuvia_ddl_async = ON")
     with monkeypatch.context() as patched:
@@ -251,10 +251,10 @@ class Pair:
         self.fresh()
         submit, others = self.submitter.submit_nowait, []
 
-        def overtaking(job):
+        def overtaking(job, *admit):
             if job.query == self.asked and not others:
                 others.append(answer(self.two, self.other))
-            return submit(job)
+            return submit(job, *admit)
 
         with monkeypatch.context() as patched:
             patched.setattr(self.submitter, "submit_nowait", overtaking)

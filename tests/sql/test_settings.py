@@ -9,6 +9,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.sysvar.variables import VARIABLES
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.privileges.rights import DATABASE, Rights
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
@@ -498,6 +499,34 @@ def test_a_commit_under_way_is_fenced_by_a_read_only_mode(modes: Session, anothe
     another.transactions.check_commit = late  # type: ignore[method-assign]
     assert error(another, "COMMIT") == (1290, "HY000")
     assert rows(modes, "SELECT * FROM t WHERE b = 7") == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ADD COLUMN c INT",
+        "CREATE TABLE u (a INT)",
+        "CREATE TABLE u AS SELECT * FROM t",
+        "TRUNCATE TABLE t",
+        "CREATE USER late",
+    ],
+)
+def test_a_change_under_way_is_fenced_by_a_read_only_mode(
+    modes: Session, another: Session, statement: str
+) -> None:
+    """What was let in before the mode was switched on puts no job into the queue after it."""
+    let_in = another.transactions.admit
+
+    def late(txn: Transaction, writes: bool) -> None:
+        let_in(txn, writes)
+        another.transactions.admit = let_in  # type: ignore[method-assign]
+        run(modes, "SET GLOBAL super_read_only = ON")
+
+    jobs = rows(modes, "ADMIN SHOW DDL JOB QUERIES LIMIT 1")
+    another.transactions.admit = late  # type: ignore[method-assign]
+    assert error(another, statement) == (1290, "HY000")
+    assert rows(modes, "ADMIN SHOW DDL JOB QUERIES LIMIT 1") == jobs
+    assert rows(modes, "SELECT COUNT(*), SUM(b) FROM t") == [[2, 300]]
 
 
 def test_who_may_write_commits_through_a_switch(modes: Session, another: Session) -> None:

@@ -90,12 +90,22 @@ def _scoped(txn: Transaction, job: Job, scope: str) -> Job:
     return evolve(job, reorg_meta={**(job.reorg_meta or {}), "scope": scope})
 
 
+Admit = Callable[[Transaction], None]
+"""Asked in the transaction that inserts a job: raises what refuses its statement there, or makes
+the commit depend on what lets it in (a read-only mode that is off)."""
+
+
+def _admitted(txn: Transaction) -> None:
+    """Nothing refuses the system's own jobs."""
+
+
 class _Ticket:
     """One job on its way into the queue."""
 
-    def __init__(self, job: Job, alone: bool) -> None:
+    def __init__(self, job: Job, alone: bool, admit: Admit) -> None:
         self.job = job
         self.alone = alone
+        self.admit = admit
         self.error: Exception | None = None
         self.settled = False
 
@@ -158,20 +168,22 @@ class Submitter:
 
     # -- into the queue ----------------------------------------------------------------------------
 
-    def submit_nowait(self, job: Job) -> int:
-        """The job's id, once its row is committed. Deposed if this member was fenced."""
-        return self._submit(job, alone=False)
+    def submit_nowait(self, job: Job, admit: Admit = _admitted) -> int:
+        """The job's id, once its row is committed. Deposed if this member was fenced; raises what
+        `admit` raises."""
+        return self._submit(job, False, admit)
 
-    def submit_alone(self, job: Job) -> int:
+    def submit_alone(self, job: Job, admit: Admit = _admitted) -> int:
         """The same for a job that is to share none with others."""
-        return self._submit(job, alone=True)
+        return self._submit(job, True, admit)
 
-    def submit_to_group(self, job: Job, group: str) -> Job:
+    def submit_to_group(self, job: Job, group: str, admit: Admit = _admitted) -> Job:
         """The job once its row is committed, of one that is to be completed together with others:
         the job itself, or the one of its table that has taken it in. Raises 1105, 8200."""
 
         def put(txn: Transaction) -> Job:
             self._member.guard(txn)
+            admit(txn)
             bdr.check(txn, job)
             now = timestamp(self._clock.wall_ns())
             member = groups.join(txn, group, job, now)
@@ -190,8 +202,8 @@ class Submitter:
         self._notice()
         return made
 
-    def _submit(self, job: Job, *, alone: bool) -> int:
-        ticket = _Ticket(job, alone)
+    def _submit(self, job: Job, alone: bool, admit: Admit) -> int:
+        ticket = _Ticket(job, alone, admit)
         with self._lock:
             self._tickets.append(ticket)
         while not ticket.settled:
@@ -225,6 +237,8 @@ class Submitter:
     def _insert(self, batch: list[_Ticket]) -> None:
         def insert(txn: Transaction) -> list[tuple[Share, Job]]:
             self._member.guard(txn)
+            for ticket in batch:
+                ticket.admit(txn)
             shares = self._shares(txn, batch)
             for share in shares:
                 bdr.check(txn, share.job)

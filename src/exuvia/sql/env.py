@@ -95,7 +95,7 @@ class Env:
 class Run(Env):
     """What a plan asks of the statement that runs it; made by nothing but a Context."""
 
-    __slots__ = ()
+    __slots__ = ("ignores", "txn")
 
     txn: Transaction
     ignores: bool

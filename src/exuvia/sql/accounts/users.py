@@ -254,13 +254,17 @@ def _move_roles(txn: Transaction, book: Book, name: Name, wanted: Name | None) -
 # -- who is meant ----------------------------------------------------------------------------------
 
 
-def change(session: SessionApi, work: Callable[[Transaction, Book], None]) -> None:
-    """Do it in one transaction; every node is told."""
+def change(
+    session: SessionApi, work: Callable[[Transaction, Book], None], writes: bool = True
+) -> None:
+    """Do it in one transaction; every node is told. `writes`: not in a read-only mode."""
     session.commit()
     services = session.services
 
     def write(txn: Transaction) -> None:
         services.member.guard(txn)
+        if writes:
+            session.admit_change(txn)
         work(txn, read(txn))
         txn.notify(CHANNEL)
 

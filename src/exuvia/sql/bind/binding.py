@@ -245,8 +245,8 @@ def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType
 
     ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
     if scope in (USER, OPEN):
-        kind = source.user_variable(name)[1]
-        return kind if scope == USER else opened(kind)
+        whole = source.user_variable(name)[1]
+        return whole if scope == USER else opened(whole)
     kind = variables.find(name).kind
     text = source.global_variable(name) if scope == GLOBAL else source.variable(name)
     if kind is VariableKind.BOOL:

@@ -215,7 +215,7 @@ def flush(session: SessionApi, node: Flush, text: str) -> Result:
     if node.text.upper().startswith("STATS_DELTA") and session.services.deltas is not None:
         session.services.deltas.flush()
     if node.text.upper().startswith("PRIVILEGES"):
-        change(session, lambda txn, book: None)
+        change(session, lambda txn, book: None, writes=False)
     if "WITH READ LOCK" in node.text.upper():
         words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
         raise ErrUnknown(words)

@@ -25,7 +25,7 @@ def import_into(session: SessionApi, node: ImportInto, text: str) -> Result:
         job = submit(session, asked.job)
         return Result(COLUMNS, [row_of(job, session.zone)])
     services = session.services
-    job_id = services.submitter.submit_alone(asked_by(session, asked.job))
+    job_id = services.submitter.submit_alone(asked_by(session, asked.job), session.admit_change)
     with services.store.read() as txn:
         known = queue.get(txn, job_id) or queue.finished(txn, job_id)
     assert known is not None

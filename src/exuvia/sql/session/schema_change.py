@@ -162,13 +162,13 @@ def _submitted(session: SessionApi, change: Change) -> Result:
             absent.append((wanted.name, None))
             continue
         job = asked_by(session, wanted.job)
-        group = session.variable("exuvia_ddl_group")
+        group, admit = session.variable("exuvia_ddl_group"), session.admit_change
         submitter, held_before = session.services.submitter, job.exuvia_hold or None
         if group:
-            made, held_before = submitter.submit_to_group(job, group), BEFORE_PUBLIC
+            made, held_before = submitter.submit_to_group(job, group, admit), BEFORE_PUBLIC
             notes += _of_unheeded(job, made)
         else:
-            made = evolve(job, id=submitter.submit_alone(job))
+            made = evolve(job, id=submitter.submit_alone(job, admit))
         found.append([made.id, made.action_text, job.query, held_before])
     if change.leaves_database:
         session.database = ""
@@ -200,9 +200,9 @@ def submit(session: SessionApi, job: Job) -> Job:
     submitter = session.services.submitter
     is_plain = not (job.exuvia_hold or job.exuvia_window or job.exuvia_wait_timeout_s)
     ask = submitter.submit_nowait if is_plain else submitter.submit_alone
-    finished = _waited(session, ask(job), not job.exuvia_wait_timeout_s)
+    finished = _waited(session, ask(job, session.admit_change), not job.exuvia_wait_timeout_s)
     if failed_with_others(job, finished):
-        finished = _waited(session, submitter.submit_alone(job))
+        finished = _waited(session, submitter.submit_alone(job, session.admit_change))
     return _ended(session, finished)
 
 
@@ -288,7 +288,9 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
     assert isinstance(wanted, JobRequest)
     try:
         job = create_select.with_loader(session, wanted.job)
-        job_id = session.services.submitter.submit_nowait(asked_by(session, job))
+        job_id = session.services.submitter.submit_nowait(
+            asked_by(session, job), session.admit_change
+        )
         rows = create_select.load(session, job_id, selected)
         made = _ended(session, _waited(session, job_id))
     except Refused as error:

@@ -34,6 +34,7 @@ from exuvia.base.types import FieldType, Value
 from exuvia.catalog.placement import DEFAULT_GROUP
 from exuvia.cluster.row_locks import SHORT
 from exuvia.events.change_log import ReadTime
+from exuvia.kv.transaction import Transaction
 from exuvia.sql import planner
 from exuvia.sql.accounts.users import ends_expiry
 from exuvia.sql.bind.binding import Answers, FactNames, size_of, type_of_variable
@@ -504,6 +505,10 @@ class Session:
             if self.current is not None:
                 self.current.adopt(self.services, self.temporary.store)
         return self.temporary
+
+    def admit_change(self, txn: Transaction) -> None:
+        """Let a schema change or a change of accounts commit; see TransactionRunner.admit."""
+        self.transactions.admit(txn, True)
 
     def settle_temporary(self) -> None:
         """Without temporary tables and without a transaction that may see them, be as before."""

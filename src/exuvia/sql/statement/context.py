@@ -259,6 +259,10 @@ class SessionApi(Protocol):
     def temporary_tables(self) -> TemporaryTables:
         """Its temporary tables, to add one or to drop one."""
 
+    def admit_change(self, txn: Transaction) -> None:
+        """Let what changes more than rows commit in that transaction, which it does not once a
+        read-only mode is switched on. Raises 1290, 1836."""
+
     def settle_temporary(self) -> None:
         """Some were dropped: without any, be as before."""
 
@@ -291,7 +295,6 @@ class Context(Run):
         "explains",
         "forbidden",
         "held",
-        "ignores",
         "in_views",
         "letters",
         "locks",
@@ -300,7 +303,6 @@ class Context(Run):
         "reading",
         "relying",
         "trusted",
-        "txn",
         "warnings",
         "writing",
     )
