@@ -31,6 +31,27 @@ def test_of_new_rows(session):
     assert error(session, "CREATE TABLE u (d DATE DEFAULT '2020-02-31')")[0] == 1067
 
 
+@pytest.mark.parametrize("key", ["", ", KEY (d)"])
+def test_of_what_is_compared(session, key):
+    """By text, by a kept plan, prepared, by DuckDB; in the default mode there is no such date."""
+    run(session, f"CREATE TABLE t (a INT, d DATE{key})")
+    run(session, "INSERT INTO t VALUES (1, '2020-02-31'), (2, '2020-02-29')")
+    run(session, "PREPARE p FROM 'SELECT a FROM t WHERE d = ?'")
+    run(session, "SET @d = '2020-02-31'")
+    for _ in range(2):
+        run(session, "SET sql_mode = 'ALLOW_INVALID_DATES'")
+        for text in ("'2020-02-31'", "DATE'2020-02-31'", "CAST('2020-02-31' AS DATE)", "20200231"):
+            assert rows(session, f"SELECT a FROM t WHERE d = {text}") == [[1]], text
+            grouped = f"SELECT MAX(a) FROM t WHERE d >= {text} GROUP BY d"
+            assert rows(session, grouped) == [[1]], text
+        assert rows(session, "EXECUTE p USING @d") == [[1]]
+        run(session, "SET sql_mode = DEFAULT")
+        assert rows(session, "SELECT a FROM t WHERE d = '2020-02-31'") == []
+        assert rows(session, "EXECUTE p USING @d") == []
+        assert error(session, "SELECT DATE'2020-02-31'")[0] == 1292
+    assert error(session, "SELECT CAST('2020-02-32' AS DATE) = DATE'2020-02-32'")[0] == 1292
+
+
 def test_of_older_rows(session):
     run(session, "CREATE TABLE t (a INT)")
     run(session, "INSERT INTO t VALUES (1)")

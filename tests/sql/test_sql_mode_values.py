@@ -206,6 +206,12 @@ def test_zero_dates_in_queries(session, name, zero, parts, cast):
             found = rows(session, text)[0]
             assert found == ([zero, cast, cast, cast] if len(found) > 1 else [cast]), text
     assert rows(session, f"SELECT CONCAT({read(repr('2020-00-10'))})") == [[parts]]
+    for text, taken in (("0000-00-00", zero), ("2020-00-10", parts)):
+        for literal in (f"DATE'{text}'", f"TIMESTAMP'{text} 00:00:00'"):
+            if taken is None:
+                assert error(session, f"SELECT {literal}")[0] == 1292
+            else:
+                assert rows(session, f"SELECT LEFT({literal}, 10)") == [[text]]
 
 
 @pytest.mark.parametrize(("name", "zero", "parts"), [each[:3] for each in ZEROS])

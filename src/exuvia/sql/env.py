@@ -9,6 +9,7 @@ STRICT_TRANS_TABLES with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is comp
 statement.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any
@@ -59,6 +60,11 @@ class Env:
         """A system variable as the session sees it; without a session its default."""
         return variables.find(name).default
 
+    @property
+    def takes_any_day(self) -> bool:
+        """Whether every month has 31 days (ALLOW_INVALID_DATES)."""
+        return "ALLOW_INVALID_DATES" in self.variable("sql_mode")
+
     def global_variable(self, name: str) -> str:
         """The global value of a system variable in the statement's snapshot."""
         return self.variable(name)
@@ -101,24 +107,33 @@ class Run(Env):
     ignores: bool
     """Whether it says IGNORE: an INSERT, UPDATE or DELETE."""
 
+    @abstractmethod
     def comparand(self, position: int) -> Value:
         """A parameter for the bounds of a key, which know a value's type by its Python type: a
         TypedValue where it has another one."""
-        raise NotImplementedError
 
 
 class PlainEnv(Env):
     """An environment without a session."""
 
-    __slots__ = ("now", "parameters", "utc_now", "warnings", "zone")
+    __slots__ = ("_any_day", "now", "parameters", "utc_now", "warnings", "zone")
 
     def __init__(
-        self, parameters: Sequence[Value] = (), strict: bool = False, now: int = 0
+        self,
+        parameters: Sequence[Value] = (),
+        strict: bool = False,
+        now: int = 0,
+        any_day: bool = False,
     ) -> None:
         self.parameters = parameters
+        self._any_day = any_day
         self.by_zero = True
         self.strict = strict
         self.now = self.utc_now = now
         self.zone = None
         self.warnings = []
         self.memory = {}
+
+    @property
+    def takes_any_day(self) -> bool:
+        return self._any_day

@@ -203,8 +203,9 @@ def means_alike(one: Expr, other: Expr) -> bool:
 
 def _unjudged(expr: Expr) -> Expr:
     """What CAST reads before NO_ZERO_DATE judges it: an index holds the zero date too."""
-    is_judged = isinstance(expr, Call) and expr.function == "nonzero_moment"
-    return expr.arguments[0] if is_judged else expr
+    if isinstance(expr, Call) and expr.function == "nonzero_moment":
+        return expr.arguments[0]
+    return expr
 
 
 def _operation(expr: Expr) -> tuple[Any, ...]:

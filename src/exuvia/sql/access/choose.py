@@ -160,7 +160,7 @@ RANGE_SHARE = 10
 
 
 def rows_there(parts: Sequence[Table], context: Run) -> float:
-    return sum(context.session.services.store.count(part.row_span()) for part in parts)
+    return float(sum(context.session.services.store.count(part.row_span()) for part in parts))
 
 
 def is_worth(path: Path, context: Run, is_hinted: bool) -> bool:

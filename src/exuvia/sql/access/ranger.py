@@ -643,7 +643,7 @@ def _apart(found: list[Span]) -> list[Span]:
 
 # -- expressions that an index holds ---------------------------------------------------------------
 
-_KEPT = "expressions"
+_KEPT, _SERVED = "expressions", "expressions served"
 
 
 class Served(NamedTuple):
@@ -664,16 +664,16 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
         found = table.kept[_KEPT] = _found(table)
     if not found or binding is None:
         return found
-    served: Served | None = table.kept.get(Served)
+    served: Served | None = table.kept.get(_SERVED)
     if served is None:
-        served = table.kept[Served] = Served((), {})
+        served = table.kept[_SERVED] = Served((), {})
     answers = tuple([binding.variable(name) for name in served.asked])
     alike = served.alike.get(answers)
     if alike is None:
         alike, asked = _found_alike(table, found, binding)
         if not asked <= set(served.asked):
             names = tuple(sorted({*served.asked, *asked}))
-            served = table.kept[Served] = Served(names, {})
+            served = table.kept[_SERVED] = Served(names, {})
             answers = tuple([binding.variable(name) for name in names])
         served.alike[answers] = alike
     return alike

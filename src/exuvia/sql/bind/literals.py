@@ -45,6 +45,7 @@ from exuvia.sql.expr import (
     Parameter,
     VariableRef,
 )
+from exuvia.sql.functions import moment
 from exuvia.sql.parse.literals import bytes_of, position_of
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
@@ -201,7 +202,7 @@ MOMENT_LITERALS = {
 
 
 def moment_literal(name: str, text: str, scope: Scope) -> Expr:
-    """The constant of a date or time. Raises 1292."""
+    """The constant of a date or time. Raises 1292, for zeros too that the sql_mode refuses."""
     word, form = MOMENT_LITERALS[name]
     digits = min(6, len(text.strip().rpartition(".")[2])) if "." in text else 0
     if word == "date":
@@ -211,7 +212,14 @@ def moment_literal(name: str, text: str, scope: Scope) -> Expr:
     else:
         kind = types.datetime(digits)
     given = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
-    value = evaluate_constant(given, PlainEnv())
+    sql_mode = scope.setting("sql_mode", "")
+    env = PlainEnv(any_day="ALLOW_INVALID_DATES" in sql_mode)
+    value = evaluate_constant(given, env)
+    if word != "time" and isinstance(value, int):
+        day = value if word == "date" else value >> 37
+        refusing = "NO_ZERO_IN_DATE" if day else "NO_ZERO_DATE"
+        if refusing in sql_mode and not moment.is_valid(day, zero_allowed=False, any_day=True):
+            value = None
     if value is None or not re.fullmatch(form, text.strip()):
         raise ErrTruncatedWrongValue.with_text(f"Incorrect {word} value: '{text}'")
     return Constant(type=kind, coercibility=COERCIBLE, value=value)

@@ -176,13 +176,15 @@ def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int |
     def read(value: Value, env: Env) -> int | None:
         number = plain(value)
         if isinstance(number, int):
-            found = moment.moment_of_number(number)
+            base, micro = number, 0
         else:
             exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
             base = int(exact)
             micro = int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
             micro *= len(str(base)) > 8  # what follows a date alone is nothing
-            found = moment.moment_of_number(base, micro)
+        found = moment.moment_of_number(base, micro)
+        if found is None and env.takes_any_day:
+            found = moment.moment_of_number(base, micro, any_day=True)
         if found is None:
             env.incorrect(what, number)
         return found
@@ -195,6 +197,8 @@ def moment_from_text(
 ) -> int | None:
     """A text as packed DATETIME; NULL and 1292 where it is none."""
     found = moment.read_moment(text, env.zone, is_number)
+    if found is None and env.takes_any_day:
+        found = moment.read_moment(text, env.zone, is_number, any_day=True)
     if found is None or not text.strip():
         env.incorrect(what, text)
         return None

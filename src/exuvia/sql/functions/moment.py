@@ -67,12 +67,15 @@ def at_time(date: int, micros: int) -> int:
     return pack_datetime(date, hour, minute, second, micro)
 
 
-def is_valid(packed: int, zero_allowed: bool = True) -> bool:
-    """Whether a packed date is in the calendar; zero parts as told."""
+def is_valid(packed: int, zero_allowed: bool = True, any_day: bool = False) -> bool:
+    """Whether a packed date is in the calendar; zero parts as told. `any_day`: every month has 31
+    days."""
     year, month, day = unpack_date(packed)
     if month == 0 or day == 0:
         return zero_allowed and month <= 12 and day <= 31
-    return month <= 12 and day <= temporal.days_in(year, month) and year <= 9999
+    if month > 12 or year > 9999:
+        return False
+    return any_day or day <= temporal.days_in(year, month)
 
 
 def week_of(packed: int, mode: int) -> tuple[int, int]:
@@ -112,11 +115,12 @@ def _days_into_week(day: int, sunday_first: bool) -> int:
 
 
 def read_moment(
-    text: str, local: tzinfo | None = None, is_number: bool = False
+    text: str, local: tzinfo | None = None, is_number: bool = False, any_day: bool = False
 ) -> tuple[int, bool] | None:
-    """(packed DATETIME with microseconds rounded, whether something follows it), or None."""
+    """(packed DATETIME with microseconds rounded, whether something follows it), or None.
+    `any_day`: every month has 31 days."""
     found = split_moment(text, is_number)
-    moment = None if found is None else _assemble(found.parts, found.fraction)
+    moment = None if found is None else _assemble(found.parts, found.fraction, any_day)
     if found is None or moment is None:
         return None
     if not found.offset:
@@ -133,10 +137,10 @@ def names_zone(text: str) -> bool:
     return found is not None and bool(found.offset)
 
 
-def _assemble(parts: list[int], fraction: str | None) -> int | None:
+def _assemble(parts: list[int], fraction: str | None, any_day: bool = False) -> int | None:
     year, month, day, hour, minute, second = parts
     date = pack_date(year, month, day) if month < 16 and day < 32 else -1
-    if date < 0 or not is_valid(date) or hour > 23 or minute > 59 or second > 59:
+    if date < 0 or not is_valid(date, any_day=any_day) or hour > 23 or minute > 59 or second > 59:
         return None
     micro = _microseconds(fraction or "")
     packed = pack_datetime(date, hour, minute, second, 0)
@@ -149,10 +153,9 @@ def _microseconds(fraction: str) -> int:
     return int((fraction + "000000")[:6]) + (len(fraction) > 6 and fraction[6] >= "5")
 
 
-def moment_of_number(number: int, micro: int = 0) -> int | None:
-    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME;
-
-    None if no such moment."""
+def moment_of_number(number: int, micro: int = 0, any_day: bool = False) -> int | None:
+    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME; None if no such
+    moment. `any_day`: every month has 31 days."""
     if number == 0:
         return micro
     if number < 0:
@@ -164,7 +167,9 @@ def moment_of_number(number: int, micro: int = 0) -> int | None:
     wide = len(digits) in (8, 14)
     year, rest = (digits[:4], digits[4:]) if wide else (digits[:2], digits[2:])
     numbers = [int(rest[n : n + 2]) for n in range(0, len(rest), 2)]
-    found = _assemble([temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6], None)
+    found = _assemble(
+        [temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6], None, any_day
+    )
     return None if found is None else found + micro
 
 

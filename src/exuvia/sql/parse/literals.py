@@ -403,7 +403,7 @@ def deciding_a_type(statement: Statement, letters: str) -> frozenset[int]:
     return frozenset(position_of(sign) for sign in signs if _is_typing(sign)) | large
 
 
-def _place_of(placeholder: exp.Placeholder) -> exp.Expression | None:
+def _place_of(placeholder: exp.Placeholder) -> exp.Expr | None:
     place = placeholder.parent
     while isinstance(place, exp.Paren):
         place = place.parent

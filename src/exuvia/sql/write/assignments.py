@@ -20,7 +20,7 @@ none                NULL; for NOT NULL 1364, and with IGNORE a warning and the t
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -95,7 +95,8 @@ def _expression(column: ColumnInfo) -> ColumnSource:
     tree = parse_expression(str(column.default))
 
     def source(context: Run) -> Value:
-        value, kind = relational.scalar_value(tree, context, "expression")
+        whole: Any = context  # an expression is planned with all of its statement
+        value, kind = relational.scalar_value(tree, whole, "expression")
         mode = (STRICT if context.strict else LENIENT)._replace(zone=context.zone)
         try:
             return assign_to(column, kind, mode)(value, 1)
