@@ -1,7 +1,7 @@
 """What an expression may ask of the statement it runs in: parameters, clock, session, warnings.
 
     Env         the base: a statement's Context (sql/statement/context.py) is one
-    Run         a statement that reads and writes rows, as plans see it: with its transaction
+    Execution   a statement that reads and writes rows, as plans see it: with its transaction
     PlainEnv    without a session: folding of constants, stored defaults, tests
 
 In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
@@ -98,7 +98,7 @@ class Env:
         self.raise_or_note(ErrTruncatedWrongValue.with_text(f"Incorrect {what} value: '{text}'"))
 
 
-class Run(Env):
+class Execution(Env):
     """What a plan asks of the statement that runs it; made by nothing but a Context."""
 
     __slots__ = ("ignores", "txn")

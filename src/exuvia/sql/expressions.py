@@ -22,7 +22,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Field, Scope
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions import json_functions
@@ -78,7 +78,7 @@ class Compiled(NamedTuple):
 
     bound: Expr
     type: FieldType
-    call: Callable[[Row, Run], Value]
+    call: Callable[[Row, Execution], Value]
 
 
 def compiled(
@@ -109,7 +109,7 @@ def bound(
 
 def condition(
     tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "where clause"
-) -> Callable[[Row, Run], bool]:
+) -> Callable[[Row, Execution], bool]:
     """A condition: whether it is true of a row. Raises 1054 with `place`."""
     return predicate(bind_condition(tree, scope_of(visible, binding, place)))
 
@@ -125,7 +125,7 @@ def scope_of(visible: Sequence[Visible], binding: Binding | None, place: str) ->
 
 # -- constants -------------------------------------------------------------------------------------
 
-ConstantOf = Callable[[Run], Value]
+ConstantOf = Callable[[Execution], Value]
 _NO_LITERAL: Final = object()
 
 

@@ -60,7 +60,7 @@ from exuvia.sql.access.paths import (
 )
 from exuvia.sql.access.ranger import Match, Terms, match, spans
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.parse import hints
 from exuvia.stats import estimate, meta, records
 
@@ -159,11 +159,11 @@ class NoShares(Shares):
 RANGE_SHARE = 10
 
 
-def rows_there(parts: Sequence[Table], context: Run) -> float:
+def rows_there(parts: Sequence[Table], context: Execution) -> float:
     return float(sum(context.session.services.store.count(part.row_span()) for part in parts))
 
 
-def is_worth(path: Path, context: Run, is_hinted: bool) -> bool:
+def is_worth(path: Path, context: Execution, is_hinted: bool) -> bool:
     """Whether to read by the key, and not all rows."""
     parts, inner = _apart(path, context)
     if isinstance(inner, IndexMerge):
@@ -176,13 +176,13 @@ def is_worth(path: Path, context: Run, is_hinted: bool) -> bool:
     return known * RANGE_SHARE <= rows_there(parts, context)
 
 
-def _apart(path: Path, context: Run) -> tuple[Sequence[Table], Path]:
+def _apart(path: Path, context: Execution) -> tuple[Sequence[Table], Path]:
     if isinstance(path, Everywhere):
         return path.choice.parts(context), path.path
     return path.table.parts, path.taken(context)
 
 
-def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Run) -> float | None:
+def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Execution) -> float | None:
     """What statistics say of the rows in the path's ranges; None without any."""
     total = 0.0
     for part in parts:

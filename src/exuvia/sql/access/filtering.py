@@ -27,7 +27,7 @@ from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import is_shifted
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.expressions import Compiled, ConstantOf, comparable, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -55,7 +55,7 @@ class Limit(NamedTuple):
     count: ConstantOf
     offset: ConstantOf | None
 
-    def bounds(self, context: Run) -> tuple[int, int]:
+    def bounds(self, context: Execution) -> tuple[int, int]:
         """(first, after the last). Raises 1064 for what is no whole number."""
         first = 0 if self.offset is None else whole(self.offset(context))
         return min(first, maxsize), min(first + whole(self.count(context)), maxsize)
@@ -108,7 +108,7 @@ class Filter:
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
         self.reverse = self.follows and wanted.descending
         self.sorts = bool(order) and not self.follows
-        self._where: Callable[[Row, Run], bool] | None = None
+        self._where: Callable[[Row, Execution], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], binding)
 
@@ -127,7 +127,7 @@ class Filter:
         made.path = path
         return made
 
-    def check_safe(self, context: Run) -> None:
+    def check_safe(self, context: Execution) -> None:
         """Raises 1175 under sql_safe_updates, where neither a key nor a LIMIT bounds the rows."""
         if self.limit is None and not self.path.narrows and context.session.settings.safe_updates:
             raise ErrUpdateWithoutKeyInSafeMode()
@@ -138,7 +138,7 @@ class Filter:
         return self.path.covers and self.limit is None and not self.reverse
 
     def few(
-        self, context: Run, most: int, positions: Sequence[int], select: Select
+        self, context: Execution, most: int, positions: Sequence[int], select: Select
     ) -> list[Row] | None:
         """The rows as `select` makes them, with the values at these positions as they are stored,
         in order, of a filter that `is_exact`. None where only `rows` tells: where more than `most`
@@ -158,7 +158,7 @@ class Filter:
 
     def rows(
         self,
-        context: Run,
+        context: Execution,
         most: int = -1,
         skipped: Callable[[bytes], bool] | None = None,
         at_once: int = 0,
@@ -200,17 +200,17 @@ class Filter:
         """Whether no LIMIT ends the reading early."""
         return self.limit is None or self.sorts
 
-    def is_beyond(self, most: int, context: Run) -> bool:
+    def is_beyond(self, most: int, context: Execution) -> bool:
         """Whether more than `most` rows would be read, as far as that is known without reading."""
         return (self.path.count(context, most) or 0) > most
 
-    def all_rows(self, context: Run) -> Pairs:
+    def all_rows(self, context: Execution) -> Pairs:
         """(handle, row) pairs, however many."""
         opened = self.rows(context)
         assert opened is not None
         return opened[0]
 
-    def _kept(self, pairs: Pairs, context: Run) -> Pairs:
+    def _kept(self, pairs: Pairs, context: Execution) -> Pairs:
         if self._where is None:
             yield from pairs
             return
@@ -222,7 +222,9 @@ class Filter:
             if number % INTERRUPT_ROWS == 0:
                 session.check_interrupt()
 
-    def _sorted(self, pairs: list[tuple[bytes, Row]], context: Run) -> list[tuple[bytes, Row]]:
+    def _sorted(
+        self, pairs: list[tuple[bytes, Row]], context: Execution
+    ) -> list[tuple[bytes, Row]]:
         for key in reversed(self.order):
             call = key.compiled.call
             pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
@@ -264,7 +266,7 @@ class WatchedFilter(Filter):
 
     def rows(
         self,
-        context: Run,
+        context: Execution,
         most: int = -1,
         skipped: Callable[[bytes], bool] | None = None,
         at_once: int = 0,
@@ -274,10 +276,12 @@ class WatchedFilter(Filter):
             return None
         return self._watch.rows(self._steps.given, opened[0]), opened[1]
 
-    def _kept(self, pairs: Pairs, context: Run) -> Pairs:
+    def _kept(self, pairs: Pairs, context: Execution) -> Pairs:
         return self._watch.rows(self._steps.kept, super()._kept(pairs, context))
 
-    def _sorted(self, pairs: list[tuple[bytes, Row]], context: Run) -> list[tuple[bytes, Row]]:
+    def _sorted(
+        self, pairs: list[tuple[bytes, Row]], context: Execution
+    ) -> list[tuple[bytes, Row]]:
         with self._watch.within(self._steps.sorted):
             found = super()._sorted(pairs, context)
         if self.limit is None:

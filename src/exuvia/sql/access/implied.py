@@ -29,7 +29,7 @@ from exuvia.sql.access.ranger import (
     bounder,
     zoned_bounder,
 )
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 
 _FIRST_YEAR, _LAST_YEAR = 1901, 2155
 _NUMBERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT)
@@ -81,7 +81,7 @@ def _says(asked: Term, position: int, term: PredicateTerm) -> bool:
     return asked.operator in _ENOUGH[term.operator]
 
 
-def is_implied(predicate: Predicate, terms: Sequence[Term], context: Run) -> bool:
+def is_implied(predicate: Predicate, terms: Sequence[Term], context: Execution) -> bool:
     """Whether these conditions, with their constants, imply all of the predicate."""
     return all(
         any(_implies(asked, term, kind, context) for asked in terms if _says(asked, position, term))
@@ -91,7 +91,7 @@ def is_implied(predicate: Predicate, terms: Sequence[Term], context: Run) -> boo
     )
 
 
-def _implies(asked: Term, term: PredicateTerm, kind: FieldType, context: Run) -> bool:
+def _implies(asked: Term, term: PredicateTerm, kind: FieldType, context: Execution) -> bool:
     if term.operator.startswith("is"):
         return True  # the shape has said it: a comparison is never true of NULL
     operator, encode = asked.operator, encoder_of(kind)

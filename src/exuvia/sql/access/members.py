@@ -41,7 +41,7 @@ from exuvia.sql.access.ranger import (
     shown_value,
 )
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.functions.json_functions import load
 from exuvia.sql.json_arrays import element_of
 from exuvia.sql.nodes import Tree
@@ -61,7 +61,7 @@ class MemberTerm(NamedTuple):
 
     array: str
     all_of: bool
-    items: Callable[[Run], list[Document] | None]
+    items: Callable[[Execution], list[Document] | None]
 
 
 def member_terms(
@@ -101,7 +101,7 @@ def _made(
     if family_of(compiled.type) not in (Family.JSON, Family.STRING):
         return None
 
-    def items(run: Run) -> list[Document] | None:
+    def items(run: Execution) -> list[Document] | None:
         try:
             text = compiled.call([], run)
             found = None if text is None else load(text)
@@ -177,7 +177,7 @@ class IndexMerge(EitherPath):
         self._before = before
         self._term = term
 
-    def count(self, context: Run, most: int = -1) -> int | None:
+    def count(self, context: Execution, most: int = -1) -> int | None:
         return None
 
     @property
@@ -185,11 +185,11 @@ class IndexMerge(EitherPath):
         """None: rows come by their handles, whatever path a run takes."""
         return ()
 
-    def is_exact(self, context: Run) -> bool:
+    def is_exact(self, context: Execution) -> bool:
         """Whether the constants are elements."""
         return self._scans(context) is not None
 
-    def ranges(self, context: Run) -> Iterator[tuple[str, list[Span]]]:
+    def ranges(self, context: Execution) -> Iterator[tuple[str, list[Span]]]:
         """What is read of the index, scan by scan: for people, and as keys."""
         form = self.table.form(self.by)
         assert form.array is not None
@@ -202,7 +202,7 @@ class IndexMerge(EitherPath):
                 shown.append(f"[{text},{text}]")
             yield ", ".join(shown), scan.spans
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows whose entries are there."""
         scans = self._scans(context)
         if scans is None:
@@ -211,7 +211,7 @@ class IndexMerge(EitherPath):
         join = set.intersection if self._term.all_of else set.union
         return PathRows(self._read(context, sorted(join(*found))), covered=False, ordered=False)
 
-    def _handles(self, context: Run, ranges: list[Span]) -> set[bytes]:
+    def _handles(self, context: Execution, ranges: list[Span]) -> set[bytes]:
         form, within = self.table.form(self.by), self.within
         entries = chain.from_iterable(
             reader.entries(context.txn, self.table, form, span) for span in ranges
@@ -225,7 +225,7 @@ class IndexMerge(EitherPath):
             return found
         return {handle for handle in found if handle[:PART_BYTES] in within}
 
-    def _read(self, context: Run, handles: list[bytes]) -> Rows:
+    def _read(self, context: Execution, handles: list[bytes]) -> Rows:
         get, row_key = context.txn.get, self.table.row_key
         decode = self.table.decoding(self.used)
         for handle in handles:
@@ -233,7 +233,7 @@ class IndexMerge(EitherPath):
             if payload is not None:
                 yield handle, decode(payload)
 
-    def _scans(self, context: Run) -> list[_Scan] | None:
+    def _scans(self, context: Execution) -> list[_Scan] | None:
         """One for each element; None where another path is to be read."""
         form, items = self.table.form(self.by), self._term.items(context)
         assert form.array is not None

@@ -41,7 +41,7 @@ from exuvia.kv.packet import Span, is_live
 from exuvia.sql.access.implied import is_implied
 from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import INEXACT, NOTHING, Match, Term, Terms, combinations, spans
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.result import Row
 from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
 
@@ -77,19 +77,19 @@ class Path:
         self.table = table
         self.covers = covers
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """All rows, by handle."""
         return PathRows(self._all(context, reverse), self.covers)
 
-    def _all(self, context: Run, reverse: bool) -> Rows:
+    def _all(self, context: Execution, reverse: bool) -> Rows:
         return reader.scan(context.txn, self.table, None, reverse, self.used)
 
-    def few(self, context: Run, most: int) -> Iterable[bytes] | None:
+    def few(self, context: Execution, most: int) -> Iterable[bytes] | None:
         """The payloads of the rows, in the path's order, where the path is exact by itself: no
         handles, no iterators. None where only `open` tells, or for more than `most` rows."""
         return None
 
-    def count(self, context: Run, most: int = -1) -> int | None:
+    def count(self, context: Execution, most: int = -1) -> int | None:
         """How many rows it finds, as reader.count says it; None where only reading them tells."""
         return reader.count(context.txn, self.table, most)
 
@@ -99,11 +99,11 @@ class Path:
         made.table = table
         return made
 
-    def everything(self, context: Run, reverse: bool) -> PathRows:
+    def everything(self, context: Execution, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
         return PathRows(self._all(context, reverse), covered=False, ordered=False)
 
-    def taken(self, context: Run) -> "Path":
+    def taken(self, context: Execution) -> "Path":
         """The path that a run with these constants reads by."""
         return self
 
@@ -135,7 +135,7 @@ class Matched(Path):
         self.index = match.key
         self.narrows = match.used
 
-    def count(self, context: Run, most: int = -1) -> int | None:
+    def count(self, context: Execution, most: int = -1) -> int | None:
         return None
 
     @property
@@ -150,7 +150,7 @@ class Matched(Path):
     """Of a global index: partitions whose rows are read, as handles begin. It may tell of others:
     of what is being dropped, of what only a later plan reads."""
 
-    def is_exact(self, context: Run) -> bool:
+    def is_exact(self, context: Execution) -> bool:
         """Whether the constants of a run are bounds of its key."""
         return spans(self.table, self.match, context) is not None
 
@@ -174,7 +174,7 @@ class Points(Matched):
         if any(term.operator == "in" for term in match.equal):
             self.name, self._single = "Batch_Point_Get", None
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows that are there."""
         table = self.table
         if self._single is not None:
@@ -195,7 +195,7 @@ class Points(Matched):
             tuple([prefix + handle for handle in handles]),
         )
 
-    def few(self, context: Run, most: int) -> Iterable[bytes] | None:
+    def few(self, context: Execution, most: int) -> Iterable[bytes] | None:
         if self._single is None or not self.covers:
             return None
         value = self._bound(self._single(context))
@@ -208,7 +208,7 @@ class Points(Matched):
         payload = context.txn.get(table.row_prefix + handle)
         return [] if payload is None else [payload]
 
-    def _rows(self, context: Run, handles: list[bytes]) -> Rows:
+    def _rows(self, context: Execution, handles: list[bytes]) -> Rows:
         get, prefix = context.txn.get, self.table.row_prefix
         decode = self.table.decoding(self.used)
         for handle in handles:
@@ -223,10 +223,10 @@ class UniquePoints(Matched):
     name = "Point_Get"
     short = True
 
-    def is_exact(self, context: Run) -> bool:
+    def is_exact(self, context: Execution) -> bool:
         return combinations(self.match, context) is not None
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows whose entries are there."""
         rows = combinations(self.match, context)
         if rows is None:
@@ -235,7 +235,7 @@ class UniquePoints(Matched):
         wanted = sorted(given, reverse=reverse)
         return PathRows(self._rows(context, wanted), self.covers, tuple(wanted))
 
-    def _rows(self, context: Run, wanted: list[bytes]) -> Rows:
+    def _rows(self, context: Execution, wanted: list[bytes]) -> Rows:
         txn, table, within = context.txn, self.table, self.within
         form, decode = table.form(self.match.key), table.decoding(self.used)
         for key in wanted:
@@ -270,7 +270,7 @@ class KeyRange(Matched):
         super().__init__(table, match, covers)
         self.bounded = len(match.range) == BOTH_ENDS and _is_narrow(table)
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of each range."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
@@ -279,13 +279,13 @@ class KeyRange(Matched):
             self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers
         )
 
-    def few(self, context: Run, most: int) -> Iterable[bytes] | None:
+    def few(self, context: Execution, most: int) -> Iterable[bytes] | None:
         ranges = spans(self.table, self.match, context) if self.covers else None
         if ranges is None or len(ranges) > 1:
             return None
         return context.txn.few(ranges[0], most) if ranges else []
 
-    def _rows(self, context: Run, ranges: list[Span], reverse: bool) -> Rows:
+    def _rows(self, context: Execution, ranges: list[Span], reverse: bool) -> Rows:
         txn, table, used = context.txn, self.table, self.used
         if len(ranges) == 1:
             return reader.scan(txn, table, ranges[0], reverse, used)
@@ -297,7 +297,7 @@ class IndexRange(Matched):
 
     name = "IndexRangeScan"
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of each range's entries."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
@@ -306,7 +306,7 @@ class IndexRange(Matched):
             self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers
         )
 
-    def _rows(self, context: Run, ranges: list[Span], reverse: bool) -> Rows:
+    def _rows(self, context: Execution, ranges: list[Span], reverse: bool) -> Rows:
         txn, table, within = context.txn, self.table, self.within
         form, decode = table.form(self.match.key), table.decoding(self.used)
         for span in ranges:
@@ -332,7 +332,7 @@ class EitherPath(Path, ABC):
         self._other = other
 
     @abstractmethod
-    def is_exact(self, context: Run) -> bool:
+    def is_exact(self, context: Execution) -> bool:
         """Whether the constants of a run fit it."""
 
     def instead(self) -> Path:
@@ -341,7 +341,7 @@ class EitherPath(Path, ABC):
         other.table, other.used = self.table, self.used
         return other
 
-    def taken(self, context: Run) -> Path:
+    def taken(self, context: Execution) -> Path:
         """Which of both a run reads by."""
         return self if self.is_exact(context) else self.instead().taken(context)
 
@@ -362,7 +362,7 @@ class PartialRange(IndexRange):
         made._other = self._other.on(table)
         return made
 
-    def taken(self, context: Run) -> Path:
+    def taken(self, context: Execution) -> Path:
         """Which of both a run reads by."""
         predicate = self.table.form(self.match.key).predicate
         assert predicate is not None, "a partial index has a predicate"
@@ -372,7 +372,7 @@ class PartialRange(IndexRange):
         other.used = self.used
         return other
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of each range's entries, or those of the other path in its order."""
         path = self.taken(context)
         if path is self:
@@ -383,7 +383,7 @@ class PartialRange(IndexRange):
 def watched_path(path: Path, watch: Watch, read: MeasuredStep, reads: Reads) -> Path:
     """The same path, its rows and what it reads for them noted."""
 
-    def opened(context: Run, reverse: bool = False) -> PathRows:
+    def opened(context: Execution, reverse: bool = False) -> PathRows:
         own = copy(context)
         own.txn = watch.reading(context.txn, reads)
         with watch.within(read):
@@ -423,7 +423,7 @@ class Everywhere(Path):
         """The path's."""
         return self.path.fixed
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of every partition left."""
         parts = self.choice.parts(context)
         opened = [self._in(part).open(context, reverse) for part in parts]
@@ -432,7 +432,7 @@ class Everywhere(Path):
         ordered = len(opened) == 1 and opened[0].ordered
         return PathRows(_chained(parts, opened), covered, asked, ordered)
 
-    def count(self, context: Run, most: int = -1) -> int | None:
+    def count(self, context: Execution, most: int = -1) -> int | None:
         total = 0
         for part in self.choice.parts(context):
             found = self._in(part).count(context, most)
@@ -460,7 +460,7 @@ class Throughout(Everywhere):
         self._by = path
         self.short = path.short
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of the partitions left, of one look at the index; where a constant is no bound,
         all rows of each of them."""
         if not self._by.is_exact(context):
@@ -480,11 +480,11 @@ class Alternatives(Everywhere):
         is_global = path.index is not None and path.index.is_global
         self._first = (Throughout if is_global else Everywhere)(path, choice)
 
-    def open(self, context: Run, reverse: bool = False) -> PathRows:
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of the one that a run reads by."""
         return self.taken(context).open(context)._replace(ordered=False)
 
-    def taken(self, context: Run) -> Path:
+    def taken(self, context: Execution) -> Path:
         """That one, over the partitions."""
         if self._either.is_exact(context):
             return self._first

@@ -21,7 +21,7 @@ from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
 from exuvia.sql.access.ranger import EQUALITIES, INEXACT, NOTHING, Term, Terms, bounder
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.expr import Cast, Column, Expr, walk
 
 MOST_POINTS = 1000
@@ -48,14 +48,14 @@ class PartitionChoice:
         self._reads = _positions(self.route)
         self._terms = tuple(term for term in terms.usable if term.position in self._reads)
 
-    def parts(self, context: Run) -> tuple[Table, ...]:
+    def parts(self, context: Execution) -> tuple[Table, ...]:
         """The partitions, in order."""
         places = self._named & self.places(context) if self._terms else self._named
         if len(places) == self.route.number:
             return self.table.parts
         return tuple(part for n, part in enumerate(self.table.parts) if n in places)
 
-    def names(self, context: Run) -> str:
+    def names(self, context: Execution) -> str:
         """For EXPLAIN: p0,p1 or all or dual."""
         chosen = self.parts(context)
         if len(chosen) == len(self._every):
@@ -64,7 +64,7 @@ class PartitionChoice:
         found = [each.name.O for each in self.route.cut.definitions if each.id in ids]
         return ",".join(found) or "dual"
 
-    def places(self, context: Run) -> Places:
+    def places(self, context: Execution) -> Places:
         """Places of the partitions that the terms leave."""
         sides = self._sides(context)
         if sides is None:
@@ -82,7 +82,7 @@ class PartitionChoice:
             return found & self._by_values(sides)
         return found
 
-    def _sides(self, context: Run) -> dict[int, list[Side]] | None:
+    def _sides(self, context: Execution) -> dict[int, list[Side]] | None:
         """Comparisons by position; None where one is never true."""
         found: dict[int, list[Side]] = {}
         columns = self.table.info.cols
@@ -248,7 +248,7 @@ def _between(bounds: Sequence[Key], low: Key, high: Key, open_low: bool, open_hi
     return frozenset(found)
 
 
-def _values(term: Term, kind: Any, context: Run) -> Value:
+def _values(term: Term, kind: Any, context: Execution) -> Value:
     """The term's constants as bounds, without those that are never equal; INEXACT."""
     bound = bounder(kind, term.operator in EQUALITIES)
     found = [bound(constant(context)) for constant in term.constants]

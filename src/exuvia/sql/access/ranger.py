@@ -61,7 +61,7 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.expr import means_alike
 from exuvia.sql.expressions import ConstantOf, comparand_of
 from exuvia.sql.functions.moment import names_zone
@@ -355,7 +355,7 @@ def _beside(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
     """One end of a BETWEEN. It compares all three together: `text BETWEEN 0 AND '5'` as numbers, so
     that neither end is a bound of texts."""
 
-    def constant(context: Run) -> Value:
+    def constant(context: Execution) -> Value:
         value, beside = mine(context), other(context)
         if type(value) is type(beside) or value is None or beside is None:
             return value
@@ -365,7 +365,7 @@ def _beside(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
     return constant
 
 
-def _null(context: Run) -> Value:
+def _null(context: Execution) -> Value:
     return None
 
 
@@ -493,7 +493,7 @@ def _equality(table: Table, position: int, terms: Terms) -> Term | None:
     return best
 
 
-def combinations(found: Match, context: Run) -> list[Values] | None:
+def combinations(found: Match, context: Execution) -> list[Values] | None:
     """Every combination of the values given for the equal parts; None where one is inexact."""
     rows: list[Values] = [()]
     for term, bound in zip(found.equal, found.equals, strict=False):
@@ -529,7 +529,7 @@ class Bounds(NamedTuple):
 _NO_SIDE = _Side((), True)
 
 
-def bounds(found: Match, context: Run) -> Bounds | None:
+def bounds(found: Match, context: Execution) -> Bounds | None:
     """See there; None where a constant is inexact."""
     rows = combinations(found, context)
     if rows is None:
@@ -552,7 +552,7 @@ def bounds(found: Match, context: Run) -> Bounds | None:
     return Bounds(rows, low, high)
 
 
-def spans(table: Table, found: Match, context: Run) -> list[Span] | None:
+def spans(table: Table, found: Match, context: Execution) -> list[Span] | None:
     """Ranges of keys, in order and apart from each other; None where a constant is inexact."""
     met = bounds(found, context)
     if met is None:
@@ -565,7 +565,7 @@ def spans(table: Table, found: Match, context: Run) -> list[Span] | None:
     return _apart(sorted(span for span in each if span.start < span.end))
 
 
-def shown_ranges(table: Table, found: Match, context: Run) -> list[str]:
+def shown_ranges(table: Table, found: Match, context: Execution) -> list[str]:
     """The same ranges in TiDB's words, [1,1] or ("a" 5,"a" +inf], in the order they are read."""
     met = bounds(found, context)
     if met is None:

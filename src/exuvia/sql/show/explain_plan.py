@@ -28,7 +28,7 @@ from exuvia.sql.access.filtering import Filter, FilterSteps, Limit, WatchedFilte
 from exuvia.sql.access.paths import Everywhere, Matched, Path
 from exuvia.sql.access.ranger import conjuncts_of
 from exuvia.sql.bind.bind import Scope, bind_condition
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.expr import Column
 from exuvia.sql.nodes import Delete, Explain, Insert, Update
 from exuvia.sql.result import Result, Row
@@ -387,7 +387,7 @@ def _watch_small(plan: SmallRows, scan: MeasuredStep, kept: MeasuredStep | None)
         return
     kept.count(0)
 
-    def check(row: Row, context: Run) -> bool:
+    def check(row: Row, context: Execution) -> bool:
         found = keeps(row, context)
         kept.count(found)
         return found

@@ -39,7 +39,7 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import Answers, Binding, FactNames
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import TYPED, TypedValue, type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
@@ -278,7 +278,7 @@ def _uncounted(table_id: int, rows: int, modified: int) -> None:
     """Rows that nobody counts."""
 
 
-class Context(Run):
+class Context(Execution):
     """See the module.
 
     `now` is the statement's time: a packed DATETIME in the session's zone, to the microsecond."""

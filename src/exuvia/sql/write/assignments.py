@@ -48,7 +48,7 @@ from exuvia.sql.cells import (
     narrowed,
     on_day,
 )
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default, parse_expression
@@ -57,10 +57,10 @@ from exuvia.sql.select import relational
 from exuvia.sql.type_text import is_now_default
 from exuvia.sql.write.strictness import Strictness, loss_of, overflowed, updated
 
-ColumnSource = Callable[[Run], Value]
+ColumnSource = Callable[[Execution], Value]
 
 
-def now_for(column: ColumnInfo, context: Run) -> Value:
+def now_for(column: ColumnInfo, context: Execution) -> Value:
     """The statement's time as the column holds it."""
     if column.type.Tp not in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
         return None
@@ -94,7 +94,7 @@ def source_of(column: ColumnInfo) -> ColumnSource | None:
 def _expression(column: ColumnInfo) -> ColumnSource:
     tree = parse_expression(str(column.default))
 
-    def source(context: Run) -> Value:
+    def source(context: Execution) -> Value:
         whole: Any = context  # an expression is planned with all of its statement
         value, kind = relational.scalar_value(tree, whole, "expression")
         mode = (STRICT if context.strict else LENIENT)._replace(zone=context.zone)
@@ -119,7 +119,7 @@ def _as_cast(error: Refused, value: Value, kind: FieldType, column: ColumnInfo) 
 
 
 def _missing(column: ColumnInfo) -> ColumnSource:
-    def source(context: Run) -> Value:
+    def source(context: Execution) -> Value:
         missing = ErrNoDefaultForField(column.name.O)
         if context.strict:
             raise missing
@@ -129,7 +129,7 @@ def _missing(column: ColumnInfo) -> ColumnSource:
     return source
 
 
-def default_for(column: ColumnInfo, context: Run) -> Value:
+def default_for(column: ColumnInfo, context: Execution) -> Value:
     """The value of the word DEFAULT. Raises 1364."""
     source = source_of(column)
     return constant_default(column) if source is None else source(context)
@@ -137,7 +137,7 @@ def default_for(column: ColumnInfo, context: Run) -> Value:
 
 # -- assignments -----------------------------------------------------------------------------------
 
-Getter = Callable[[Row, Run], Value]
+Getter = Callable[[Row, Execution], Value]
 
 
 class Given(NamedTuple):
@@ -193,7 +193,7 @@ class Assignments:
         ]
         self.positions = frozenset(named)
 
-    def apply(self, old: Row, more: Row, context: Run, number: int) -> Row:
+    def apply(self, old: Row, more: Row, context: Execution, number: int) -> Row:
         """The row with its new values. Raises 1048, 1264, 1265, ... with column and row number."""
         width = len(old)
         row = [*old, *more] if more else list(old)
@@ -208,7 +208,9 @@ class Assignments:
                 row[position] = now_for(column, context)
         return row
 
-    def _assigned(self, step: AssignmentStep, value: Value, context: Run, number: int) -> Value:
+    def _assigned(
+        self, step: AssignmentStep, value: Value, context: Execution, number: int
+    ) -> Value:
         if step.assign is None or step.kind is None:
             return value
         try:
@@ -253,7 +255,7 @@ def _step(
     compiled = expressions.compiled(tree, visible, binding)
     call = compiled.call
 
-    def getter(row: Row, at: Run) -> Value:
+    def getter(row: Row, at: Execution) -> Value:
         return call(row, at)
 
     return AssignmentStep(position, column, getter, compiled.type, mode)

@@ -35,7 +35,7 @@ from exuvia.catalog.convert.values import Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.cells import MOMENT, NARROWED, assign_to, is_dated, narrowed, on_day
-from exuvia.sql.env import Run
+from exuvia.sql.env import Execution
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
 
@@ -50,7 +50,7 @@ class Strictness(NamedTuple):
     mode: Mode
     by_zero: bool = True
 
-    def begin(self, context: Run) -> None:
+    def begin(self, context: Execution) -> None:
         """Tell the statement that is about to write."""
         context.ignores = self.ignores
         context.strict = not self.lenient
@@ -84,7 +84,7 @@ def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Stri
 
 # -- truncation warnings ---------------------------------------------------------------------------
 
-Loss = Callable[[Value, Value, Run, int], None]  # value, what is stored, context, row number
+Loss = Callable[[Value, Value, Execution, int], None]  # value, what is stored, context, row number
 INTEGERS = {8: "tinyint", 16: "smallint", 24: "mediumint", 32: "int", 64: "bigint"}
 _NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
 
@@ -113,7 +113,7 @@ def _may_round(source: FieldType, target: FieldType) -> bool:
 def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:
     name, is_number = column.name.O, source.family == Family.DECIMAL
 
-    def lost(value: Value, stored: Value, context: Run, row: int) -> None:
+    def lost(value: Value, stored: Value, context: Execution, row: int) -> None:
         if value is None or (value if is_number else _number(value, source)) == stored:
             return
         text = values.to_text(value, source)
@@ -136,7 +136,7 @@ def _number(value: Value, source: FieldType) -> Decimal:
 def _cutting(column: ColumnInfo) -> Loss:
     name, most = column.name.O, column.type.Flen
 
-    def lost(value: Value, stored: Value, context: Run, row: int) -> None:
+    def lost(value: Value, stored: Value, context: Execution, row: int) -> None:
         if value is not None and len(value) > most:
             said = WarnDataTruncated(name, row)
             context.note(said.code, said.message)
@@ -176,7 +176,7 @@ def overflowed(error: Refused, value: Value, source: FieldType, target: FieldTyp
 
 # -- one value of a column -------------------------------------------------------------------------
 
-Storer = Callable[[Value, Run, int], Value]
+Storer = Callable[[Value, Execution, int], Value]
 
 
 def storer(
@@ -191,7 +191,7 @@ def storer(
     assign = assign_to(column, kind, rules.mode)
     loss = loss_of(column, kind, not selected)
 
-    def store(value: Value, context: Run, number: int) -> Value:
+    def store(value: Value, context: Execution, number: int) -> Value:
         if is_auto and value is None:
             return None
         try:
