@@ -230,6 +230,17 @@ def test_zero_dates_in_changes_of_columns(session, name, zero, parts):
         run(session, "DROP TABLE z")
 
 
+def test_numbers_below_101_are_no_dates(session):
+    run(session, "CREATE TABLE z (d DATETIME)")
+    mode(session, "STRICT_ALL_TABLES")
+    for number in ("1", "100", "1.5", "1e2"):
+        assert error(session, f"INSERT INTO z VALUES ({number})")[0] == 1292
+    mode(session, "")
+    run(session, "INSERT INTO z VALUES (1), (100), (0), (101)")
+    found = rows(session, "SELECT LEFT(d, 10) FROM z")
+    assert sorted(found) == [["0000-00-00"]] * 3 + [["2000-01-01"]]
+
+
 def test_no_timestamp_has_a_zero_in_its_date(session):
     run(session, "CREATE TABLE z (t TIMESTAMP NULL)")
     for zone in ("UTC", "+05:00"):

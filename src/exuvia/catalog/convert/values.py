@@ -602,6 +602,9 @@ def _padded(text: str, source: FieldType) -> str:
     return whole.rjust(width, "0") + point + fraction
 
 
+_LEAST_DATE = 101  # of numbers: 2000-01-01; less is no date, but for 0
+
+
 def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mode) -> int:
     """A packed DATETIME in the session's zone. Refused 1292."""
     family = source.family
@@ -617,7 +620,7 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
         rounded = None if moved is None else temporal.round_datetime(moved, digits)
         return incorrect_time(kind, to_text(value, source)) if rounded is None else rounded
     text = _written(value, source)
-    if family in _NUMERIC and value <= 0:
+    if family in _NUMERIC and value < _LEAST_DATE:
         packed: int | None = 0 if mode.zero_dates and not value else None
     else:
         padded = _padded(text, source)
