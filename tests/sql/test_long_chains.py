@@ -189,15 +189,51 @@ def test_words_of_types_are_calls_and_types(session: Session) -> None:
     ],
 )
 def test_true_nesting_has_a_bound_and_a_clear_error(session: Session, text: str) -> None:
-    assert error(session, text)[0] in (1064, 1105)
+    assert error(session, text)[0] in (1064, 1436)
     assert rows(session, "SELECT 1") == [[1]]
 
 
-def test_whatever_else_nests_too_deep_is_1105(session: Session, monkeypatch) -> None:
+NESTINGS = {  # before, each level, within, behind each level, behind
+    "CASE": ("SELECT ", "CASE WHEN 0 THEN 1 ELSE ", "1", " END", ""),
+    "NOT": ("SELECT ", "NOT (", "1", ")", ""),
+    "sign": ("SELECT ", "~ ", "1", "", ""),
+    "call": ("SELECT ", "CONCAT(", "1", ", 1)", ""),
+    "BETWEEN": ("SELECT ", "1 BETWEEN 0 AND ", "1", "", ""),
+    "COLLATE": ("SELECT ", "", "'a'", " COLLATE utf8mb4_bin", ""),
+    "IS": ("SELECT ", "", "1", " IS NULL", ""),
+    "scalar subquery": ("SELECT ", "(SELECT ", "1", ")", ""),
+    "EXISTS": ("SELECT ", "EXISTS (SELECT 1 FROM t WHERE ", "1", ")", ""),
+    "IN": ("SELECT 1 FROM t WHERE ", "a IN (SELECT a FROM t WHERE ", "1", ")", ""),
+    "derived table": ("SELECT * FROM ", "(SELECT * FROM ", "t", ") d", ""),
+    "WITH": ("", "WITH q AS (", "SELECT 1", ") SELECT * FROM q", ""),
+    "UNION": ("", "(SELECT 1 UNION ", "SELECT 1", ")", ""),
+    "UPDATE": ("UPDATE t SET a = ", "ABS(", "a", ")", ""),
+    "DELETE": ("DELETE FROM t WHERE 0 AND ", "NOT (", "a", ")", ""),
+    "CHECK": ("CREATE TABLE made (a INT CHECK (", "ABS(", "a", ")", " > 0))"),
+    "EXPLAIN": ("", "EXPLAIN ", "SELECT 1", "", ""),
+    "SET": ("SET @a = ", "ABS(", "1", ")", ""),
+}
+
+
+@pytest.mark.parametrize("levels", [390, 16_000])
+@pytest.mark.parametrize("name", NESTINGS)
+def test_every_nesting_ends_with_an_answer_or_an_error(
+    session: Session, name: str, levels: int
+) -> None:
+    """1064 beyond what the parser reads, 1436 where the stack ends, 3170 of what is long too."""
+    before, level, within, end, behind = NESTINGS[name]
+    try:
+        session.execute(before + level * levels + within + end * levels + behind)
+    except Refused as refused:
+        assert refused.code in (1064, 1235, 1436, 3170), refused
+    assert rows(session, "SELECT 1") == [[1]]
+
+
+def test_whatever_else_nests_too_deep_is_1436(session: Session, monkeypatch) -> None:
     def too_deep(*_: object) -> None:
         raise RecursionError
 
     monkeypatch.setattr(planner, "plan", too_deep)
-    assert error(session, "EXPLAIN SELECT id FROM t WHERE b > a") == (1105, "HY000")
+    assert error(session, "EXPLAIN SELECT id FROM t WHERE b > a") == (1436, "HY000")
     monkeypatch.undo()
     assert rows(session, "SELECT 1") == [[1]]

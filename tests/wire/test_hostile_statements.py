@@ -179,6 +179,54 @@ def test_more_hostile_statements_hold_up_nobody(tables: NodeProcess, name: str) 
     judge(tables, LONG[name])
 
 
+def numbers(count: int, pattern: str, by: str = ",") -> str:
+    return by.join(pattern.format(n) for n in range(count))
+
+
+PLANNED = {  # for some seconds
+    "IN": f"SELECT v FROM many WHERE id IN ({numbers(90_000, '{0}')})",
+    "OR": f"SELECT v FROM many WHERE {numbers(20_000, 'id={0}', ' OR ')}",
+    "UNION ALL": numbers(3_000, "SELECT {0}", " UNION ALL "),
+    "CASE": f"SELECT CASE {numbers(15_000, 'WHEN v={0} THEN {0}', ' ')} END FROM many LIMIT 1",
+    "VALUES": f"INSERT INTO copies VALUES {numbers(10_000, '(0+{0}, {0}*2)')}",
+    "a sum": f"SELECT {numbers(50_000, 'v', '+')} FROM many LIMIT 1",
+    "statements": numbers(5_000, "SELECT {0}", ";"),
+}
+TIMES = 3.0
+LEAST_S = 0.002  # ... of a p99 of less, which the scheduler of a busy machine decides
+
+
+@pytest.mark.alone
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_point_select_keeps_its_p99_beside_a_long_statement(
+    tables: NodeProcess, name: str
+) -> None:
+    for _attempt in range(3):
+        idle_s = p99_beside(tables, "SELECT SLEEP(2)")
+        beside_s = p99_beside(tables, PLANNED[name])
+        if beside_s < max(TIMES * idle_s, LEAST_S) * crowd():
+            return
+    raise AssertionError(f"p99 {1e3 * idle_s:.2f} ms, then {1e3 * beside_s:.2f} ms")
+
+
+def p99_beside(node: NodeProcess, text: str) -> float:
+    """Of point SELECTs sent while the statement runs. Unit: s."""
+    several = pymysql.constants.CLIENT.MULTI_STATEMENTS
+    planning, asking = node.connect("test", client_flag=several), node.connect("test")
+    with planning, asking:
+        planning.cursor().execute("TRUNCATE copies")
+        running = threading.Thread(target=_ignored, args=(planning, text), daemon=True)
+        running.start()
+        cursor, took_s = asking.cursor(), list[float]()
+        while running.is_alive():
+            began = time.perf_counter()
+            cursor.execute("SELECT v FROM one WHERE id = 1")
+            took_s.append(time.perf_counter() - began)
+            time.sleep(0.0005)
+    return sorted(took_s)[int(0.99 * len(took_s))]
+
+
 def test_max_execution_time_ends_queries_and_nothing_else(tables: NodeProcess) -> None:
     with tables.connect("test", autocommit=True) as connection:
         cursor = connection.cursor()

@@ -27,8 +27,6 @@ bytes: the list is shortened to fit, the number never is.
 
 from collections.abc import Sequence
 
-NESTED_TOO_DEEPLY = "the statement is nested too deeply"  # 1105, of a RecursionError
-
 
 class ExuviaError(Exception):
     """Root of the tree."""

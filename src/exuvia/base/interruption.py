@@ -11,8 +11,10 @@ something that lets go of the lock, in a thread that may be left behind (`apart`
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
+
+from exuvia.base import long_work
 
 PIECE = 1 << 16
 MOST_LEFT_BEHIND = 4
@@ -23,10 +25,11 @@ T = TypeVar("T")
 class Interruption:
     """Whether the statement of one session is to end, and by which error."""
 
-    __slots__ = ("_listeners", "reason")
+    __slots__ = ("_listeners", "is_long", "reason")
 
     def __init__(self) -> None:
         self.reason: Exception | None = None
+        self.is_long = False  # until it ends, other threads are considered: base/long_work.py
         self._listeners: list[Callable[[], object]] = []
 
     def end(self, reason: Exception) -> None:
@@ -119,6 +122,17 @@ class running:  # noqa: N801  (used as the function it looks like)
 
     def __exit__(self, *_: object) -> None:
         _here.interruption = self._before
+        if self._interruption.is_long:
+            self._interruption.is_long = False
+            long_work.end()
+
+
+def lengthen() -> None:
+    """The statement of this thread is a long one, until it ends; see base/long_work.py."""
+    interruption = _here.interruption
+    if interruption is not _Here.interruption and not interruption.is_long:
+        interruption.is_long = True
+        long_work.begin()
 
 
 def check() -> None:
@@ -157,23 +171,66 @@ def apart(run: Callable[[], T]) -> T:
     interruption = current()
     while not _left_behind.acquire(timeout=LOOK_S):
         interruption.check()
+    done, outcome = _begun(run, interruption, _left_behind.release)
+    while not done.wait(LOOK_S):
+        interruption.check()
+    return outcome()
+
+
+def apart_until(run: Callable[[], T], leave: Callable[[], bool], resources: ExitStack) -> T:
+    """As `apart`, of what can be left behind at its beginning only, and may take as long as it
+    likes: nothing waits for a turn.
+
+    A statement that ends meanwhile asks `leave`. Where that is True it leaves `run` behind, and the
+    resources with it: they are closed once `run` has returned. Else it waits for `run`, which has
+    to end by itself."""
+    interruption, turn = current(), threading.Lock()
+    is_over, left = False, list[ExitStack]()
+
+    def over() -> None:
+        nonlocal is_over
+        with turn:
+            is_over = True
+        for stack in left:
+            with suppress(Exception):
+                stack.close()
+            _left_behind.release()
+
+    done, outcome = _begun(run, interruption, over)
+    while not done.wait(LOOK_S):
+        if interruption.reason is None or not leave():
+            continue
+        with turn:
+            if is_over or not _left_behind.acquire(blocking=False):
+                continue
+            left.append(resources.pop_all())
+        raise interruption.reason
+    return outcome()
+
+
+def _begun(
+    run: Callable[[], T], interruption: Interruption, over: Callable[[], object]
+) -> tuple[threading.Event, Callable[[], T]]:
+    """A thread that runs it for a statement, and then calls `over`: the event of its end, and its
+    result."""
     results: list[T] = []
     failures: list[BaseException] = []
     done = threading.Event()
 
     def work() -> None:
         try:
-            with running(interruption):
-                results.append(run())
+            exchange(interruption)
+            results.append(run())
         except BaseException as error:  # it is for the thread that waits
             failures.append(error)
         finally:
-            _left_behind.release()
+            over()
             done.set()
 
+    def outcome() -> T:
+        if failures:
+            raise failures[0]
+        return results[0]
+
     threading.Thread(target=work, name="exuvia-apart", daemon=True).start()
-    while not done.wait(LOOK_S):
-        interruption.check()
-    if failures:
-        raise failures[0]
-    return results[0]
+    return done, outcome

@@ -130,6 +130,9 @@ ErrInvalidGroupFuncUse = MySQLError(1111, "HY000", "Invalid use of group functio
 ErrTableMustHaveColumns = MySQLError(1113, "42000", "A table must have at least 1 column")
 ErrRecordFileFull = MySQLError(1114, "HY000", "The table '%s' is full")
 ErrUnknownCharacterSet = MySQLError(1115, "42000", "Unknown character set: '%s'")
+ErrTooManyTables = MySQLError(
+    1116, "HY000", "Too many tables; MySQL can only use %s tables in a join"
+)
 ErrTooManyFields = MySQLError(1117, "HY000", "Too many columns")
 ErrPasswordNoMatch = MySQLError(1133, "42000", "Can't find any matching row in the user table")
 ErrWrongValueCountOnRow = MySQLError(
@@ -392,6 +395,12 @@ ErrTooBigDisplaywidth = MySQLError(
     1439,
     "42000",
     "Display width out of range for column '%s' (max = %s)",
+)
+ErrStackOverrunNeedMore = MySQLError(
+    1436,
+    "HY000",
+    "Thread stack overrun: the statement is nested too deeply; write it with fewer levels of"
+    " parentheses, calls or subqueries",
 )
 ErrDatetimeFunctionOverflow = MySQLError(1441, "22008", "Datetime function: %s field overflow")
 ErrForbidSchemaChange = MySQLError(

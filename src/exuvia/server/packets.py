@@ -33,7 +33,6 @@ from struct import Struct
 from typing import NamedTuple
 
 from exuvia.base.errors import (
-    NESTED_TOO_DEEPLY,
     Broken,
     Conflict,
     Deposed,
@@ -55,6 +54,7 @@ from exuvia.base.mysql_errors import (
     ErrLockDeadlock,
     ErrMalformedPacket,
     ErrNetPacketTooLarge,
+    ErrStackOverrunNeedMore,
     ErrTxnRetryable,
     ErrUnknown,
 )
@@ -349,7 +349,7 @@ def explain(error: BaseException) -> Refused:
             case _:
                 return ErrUnknown(f"{error}")
     if isinstance(error, RecursionError):
-        return ErrUnknown(NESTED_TOO_DEEPLY)
+        return ErrStackOverrunNeedMore()
     if isinstance(error, UnicodeEncodeError):
         return ErrInvalidCharacterString("utf8mb4", ascii(error.object[error.start : error.end]))
     if isinstance(error, MemoryError):

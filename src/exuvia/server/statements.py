@@ -19,7 +19,7 @@ The socket is not read further while TRANSFER_BYTES wait.
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import lru_cache
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from exuvia.server import packets, results
 from exuvia.server.packets import Login, Outgoing, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.sql.parse.syntax_error import syntax_error
+from exuvia.sql.parse.tokens import lexemes
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Course, SessionApi
 from exuvia.sql.statement.settings import SessionSettings
@@ -108,6 +109,7 @@ class Transfer:
 Chunks = Iterator[bytearray]
 Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
+LONG_TEXT = 1 << 14
 
 
 class CommandTask(NamedTuple):
@@ -121,12 +123,6 @@ class CommandTask(NamedTuple):
     parameters: Sequence[Value] = ()
 
 
-_STRINGS = {
-    "'": r"""'(?:[^'\\]++|\\.|'')*+'|""",
-    '"': r"""\"(?:[^"\\]++|\\.|"")*+\"|""",
-}
-_PLAIN_STRINGS = {"'": r"'(?:[^']++|'')*+'|", '"': r"""\"(?:[^"]++|"")*+\"|"""}
-_OTHER_PIECES = r"`[^`]*+`|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;"
 _BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
 _NO_TEXT = re.compile("[\udc80-\udcff]").search
@@ -137,12 +133,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-@lru_cache
-def _pieces(plain: str) -> re.Pattern[str]:
-    strings = _STRINGS | {quote: _PLAIN_STRINGS[quote] for quote in plain}
-    return re.compile("".join(strings.values()) + _OTHER_PIECES, re.DOTALL)
-
-
 def split(text: str, plain: str = "") -> list[str]:
     """The statements of a text, at the semicolons outside of strings, names and comments.
 
@@ -150,12 +140,21 @@ def split(text: str, plain: str = "") -> list[str]:
     if ";" not in text.rstrip("; \n\t\r"):
         return [text]
     pieces, start = [], 0
-    for token in _pieces(plain).finditer(text):
-        if token.group() == ";":
-            pieces.append(text[start : token.start()])
-            start = token.end()
+    for place in _semicolons(text, plain):
+        pieces.append(text[start:place])
+        start = place + 1
     pieces.append(text[start:])
     return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
+
+
+def _semicolons(text: str, plain: str) -> Iterator[int]:
+    """Where the semicolons outside of strings, names and comments are."""
+    at = 0
+    for begin, end in chain(lexemes(text, plain), ((len(text), len(text)),)):
+        while (place := text.find(";", at, begin)) >= 0:
+            yield place
+            at = place + 1
+        at = end
 
 
 def in_turn(pieces: list[str], settings: SessionSettings) -> Iterator[tuple[str, bool]]:
@@ -212,14 +211,25 @@ class Statements:
     def query(self, payload: bytes) -> CommandTask:
         """COM_QUERY. Some clients send the end of their string with it."""
         text = self._decode(payload.rstrip(b"\0"))
-        pieces = split(text, self.session.settings.plain_quotes)
+        if len(text) > LONG_TEXT:
+            return CommandTask(Course.POOL, "query", text, lambda out: self._long(out, text))
+        pieces = self._split(text)
         if len(pieces) == 1:
             session = self.session
             course = session.course(text)
             return CommandTask(course, "query", text, lambda out: self._one(out, text))
-        if not self.several:
-            raise syntax_error(text, text.index(pieces[1].strip()))
         return CommandTask(Course.POOL, "query", text, lambda out: self._many(out, pieces))
+
+    def _split(self, text: str) -> list[str]:
+        pieces = split(text, self.session.settings.plain_quotes)
+        if len(pieces) > 1 and not self.several:
+            raise syntax_error(text, text.index(pieces[1].strip()))
+        return pieces
+
+    def _long(self, outgoing: Outgoing, text: str) -> Chunks:
+        """A text that takes the wire's thread too long to split."""
+        pieces = self._split(text)
+        yield from self._one(outgoing, text) if len(pieces) == 1 else self._many(outgoing, pieces)
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
         found = self._executed(text, outgoing)

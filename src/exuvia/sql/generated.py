@@ -23,6 +23,7 @@ from exuvia.base.types import Value
 from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 from exuvia.catalog.table import Many, VirtualStep
+from exuvia.sql import walks
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import element_type
 from exuvia.sql.bind.scope import Field, Scope
@@ -90,7 +91,7 @@ def bound_expression(text: str, columns: Sequence[ColumnInfo]) -> Expr:
 
 def names_in(tree: exp.Expression) -> list[str]:
     """The columns that it names, in lower case, each once."""
-    return list(dict.fromkeys(each.name.lower() for each in tree.find_all(exp.Column)))
+    return list(dict.fromkeys(each.name.lower() for each in walks.find_all(tree, exp.Column)))
 
 
 def generated_columns(info: TableInfo) -> tuple[GeneratedColumn, ...]:

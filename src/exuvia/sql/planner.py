@@ -21,6 +21,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrTableaccessDenied,
 )
+from exuvia.sql import walks
 from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.nodes import Delete, Insert, IntoFile, Statement, Update
@@ -81,7 +82,7 @@ def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statemen
         inner = inner.this
     if inner.args.get("limit") or inner.args.get("offset"):
         return node
-    limited = node.copy()
+    limited = walks.copy(node)
     limited.set("limit", exp.Limit(expression=exp.Literal.number(most)))
     return limited
 
@@ -194,7 +195,9 @@ def _is_alone(statement: exp.Select) -> bool:
     """Whether it is planned each time: its rows go elsewhere, are those of another time, or are
     counted beyond its LIMIT."""
     options = statement.args.get("operation_modifiers")
-    return bool(options) or "into" in statement.meta or statement.find(exp.Version) is not None
+    return (
+        bool(options) or "into" in statement.meta or walks.find(statement, exp.Version) is not None
+    )
 
 
 def plan_alike(shaped: ShapedStatement, context: Context) -> insert.InsertAlike | None:
@@ -232,7 +235,7 @@ def tree_of_shape(shape: str) -> Statement | None:
 def locks_rows(node: Statement | exp.Query | None) -> bool:
     """Whether a statement writes rows, or reads them FOR UPDATE."""
     if isinstance(node, exp.Query):
-        return node.find(exp.Lock) is not None
+        return walks.find(node, exp.Lock) is not None
     return isinstance(node, Insert | Update | Delete)
 
 
@@ -251,6 +254,6 @@ def deciding(node: Statement, letters: str) -> frozenset[int]:
     found = deciding_a_type(node, letters)
     if isinstance(node, exp.Select):
         parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
-        signs = (sign for part in parts if part for sign in part.find_all(exp.Placeholder))
+        signs = (sign for part in parts if part for sign in walks.find_all(part, exp.Placeholder))
         found |= {position_of(sign) for sign in signs}
     return found

@@ -45,6 +45,7 @@ from exuvia.base.types import Flag
 from exuvia.catalog.model import IndexColumn, IndexInfo, SchemaState, TableInfo, name
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import walks
 from exuvia.sql.access.implied import may_imply
 from exuvia.sql.access.members import IndexMerge, MemberTerm, merged
 from exuvia.sql.access.paths import (
@@ -217,7 +218,7 @@ def index_hints(tree: exp.Table, table: Table, binding: Binding) -> tuple[exp.In
                 error = ErrKeyDoesNotExist(each.name, table.info.name.O)
                 binding.note(error.code, error.message)
         if there:
-            copies = [each.copy() for each in there]
+            copies = [walks.copy(each) for each in there]
             found.append(exp.IndexTableHint(this=hint.name, expressions=copies))
     return tuple(found)
 

@@ -29,7 +29,7 @@ from exuvia.catalog.jsontext import Document
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import PART_BYTES, Table
 from exuvia.kv.packet import Span, is_live
-from exuvia.sql import expressions
+from exuvia.sql import expressions, walks
 from exuvia.sql.access.paths import EitherPath, Path, PathRows, Rows
 from exuvia.sql.access.ranger import (
     Match,
@@ -92,11 +92,11 @@ def _made(
 ) -> MemberTerm | None:
     while isinstance(array, exp.Paren):
         array = array.this
-    columns = list(array.find_all(exp.Column))
+    columns = list(walks.find_all(array, exp.Column))
     if not columns or any(resolve(each) is None for each in columns) or not _is_constant(asked):
         return None
     if name == "member":
-        asked = exp.Anonymous(this="json_array", expressions=[asked.copy()])
+        asked = exp.Anonymous(this="json_array", expressions=[walks.copy(asked)])
     compiled = expressions.compiled(asked, [], binding)
     if family_of(compiled.type) not in (Family.JSON, Family.STRING):
         return None
@@ -123,7 +123,7 @@ def _is_constant(tree: Tree) -> bool:
     return all(
         isinstance(each, _CONSTANT)
         or (isinstance(each, exp.Anonymous) and str(each.this).lower() in _MADE_OF_CONSTANTS)
-        for each in tree.walk()
+        for each in walks.walk(tree)
     )
 
 

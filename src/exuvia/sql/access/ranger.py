@@ -60,6 +60,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
 from exuvia.kv.packet import Span
+from exuvia.sql import walks
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.env import Execution
 from exuvia.sql.expr import means_alike
@@ -321,7 +322,9 @@ class _Places:
         if not self._expressions:
             return None
         found = self._expressions.get(matched_text(tree))
-        if found is None or any(self._resolve(each) is None for each in tree.find_all(exp.Column)):
+        if found is None or any(
+            self._resolve(each) is None for each in walks.find_all(tree, exp.Column)
+        ):
             return None
         return found, True
 

@@ -17,12 +17,12 @@ from exuvia.base.mysql_errors import (
     ErrFtMatchingKeyNotFound,
     ErrNotSupportedYet,
     ErrOperandColumns,
-    ErrUnknown,
+    ErrStackOverrunNeedMore,
     ErrUnknownCharacterSet,
 )
 from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.convert.values import CODECS
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import calls as bind_moments
@@ -53,7 +53,7 @@ def bind(tree: exp.Expression, scope: Scope) -> Expr:
     try:
         return scope.bind(tree)
     except RecursionError:
-        raise ErrUnknown("expression is nested too deeply") from None
+        raise ErrStackOverrunNeedMore() from None
 
 
 def bind_condition(tree: exp.Expression, scope: Scope) -> Expr:
@@ -142,7 +142,7 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         # VALUES(column) where nothing is inserted: NULL of the column's type
         if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Identifier):
             raise Misplaced("(")
-        column = scope.bind(exp.column(tree.expressions[0].copy()))
+        column = scope.bind(exp.column(walks.copy(tree.expressions[0])))
         return Constant(type=column.type, coercibility=IGNORABLE, value=None)
     if name == "default":
         return default_of(tree.expressions, scope)
@@ -154,7 +154,7 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         if len(tree.expressions) != 1:
             raise ErrOperandColumns(1)
         to = exp.DataType(this=exp.DType.BINARY)
-        return scope.bind(exp.Cast(this=tree.expressions[0].copy(), to=to))
+        return scope.bind(exp.Cast(this=walks.copy(tree.expressions[0]), to=to))
     return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
 
 

@@ -27,7 +27,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.operators import (
@@ -272,7 +272,7 @@ def _like(tree: exp.Like, scope: Scope, escape: Expr | None = None) -> Expr:
 
 def _ilike(tree: exp.ILike, scope: Scope, escape: Expr | None = None) -> Expr:
     """TiDB's ILIKE: LIKE of both sides in lower case."""
-    sides = (tree.this.copy(), tree.expression.copy())
+    sides = (walks.copy(tree.this), walks.copy(tree.expression))
     lowered = [exp.Anonymous(this="LOWER", expressions=[each]) for each in sides]
     negate = tree.args.get("negate")
     found = exp.Like(this=lowered[0], expression=lowered[1], negate=negate)

@@ -20,7 +20,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
 from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import evaluate_constant
 from exuvia.sql.expr import (
@@ -283,7 +283,7 @@ _UNSIGNED = {"UBIGINT", "UINT", "USMALLINT", "UTINYINT", "UMEDIUMINT", "UNSIGNED
 def cast_type(to: exp.DataType, collate: str) -> FieldType:
     """The type that CAST(... AS type) names."""
     name = to.this.name if hasattr(to.this, "name") else str(to.this)
-    if to.find(exp.Placeholder):
+    if walks.find(to, exp.Placeholder):
         raise Misplaced("?")  # its name would be read as a size
     sizes = [whole(part.name) for part in to.expressions if part.name.isdigit()]
     if name in _INTEGERS:

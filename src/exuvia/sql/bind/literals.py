@@ -26,7 +26,7 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.binding import GLOBAL, OPEN, SESSION, USER
 from exuvia.sql.bind.scope import Binder, Field, Scope
@@ -255,7 +255,7 @@ def asks_generated_default(tree: exp.Expression, table: TableInfo) -> bool:
     generated = {each.name.L for each in table.cols if each.is_generated}
     if not generated:
         return False
-    asked = [_asked(each) for each in tree.find_all(exp.Anonymous)]
+    asked = [_asked(each) for each in walks.find_all(tree, exp.Anonymous)]
     return any(named is not None and named.name.lower() in generated for named in asked)
 
 

@@ -34,6 +34,7 @@ How much memory one query may hold: tidb_mem_quota_query (8175 beyond; 0 and les
 import atexit
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -93,6 +94,8 @@ def _limit() -> None:
 def _open() -> Any:
     import duckdb
 
+    # of long texts it is cheaper than to parse them twice (select/relational.py)
+    warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
     found: Any = duckdb.connect(
         ":memory:",
         config={

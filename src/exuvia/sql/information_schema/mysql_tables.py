@@ -35,6 +35,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster import versions
 from exuvia.ddl import queue
 from exuvia.ddl.job import packed_time, timestamp
+from exuvia.sql import walks
 from exuvia.sql.information_schema.server import processes_seen
 from exuvia.sql.information_schema.tables import all_tables, nothing
 from exuvia.sql.parse.text import parse_one
@@ -91,7 +92,7 @@ def _view_tables(context: Context) -> Iterator[Row]:
             continue
         tree = parse_one(table.view.view_select)
         assert isinstance(tree, exp.Expression)
-        found = {(each.db, each.name) for each in tree.find_all(exp.Table) if each.db}
+        found = {(each.db, each.name) for each in walks.find_all(tree, exp.Table) if each.db}
         for place in sorted(found):
             yield ["def", database.db_name.O, table.name.O, "def", *place]
 

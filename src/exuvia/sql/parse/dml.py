@@ -123,6 +123,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
             row_tokens = [tokens[n] for n in range(start, comma) if n not in words]
         tree = read(cursor.text, [*before, *row_tokens])
         for row in tree.expression.expressions:
+            row.parent = None  # else only a collection of garbage frees what held the rows
             if isinstance(row, exp.Tuple):
                 rows.append(row.expressions)
             else:
@@ -131,7 +132,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
     return rows
 
 
-TOKENS_AT_ONCE = 8192
+TOKENS_AT_ONCE = 512
 
 
 def _empty_row(cursor: TokenCursor) -> list[Tree]:

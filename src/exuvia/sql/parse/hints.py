@@ -20,6 +20,8 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.sql import walks
+
 LENIENT = "lenient"
 """Of an index hint's meta: how an index that is not there is told, WARNED or SILENT."""
 WARNED, SILENT = "warned", "silent"
@@ -104,7 +106,7 @@ def numbered(tokens: list[Token]) -> tuple[list[Token], list[str]]:
 def place(tree: exp.Expression, texts: list[str]) -> None:
     """Give the tables of every SELECT what its comment says of their indexes. The comment itself
     is no part of the tree any more, so that its plan is that of the same query without it."""
-    for select in list(tree.find_all(exp.Select)):
+    for select in list(walks.find_all(tree, exp.Select)):
         hint = select.args.get("hint")
         if isinstance(hint, exp.Hint):
             (number,) = hint.expressions
@@ -121,7 +123,7 @@ def place_text(select: exp.Select, text: str) -> None:
         names = _names(each.inside) if each.name in _VERBS else ()
         if not names:
             continue
-        for table in select.find_all(exp.Table):
+        for table in walks.find_all(select, exp.Table):
             if table.alias_or_name.lower() == names[0].lower() and _is_of(table, select):
                 table.append("hints", _index_hint(_VERBS[each.name], names[1:]))
 

@@ -38,19 +38,21 @@ import msgspec
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
+from exuvia.base.long_work import WINDOW
 from exuvia.base.types import Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.charsets import COLLATIONS
 from exuvia.sql.nodes import Statement
 from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT
 
 _SLOT = "\x01"
-_SPLIT = re.compile(
+_LITERAL = re.compile(
     r"((?<![\w$@.])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w$.])"
     r"|'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')",
     re.DOTALL,
-).split
+)
+_SPLIT, _LITERALS = _LITERAL.split, _LITERAL.finditer
 _UNCERTAIN = re.compile(
     r"""["'#?\0;{]|--|/\*|\w\x01|\b(?:DATE|TIME|TIMESTAMP)\s+\x01""", re.IGNORECASE
 ).search
@@ -58,6 +60,8 @@ _LIMITED = re.compile(r"\bLIMIT\s*\x01(?:\s*(?:,|\bOFFSET\b)\s*\x01)?", re.IGNOR
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20
+_LONGEST_QUERY = 1 << 16  # a plan that is kept has an object for each of its literals
+_ROWS = ("INSERT", "REPLAC")
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -114,9 +118,9 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
     """(shape, literals, their letters), or None for a text whose literals are not certain.
 
     The literals numbered `written` (from 0) stay in the shape as they are."""
-    if len(text) > _LONGEST:
+    if len(text) > (_LONGEST if text[:6].upper() in _ROWS else _LONGEST_QUERY):
         return None
-    parts = _SPLIT(text)
+    parts = _SPLIT(text) if len(text) <= WINDOW else _parts(text)
     tokens = parts[1::2]
     joined = _SLOT.join(parts[::2]) if tokens else text
     if _UNCERTAIN(joined) is not None or ("`" in joined and _slot_in_a_name(joined)):
@@ -137,6 +141,15 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
         asked = [number for number in range(len(tokens)) if number not in written]
         return "".join(parts), [values[n] for n in asked], "".join([letters[n] for n in asked])
     return joined.replace(_SLOT, "?"), values, letters
+
+
+def _parts(text: str) -> list[str]:
+    """As `_SPLIT`, one literal after another: other threads run in between."""
+    parts, at = list[str](), 0
+    for match in _LITERALS(text):
+        parts += (text[at : match.start()], match[0])
+        at = match.end()
+    return [*parts, text[at:]]
 
 
 def _odd_limit(joined: str, letters: str) -> bool:
@@ -374,7 +387,7 @@ def number_placeholders(statement: Statement) -> int:
 
 def _placeholders(value: object) -> Iterator[exp.Placeholder]:
     if isinstance(value, exp.Expression):
-        yield from value.find_all(exp.Placeholder)
+        yield from walks.find_all(value, exp.Placeholder)
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             yield from _placeholders(getattr(value, name))

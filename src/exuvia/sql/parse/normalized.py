@@ -16,6 +16,7 @@ from hashlib import sha256
 
 from sqlglot import ErrorLevel, exp
 
+from exuvia.sql import walks
 from exuvia.sql.nodes import Delete, Insert, Statement, TableName, Update
 from exuvia.sql.parse import hints
 
@@ -61,13 +62,13 @@ def kind(node: Statement) -> str:
 
 def tables_of(node: Statement) -> list[exp.Table]:
     """The tables of its queries and of what it changes, in an order that hints do not change."""
-    return [table for tree in _trees(node) for table in tree.find_all(exp.Table)]
+    return [table for tree in _trees(node) for table in walks.find_all(tree, exp.Table)]
 
 
 def named_tables(node: Statement) -> list[exp.Table]:
     """Its tables without those that a WITH makes, and FROM DUAL; the one that rows are put into
     is among them."""
-    made = {each.alias.lower() for tree in _trees(node) for each in tree.find_all(exp.CTE)}
+    made = {each.alias.lower() for tree in _trees(node) for each in walks.find_all(tree, exp.CTE)}
     found = [
         each
         for each in tables_of(node)
@@ -82,15 +83,15 @@ def named_tables(node: Statement) -> list[exp.Table]:
 def copied(node: Statement) -> Statement:
     """A copy whose tables may be given other hints."""
     if isinstance(node, Insert):
-        return _with(node, query=None if node.query is None else node.query.copy())
+        return _with(node, query=None if node.query is None else walks.copy(node.query))
     if isinstance(node, Update | Delete):
-        where = None if node.where is None else node.where.copy()
+        where = None if node.where is None else walks.copy(node.where)
         more = {}
         if isinstance(node, Update):
-            more["assignments"] = tuple((c.copy(), v.copy()) for c, v in node.assignments)
-        return _with(node, source=node.source.copy(), where=where, **more)
+            more["assignments"] = tuple((walks.copy(c), walks.copy(v)) for c, v in node.assignments)
+        return _with(node, source=walks.copy(node.source), where=where, **more)
     assert isinstance(node, exp.Expression)
-    return node.copy()
+    return walks.copy(node)
 
 
 def _with(node: Insert | Update | Delete, **changed: object) -> Statement:
@@ -119,9 +120,9 @@ class _Writer:
         self._keep = keep
 
     def sql(self, tree: exp.Expression) -> str:
-        copy = tree.copy()
-        named = {each.alias.lower() for each in copy.find_all(exp.CTE)}
-        for node in list(copy.walk()):
+        copy = walks.copy(tree)
+        named = {each.alias.lower() for each in walks.find_all(copy, exp.CTE)}
+        for node in list(walks.walk(copy)):
             if isinstance(node, exp.Table):
                 self._table(node, named)
             elif isinstance(node, exp.Select):
@@ -133,7 +134,7 @@ class _Writer:
         if not self._keep:
             copy = _without_literals(copy)
         text = copy.sql("mysql", identify=True, comments=False, unsupported_level=_IGNORE)
-        for hint in copy.find_all(exp.Hint):
+        for hint in walks.find_all(copy, exp.Hint):
             said = hint.expressions[0].name
             text = text.replace(f"/*+ {said} */", f"/*+ {said}*/")
         return text
@@ -158,12 +159,12 @@ class _Writer:
 def _without_literals(tree: exp.Expression) -> exp.Expression:
     """From the leaves up, so that a list is seen when its items are."""
     sign = exp.Var(this="?")
-    for node in reversed(list(tree.walk())):
+    for node in reversed(list(walks.walk(tree))):
         is_negative = isinstance(node, exp.Neg) and node.this == sign
         if isinstance(node, _LITERALS) or is_negative:
             if node is tree:
                 return sign
-            node.replace(sign.copy())
+            node.replace(walks.copy(sign))
         elif isinstance(node, exp.In) and {*node.expressions} == {sign}:
             node.set("expressions", [exp.Var(this="...")])
     return tree

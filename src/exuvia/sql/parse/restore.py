@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from exuvia.sql import walks
 from exuvia.sql.parse.literals import bytes_of
 from exuvia.sql.parse.tokens import LITERALS
 
@@ -75,10 +76,10 @@ def matched_text(tree: exp.Expression) -> str:
     in which character set a string is written that is the same in all, as _utf8'$.a'."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    introduced = any(isinstance(each, (exp.Introducer, exp.National)) for each in tree.walk())
-    if not introduced or any(_tells_charset(each) for each in tree.walk()):
+    introduced = any(isinstance(each, (exp.Introducer, exp.National)) for each in walks.walk(tree))
+    if not introduced or any(_tells_charset(each) for each in walks.walk(tree)):
         return restored(tree)
-    return restored(tree.copy().transform(without_charset))
+    return restored(walks.copy(tree).transform(without_charset))
 
 
 def _tells_charset(tree: exp.Expr) -> bool:

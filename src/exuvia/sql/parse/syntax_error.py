@@ -14,6 +14,7 @@ MARK = "\x02"
 """In the text of a statement: this word means what a mode of sql_mode makes of it (sql_mode.py)."""
 NEAR_BYTES = 2048
 _LONGEST_WORD = 1 << 16  # `re` holds the interpreter while it matches
+_SEARCHED = 1 << 16
 _WORD = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'?"
     r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"?'
@@ -60,7 +61,7 @@ def placed(error: Refused, text: str) -> Refused:
     before = r"(?<![\w$])" if error.word[:1].isalnum() else ""
     behind = r"(?![\w$])" if error.word[-1:].isalnum() else ""
     word = before + re.escape(error.word) + behind
-    found = re.search(word, text, re.IGNORECASE) if word else None
+    found = re.search(word, text[:_SEARCHED], re.IGNORECASE) if word else None
     return syntax_error(text, found.start() if found else len(text))
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.long_work import WINDOW, drain
 from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery, ErrNotSupportedYet
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
@@ -95,12 +96,19 @@ def parse(text: str) -> list[Statement]:
     Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135."""
     opened = open_comments(text)
     tokens = tokenize(opened)
+    try:
+        return _statements(opened, tokens)
+    finally:
+        drain(tokens)
+
+
+def _statements(opened: str, tokens: list[Token]) -> list[Statement]:
     if "\0" in opened:
         _check_zeros(opened, tokens)
     statements = [_statement(opened, each) for each in _pieces(tokens)]
     if not statements:
         raise ErrEmptyQuery()
-    if _AS_OF.search(opened) and has_as_of(tokens):
+    if (len(opened) > WINDOW or _AS_OF.search(opened)) and has_as_of(tokens):
         for statement in statements:
             if not isinstance(statement, exp.Query | Explain | nodes.Begin | nodes.CreateView):
                 raise ErrAsOf("it is for queries, and for START TRANSACTION READ ONLY")
@@ -132,7 +140,7 @@ def _pieces(tokens: list[Token]) -> Iterator[list[Token]]:
                 yield tokens[start:n]
             start = n + 1
     if start < len(tokens):
-        yield tokens[start:] if start else tokens
+        yield tokens[start:]
 
 
 class FileStatement(NamedTuple):

@@ -60,9 +60,12 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
-from exuvia.base.interruption import check, checked
+from exuvia.base.interruption import check, checked, lengthen
+from exuvia.base.long_work import contains, search
 from exuvia.base.mysql_errors import ErrCapacityExceeded
+from exuvia.sql import walks
 from exuvia.sql.parse import hints
+from exuvia.sql.parse.interpreted import InterpretedParser
 from exuvia.sql.parse.syntax_error import MARK, syntax_error
 
 _WORDS = (
@@ -505,7 +508,9 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 # -- tokens ----------------------------------------------------------------------------------------
 
 MOST_WORDS = 8_000_000  # of a statement: a GB of memory, rows of a long INSERT
-MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
+MOST_TOKENS = 200_000  # of what sqlglot reads at once
+MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
+MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
 NESTING_LIMIT = 400
 SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
@@ -564,20 +569,24 @@ class QueryText:
         return self
 
 
-MySQLParser.FUNCTIONS.clear()
-MySQLParser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
-MySQLParser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
-MySQLParser.LAMBDAS.clear()  # j->'$.a' among arguments is JSON_EXTRACT, no function of j
-for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
-    del MySQLParser.FUNCTION_PARSERS[_name]
-
-
 def _read_placeholder(parser: Any) -> exp.Placeholder:
     check()
     return exp.Placeholder(this=str(parser._prev.start))
 
 
-MySQLParser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
+def _configure(parser: Any) -> None:
+    """Change the tables of a parser class; see the module."""
+    parser.FUNCTIONS.clear()
+    parser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
+    parser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
+    parser.LAMBDAS.clear()  # j->'$.a' among arguments is JSON_EXTRACT, no function of j
+    for name in set(parser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
+        del parser.FUNCTION_PARSERS[name]
+    parser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
+
+
+_configure(MySQLParser)
+_configure(InterpretedParser)
 DIALECT = Exuvia()
 
 # What is between quotes, and comments. Python's `re` holds the interpreter while it matches, so a
@@ -600,7 +609,7 @@ def lexemes(text: str, plain: str = "") -> Iterator[tuple[int, int]]:
     `plain`: the quotes between which a backslash is an ordinary character (sql_mode.py)."""
     bodies = _BODY | {quote: _PLAIN_BODY[quote] for quote in plain} if plain else _BODY
     at = 0
-    while (head := _HEAD.search(text, at)) is not None:
+    while (head := search(_HEAD, text, at)) is not None:
         begin, sign = head.start(), head[0]
         if sign in bodies:
             end = _quoted_end(text, begin, bodies[sign])
@@ -632,7 +641,7 @@ _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
 def open_comments(text: str, plain: str = "") -> str:
     """The text with `/*! ... */` and `/*T! ... */` opened; every position stays where it was."""
-    if "/*!" not in text and "/*T!" not in text:
+    if not contains(text, "/*!") and not contains(text, "/*T!"):
         return text
     parts, done = [], 0
     for begin, end in lexemes(text, plain):
@@ -649,7 +658,7 @@ def _opened(comment: str) -> str:
     version, features = head.groups()
     unknown = features is not None and not set(features.split(",")) <= FEATURES
     if unknown or (version and int(version) > VERSION_NUMBER):
-        return re.sub(r"[^\n]", " ", comment)
+        return "\n".join([" " * len(line) for line in comment.split("\n")])
     return " " * head.end() + comment[head.end() : -2] + "  "
 
 
@@ -659,6 +668,7 @@ def tokenize(text: str) -> list[Token]:
         if len(text) <= PIECE:
             tokens = list(DIALECT.tokenize(text))
         else:
+            lengthen()
             tokens = list(islice(tokenize_in_pieces(text), MOST_WORDS + 1))
     except TokenError as error:
         # At the quote behind the last whole lexeme: nothing closes it
@@ -696,12 +706,12 @@ _AFTER_NOT = {
 }
 
 
-# sqlglot's tokenizer is compiled: it holds the interpreter until it is done. So a long text is
-# given to it in pieces. They end behind a comma, a bracket or a semicolon (no word of several parts
-# has one), behind a comment or a string, or else before a token that is some tokens away from where
-# the text was cut off: no word has so many parts.
+# sqlglot's tokenizer is compiled: it holds the interpreter until it is done (0.3 us a character).
+# So a long text is given to it in pieces. They end behind a comma, a bracket or a semicolon (no
+# word of several parts has one), behind a comment or a string, or else before a token that is some
+# tokens away from where the text was cut off: no word has so many parts.
 
-PIECE = 1 << 14
+PIECE = 1 << 12
 LONG_LEXEME = 1 << 12
 _CUT = re.compile(r"[,();]")
 _SPARE_TOKENS = 8
@@ -843,7 +853,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     if TokenType.HINT in kinds:
         tokens, texts = hints.numbered(tokens)
     try:
-        trees = DIALECT.parser().parse(tokens, text)
+        trees = _parsed(tokens, text)
     except ParseError as error:
         details: dict[str, Any] = error.errors[0] if error.errors else {}
         place = details.get("line"), details.get("col")
@@ -858,6 +868,16 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     if texts:
         hints.place(found, texts)
     return found
+
+
+def _parsed(tokens: list[Token], text: str) -> list[exp.Expression | None]:
+    """The trees; of many tokens by the interpreted parser, see interpreted.py."""
+    if len(tokens) > MOST_COMPILED:
+        with suppress(RecursionError):
+            return InterpretedParser(dialect=DIALECT).parse(tokens, text)  # type: ignore[no-any-return]
+        if len(tokens) > MOST_NESTED:
+            raise _too_long(MOST_NESTED)
+    return DIALECT.parser().parse(tokens, text)
 
 
 def read_expression(text: str, tokens: list[Token]) -> exp.Expression:
@@ -912,7 +932,7 @@ def _with_precedence(
     if kinds & _DISTURBED:
         seen: set[int] = set()
         tops: list[exp.Expression] = []
-        for node in tree.find_all(*_BITWISE):
+        for node in walks.find_all(tree, *_BITWISE):
             top: Any = node
             while id(top) not in seen:
                 seen.add(id(top))
@@ -923,20 +943,20 @@ def _with_precedence(
         for top in tops:
             _rank(top)
     if kinds & _OF_MODES:
-        found: list[Any] = list(tree.find_all(exp.Distance, exp.Glob))
+        found: list[Any] = list(walks.find_all(tree, exp.Distance, exp.Glob))
         for marked in reversed(found):
             plain = _without_modes(marked)
             if marked is tree:
                 tree = plain
             marked.replace(plain)
     if kinds & _ISES:
-        for is_node in list(tree.find_all(exp.Is)):
+        for is_node in list(walks.find_all(tree, exp.Is)):
             _lift_is(is_node)
     if (
         kinds & _CONNECTIVES
         and sum(token.token_type in _CONNECTIVES for token in tokens) > SHORT_CHAIN
     ):
-        for node in list(tree.find_all(exp.And, exp.Or, exp.Xor)):
+        for node in list(walks.find_all(tree, exp.And, exp.Or, exp.Xor)):
             if type(node.parent) is not type(node):
                 _balance(node)
     return tree

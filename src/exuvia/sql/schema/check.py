@@ -52,6 +52,7 @@ from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import walks
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.generated import scope_of
 from exuvia.sql.nodes import (
@@ -271,10 +272,10 @@ def function_name(tree: exp.Expr) -> str:
 
 def disallowed_function(tree: exp.Expression) -> str:
     """The first function that depends on more than its arguments, "" if none does."""
-    found = (function_name(each) for each in tree.walk(bfs=False))
+    found = (function_name(each) for each in walks.walk(tree))
     bare = (
         each.name.lower()
-        for each in tree.find_all(exp.Column)
+        for each in walks.find_all(tree, exp.Column)
         if not each.table and not each.this.args.get("quoted")
     )
     words = (each for each in bare if each in ("localtime", "localtimestamp"))
@@ -283,17 +284,17 @@ def disallowed_function(tree: exp.Expression) -> str:
 
 def has_subquery(tree: exp.Expression) -> bool:
     """Whether a query stands in it."""
-    return tree.find(exp.Query, exp.Exists) is not None
+    return walks.find(tree, exp.Query, exp.Exists) is not None
 
 
 def has_variable(tree: exp.Expression) -> bool:
     """Whether @user or @@system stands in it."""
-    return tree.find(exp.Parameter, exp.SessionParameter) is not None
+    return walks.find(tree, exp.Parameter, exp.SessionParameter) is not None
 
 
 def column_names(tree: exp.Expression) -> list[str]:
     """The columns named, as written, each once."""
-    return list(dict.fromkeys(each.name for each in tree.find_all(exp.Column)))
+    return list(dict.fromkeys(each.name for each in walks.find_all(tree, exp.Column)))
 
 
 def is_truth_value(tree: exp.Expression) -> bool:

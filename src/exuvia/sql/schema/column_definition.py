@@ -68,6 +68,7 @@ from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.catalog.temporal import shift_zone
+from exuvia.sql import walks
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, Defaults, resolve
@@ -112,14 +113,14 @@ def place_of(column: exp.Column) -> tuple[str, ...]:
 def check_generated_places(written: ColumnDefinition, database: str, table: str) -> None:
     """A generated column names columns of its own table. Raises 1102, 1103."""
     if written.generated is not None:
-        for column in written.generated.find_all(exp.Column):
+        for column in walks.find_all(written.generated, exp.Column):
             check_place(place_of(column), database, table)
 
 
 def name_elsewhere(tree: exp.Expression, database: str, table: str) -> str | None:
     """The first column that is written with another database or table, as it is written."""
     own = (database.lower(), table.lower())
-    for column in tree.find_all(exp.Column):
+    for column in walks.find_all(tree, exp.Column):
         place = place_of(column)
         if tuple(map(str.lower, place)) != own[2 - len(place) :]:
             return ".".join((*place, column.name))
@@ -517,7 +518,7 @@ def is_now(tree: Tree) -> bool:
 
 
 def _digits(tree: Tree) -> int:
-    literal = tree.find(exp.Literal)
+    literal = walks.find(tree, exp.Literal)
     return whole(literal.name) if literal is not None else 0
 
 

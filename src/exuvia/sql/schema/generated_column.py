@@ -29,6 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.sql import walks
 from exuvia.sql.bind.aggregates import AGGREGATES
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.calls import SPECIAL, UNIT_CALLS
@@ -85,7 +86,9 @@ class TableColumns:
         for name in names:
             if name not in by_name:
                 found = (
-                    each.name for each in tree.find_all(exp.Column) if each.name.lower() == name
+                    each.name
+                    for each in walks.find_all(tree, exp.Column)
+                    if each.name.lower() == name
                 )
                 raise ErrBadField(next(found, name), PLACE)
         for name in names:
@@ -160,7 +163,7 @@ _TREES = (
 
 def names_of_calls(tree: exp.Expression) -> Iterator[str]:
     """Names of the functions it calls, in lower case, outermost first."""
-    for call in tree.find_all(exp.Anonymous):
+    for call in walks.find_all(tree, exp.Anonymous):
         yield str(call.this).lower()
 
 
@@ -175,11 +178,13 @@ def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refuse
             return ErrInvalidGroupFuncUse()
         if name in ILLEGAL or not _is_known(name):
             return forbidden
-    if tree.find(exp.AggFunc):
+    if walks.find(tree, exp.AggFunc):
         return ErrInvalidGroupFuncUse()
-    if tree.find(exp.Window):
+    if walks.find(tree, exp.Window):
         return forbidden
-    return row if tree.find(exp.Tuple) and not tree.find(exp.Interval, exp.In) else None
+    return (
+        row if walks.find(tree, exp.Tuple) and not walks.find(tree, exp.Interval, exp.In) else None
+    )
 
 
 def _is_known(name: str) -> bool:

@@ -64,7 +64,7 @@ from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, evolve, name
 from exuvia.cluster.member import before_0_5
 from exuvia.kv.transaction import Transaction
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind.cast import ARRAY_HERE, element_type
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.expr import Expr
@@ -432,7 +432,7 @@ def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo], reads_auto: bo
     auto = {each.name.L for each in columns if each.auto_increment}
     if auto & set(names_in(tree)) and not reads_auto:
         raise ErrFunctionalIndexRefAutoIncrement(index)
-    inside = (each for each in tree.find_all(exp.Cast) if each is not tree)
+    inside = (each for each in walks.find_all(tree, exp.Cast) if each is not tree)
     if any(cast.to.this == exp.DType.ARRAY for cast in inside):
         raise ErrNotSupportedYet(ARRAY_HERE)
 

@@ -82,7 +82,7 @@ from exuvia.catalog.model import (
 from exuvia.cluster import member
 from exuvia.cluster.member import MemberInfo
 from exuvia.kv.transaction import Transaction
-from exuvia.sql import expressions
+from exuvia.sql import expressions, walks
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
 from exuvia.sql.cells import MOMENT
 from exuvia.sql.env import PlainEnv
@@ -251,7 +251,7 @@ _LEAVES = (exp.Column, exp.Literal, exp.Identifier, exp.Paren, exp.Neg, exp.Null
 
 def columns_of(tree: Tree) -> list[str]:
     """Lower-case names of the columns that a function reads."""
-    return [column.name.lower() for column in tree.find_all(exp.Column)]
+    return [column.name.lower() for column in walks.find_all(tree, exp.Column)]
 
 
 def check_function_places(written: Partitioning, database: str, table: str) -> None:
@@ -264,7 +264,7 @@ def check_function_places(written: Partitioning, database: str, table: str) -> N
 
 def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     """The function's text. Raises 1564, 1054, 1486, 1491, 1659."""
-    for node in tree.walk():
+    for node in walks.walk(tree):
         if isinstance(node, exp.Anonymous):
             if str(node.this).upper() not in _FUNCTIONS:
                 raise ErrPartitionFunctionIsNotAllowed()
@@ -276,7 +276,7 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
             raise ErrBadField(column, "partition function")
     if not columns_of(tree):
         raise ErrWrongExprInPartitionFunc()
-    for node in tree.walk():
+    for node in walks.walk(tree):
         if isinstance(node, exp.Anonymous | exp.Extract):
             _check_arguments(node, by_name)
         if isinstance(node, _OPERATORS) and any(map(_is_timestamp(by_name), node.args.values())):

@@ -35,6 +35,7 @@ from exuvia.ddl.actions.undo_truncate import changed_since, why_not_again
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import walks
 from exuvia.sql.access.partitions import MOVER
 from exuvia.sql.generated import PREFIX, names_in
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
@@ -115,7 +116,7 @@ def _renamed(column: ColumnInfo, names: Mapping[str, Name | None]) -> ColumnInfo
     """A generated column whose expression names those that it reads by other names; `names`: by
     what they were called, in lower case."""
     tree = parse_expression(column.generated_expr_string)
-    for each in list(tree.find_all(exp.Column)):
+    for each in list(walks.find_all(tree, exp.Column)):
         found = names.get(each.name.lower())
         if found is not None:
             each.set("this", exp.to_identifier(found.O, quoted=True))

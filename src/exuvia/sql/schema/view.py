@@ -41,6 +41,7 @@ from exuvia.catalog.model import (
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
+from exuvia.sql import walks
 from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
@@ -74,9 +75,9 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     query: Any = node.query
     context = reader.context
     assert isinstance(query, exp.Expression)
-    if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
+    if walks.find(query, exp.Parameter, exp.SessionParameter, exp.Placeholder):
         raise ErrViewSelectVariable()
-    if query.find(exp.Version):  # AS OF TIMESTAMP
+    if walks.find(query, exp.Version):  # AS OF TIMESTAMP
         raise ErrViewInvalid(context.database_of(node.view.db or ""), node.view.name)
     _forbid_itself(context, node)
     _refuse_temporary(context, query)
@@ -120,7 +121,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
 
 def _refuse_temporary(context: Context, query: exp.Expression) -> None:
     """1352: a view outlives the session that has the table."""
-    for each in query.find_all(exp.Table):
+    for each in walks.find_all(query, exp.Table):
         found = context.temporary(each.db, each.name)
         if found is not None:
             raise ErrViewSelectTmptable(found.info.name.O)
@@ -322,7 +323,7 @@ def _changes(
 def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> Iterator[Edit]:
     """Columns of derived tables and of WITH keep the names that the query around them knows."""
     places = {token.start: n for n, token in enumerate(tokens)}
-    for select in query.find_all(exp.Select):
+    for select in walks.find_all(query, exp.Select):
         source = select.meta.get("source")
         if source is None or not _is_table(select):
             continue
@@ -412,8 +413,8 @@ class _Writer:
         self._database = database
         self._names: set[int] = set()
         self._tables: set[int] = set()
-        commons = {each.alias.lower() for each in query.find_all(exp.CTE)}
-        for node in query.walk():
+        commons = {each.alias.lower() for each in walks.find_all(query, exp.CTE)}
+        for node in walks.walk(query):
             at = node.meta.get("start") if isinstance(node, exp.Identifier) else None
             if at is None:
                 continue

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet, ErrWrongArguments
+from exuvia.sql import walks
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.operators import comparable
@@ -261,7 +262,7 @@ def limits(tree: exp.Expression, context: Any) -> tuple[int | None, int]:
 def _whole(tree: exp.Expression, context: Any) -> int:
     value = compile_expression(bind(tree, Scope.empty(context.binding)))((), context)
     if not isinstance(value, int) or not 0 <= value < 1 << 64:
-        if tree.find(exp.Placeholder):
+        if walks.find(tree, exp.Placeholder):
             raise ErrWrongArguments("LIMIT")
         raise Misplaced(str(value))
     return value

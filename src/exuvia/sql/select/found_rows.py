@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
+from exuvia.sql import walks
 from exuvia.sql.parse.tokens import COUNTS_ROWS
 from exuvia.sql.result import Result
 from exuvia.sql.select.build import limits
@@ -42,7 +43,7 @@ def _first(query: Any) -> Any:
 
 def without_limit(query: exp.Query) -> exp.Query:
     """The query without its LIMIT and without the word."""
-    whole = query.copy()
+    whole = walks.copy(query)
     _first(whole).set("operation_modifiers", None)
     whole.set("limit", None)
     whole.set("offset", None)

@@ -34,6 +34,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrPartitionClauseOnNonpartitioned,
     ErrSpDoesNotExist,
+    ErrTooManyTables,
     ErrViewInvalid,
     ErrViewNoExplain,
     ErrViewRecursive,
@@ -173,6 +174,9 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
 # -- from clause -----------------------------------------------------------------------------------
 
 NO_TABLE = "dual"
+MOST_TABLES = 61
+"""Of a FROM, as in MySQL. DuckDB orders a join in time that grows by more than its square, and is
+not interrupted meanwhile."""
 
 
 def from_clause(tree: exp.Select, frame: Frame) -> str:
@@ -210,6 +214,7 @@ class _From:
         self.where = where
         self.names: list[tuple[str, str]] = []
         self.single = True
+        self.tables = 0
 
     def joined(self, sql: str, joins: list[exp.Join], start: Mark) -> str:
         """The item that began at `start`, with what is joined to it."""
@@ -293,10 +298,14 @@ class _From:
     def item(self, tree: exp.Expression) -> str:
         """One table reference; its own nested joins too."""
         start, joins = Mark.of(self.frame), tree.args.get("joins") or []
+        self.tables += 1
+        if self.tables > MOST_TABLES:
+            raise ErrTooManyTables(MOST_TABLES)
         if isinstance(tree, exp.Table):
             return self.joined(self._table(tree), joins, start)
         if isinstance(tree, exp.Subquery):
             if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.alias:
+                self.tables -= 1
                 return self.joined(self.item(tree.this), joins, start)
             alias = tree.args.get("alias")
             if alias is None or not alias.name:
@@ -308,6 +317,7 @@ class _From:
             self._columns(name, alias.name, planned.columns, titles, planned.levels)
             return self.joined(f"({planned.sql}) AS {name}", joins, start)
         if isinstance(tree, exp.Paren):
+            self.tables -= 1
             return self.item(tree.this)
         raise ErrNotSupportedYet(tree.key.upper())
 

@@ -39,7 +39,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
 from exuvia.catalog.decimals import whole
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.bind.operators import branches
@@ -265,7 +265,7 @@ def _plan_with(
 
 
 def _bare(tree: exp.Expression) -> exp.Expression:
-    bare = tree.copy()
+    bare = walks.copy(tree)
     bare.set("with_", None)
     bare.set("with", None)
     return bare
@@ -368,7 +368,9 @@ def _leaf(expr: Expr) -> str:
 
 
 def _mentions(inner: exp.Expression, own: str) -> bool:
-    return any(each.name.lower() == own and not each.db for each in inner.find_all(exp.Table))
+    return any(
+        each.name.lower() == own and not each.db for each in walks.find_all(inner, exp.Table)
+    )
 
 
 def _check_step(tree: exp.Expression) -> None:

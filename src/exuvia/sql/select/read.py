@@ -44,7 +44,7 @@ from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
-from exuvia.sql import expressions, types
+from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.binding import Binding
@@ -155,7 +155,7 @@ def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColum
 def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> OutputItem | None:
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     name = tree.alias if isinstance(tree, exp.Alias) else ""
-    if inner.find(exp.Select, exp.Window):
+    if walks.find(inner, exp.Select, exp.Window):
         return None
     bound = expressions.bound(inner, visible, binding, "field list", aggregates=True)
     if any(isinstance(node, _NOT_SIMPLE) for node in walk(bound)):
@@ -313,7 +313,7 @@ def is_simple(node: exp.Select) -> bool:
     if used - _SIMPLE or (distinct is not None and distinct.args.get("on")):
         return False
     where, order = node.args.get("where"), node.args.get("order")
-    return not any(part is not None and part.find(exp.Select) for part in (where, order))
+    return not any(part is not None and walks.find(part, exp.Select) for part in (where, order))
 
 
 def plan(node: exp.Select, binding: Binding) -> "ReadRows | None":
@@ -348,7 +348,7 @@ def _orders_selected(node: exp.Select) -> bool:
 
 
 def _asks_row_ids(node: exp.Select) -> bool:
-    return any(column.name.lower() == ROW_ID for column in node.find_all(exp.Column))
+    return any(column.name.lower() == ROW_ID for column in walks.find_all(node, exp.Column))
 
 
 class ReadRows(FilteredPlan):
@@ -530,8 +530,9 @@ def _plain_of(items: Sequence[OutputItem]) -> tuple[int, ...] | None:
 def _used(node: exp.Select, source: TableSource) -> tuple[int, ...] | None:
     """Positions of the columns that the query names, all that are shown where it has a star; None
     where a name may be something else."""
-    found = {source.resolve(column) for column in node.find_all(exp.Column) if not column.is_star}
-    if any(not isinstance(star.parent, exp.Count) for star in node.find_all(exp.Star)):
+    columns = walks.find_all(node, exp.Column)
+    found = {source.resolve(column) for column in columns if not column.is_star}
+    if any(not isinstance(star.parent, exp.Count) for star in walks.find_all(node, exp.Star)):
         found.update(n for n, each in enumerate(source.table.info.cols) if not each.hidden)
     return None if None in found else tuple(sorted(n for n in found if n is not None))
 

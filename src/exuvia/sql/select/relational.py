@@ -23,8 +23,9 @@ rows a join would leave out is not known before it has run.
 """
 
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -34,11 +35,12 @@ from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrNotSupportedYet,
     ErrQueryInterrupted,
+    ErrStackOverrunNeedMore,
     ErrSubqueryNo1Row,
     ErrUnknown,
 )
 from exuvia.base.types import Family, FieldType, Value
-from exuvia.sql import expressions, types
+from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
@@ -54,6 +56,8 @@ from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
 BATCH_ROWS = 2_000
+MANY_SCANS = 12
+LONG_SQL = 1 << 14
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 
@@ -78,7 +82,7 @@ def _is_plain(node: exp.Expression) -> bool:
         dual = isinstance(origin.this, exp.Table) and origin.this.name.lower() == NO_TABLE
         if not dual or node.args.get("joins"):
             return False
-    return node.find(exp.Subquery, exp.Window, exp.Exists) is None
+    return walks.find(node, exp.Subquery, exp.Window, exp.Exists) is None
 
 
 def _nested(expr: Any) -> bool:
@@ -128,6 +132,27 @@ class PlainPlan(Plan):
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
             yield [[closure((), self._context) for closure in self._closures]]
+
+
+class _Reading:
+    """Whether a query has begun to read rows in its statement's snapshot, or never will."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._has_begun = self._is_over = False
+
+    def begin(self) -> None:
+        """Raises 1317 where the statement has left the query behind."""
+        with self._lock:
+            if self._is_over:
+                raise ErrQueryInterrupted()
+            self._has_begun = True
+
+    def never(self) -> bool:
+        """From now on it may not begin; False where it has."""
+        with self._lock:
+            self._is_over = not self._has_begun
+            return self._is_over
 
 
 class RelationalPlan(Plan):
@@ -189,28 +214,47 @@ class RelationalPlan(Plan):
         build = self._build
         quota = quota_of(build.context)
         cursor = duck.cursor(quota)
-        try:
-            with build.functions.created_on(cursor):
-                for scan in build.scans:
-                    cursor.register(scan.name, scan.reader(build.context))
-                if self._is_profiled:
-                    cursor.execute("SET enable_profiling = 'no_output'")
-                with interruption.current().telling(cursor.interrupt):
-                    yield from self._rows(cursor)
-                if self._is_profiled:
-                    self._profile = cursor.get_profiling_information(format="json")
-        finally:
+        with ExitStack() as resources:
+            resources.callback(duck.close, cursor, quota)
+            resources.callback(self._unregister, cursor)
+            resources.enter_context(build.functions.created_on(cursor))
             for scan in build.scans:
-                with suppress(Exception):  # the cursor may have been interrupted
-                    cursor.unregister(scan.name)
-            duck.close(cursor, quota)
+                cursor.register(scan.name, scan.reader(build.context))
+            if self._is_profiled:
+                cursor.execute("SET enable_profiling = 'no_output'")
+            with interruption.current().telling(cursor.interrupt):
+                yield from self._rows(cursor, resources)
+            if self._is_profiled:
+                self._profile = cursor.get_profiling_information(format="json")
 
-    def _rows(self, cursor: Any) -> Iterator[list[Row]]:
+    def _unregister(self, cursor: Any) -> None:
+        for scan in self._build.scans:
+            with suppress(Exception):  # the cursor may have been interrupted
+                cursor.unregister(scan.name)
+
+    def _reader(self, cursor: Any, resources: ExitStack) -> Any:
+        """DuckDB's answer: a reader of its batches, once the first of them is there.
+
+        DuckDB orders many joins, and unnests many subqueries, in time that grows by more than
+        their number, and is not interrupted meanwhile. Then it does so in a thread that the
+        statement may leave behind, up to the first row that it reads in the snapshot."""
+        scans = self._build.scans
+        if len(self.sql) > LONG_SQL and not self._is_profiled:  # `sql` parses it several times
+            begin = lambda: cursor.execute(self.sql).to_arrow_reader(BATCH_ROWS)  # noqa: E731
+        else:
+            begin = lambda: cursor.sql(self.sql).to_arrow_reader(BATCH_ROWS)  # noqa: E731
+        if len(scans) < MANY_SCANS:
+            return begin()
+        reading = _Reading()
+        for scan in scans:
+            scan.begin_reading = reading.begin
+        return interruption.apart_until(begin, reading.never, resources)
+
+    def _rows(self, cursor: Any, resources: ExitStack) -> Iterator[list[Row]]:
         import duckdb
 
         try:
-            reader = cursor.sql(self.sql).to_arrow_reader(BATCH_ROWS)
-            for batch in reader:
+            for batch in self._reader(cursor, resources):
                 columns = [column.to_pylist() for column in batch.columns]
                 yield [list(row) for row in zip(*columns, strict=True)]
         except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
@@ -236,6 +280,8 @@ class RelationalPlan(Plan):
             raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise exceeded(build.context) from error
+        if "Max expression depth" in text:
+            raise ErrStackOverrunNeedMore() from error
         raise ErrUnknown(text.partition("\n")[0]) from error
 
 
@@ -261,8 +307,8 @@ def scalar_value(
     tree: Tree, context: Context, place: str = "field list"
 ) -> tuple[Value, FieldType]:
     """Value and type. Raises Refused (1054 with `place` where a column is named)."""
-    if tree.find(exp.Query):
-        answer = relational(exp.Select(expressions=[tree.copy()]), context)
+    if walks.find(tree, exp.Query):
+        answer = relational(exp.Select(expressions=[walks.copy(tree)]), context)
         return answer.rows[0][0], answer.columns[0].type
     found = expressions.compiled(tree, (), context.binding, place)
     return found.call([], context), found.type
@@ -287,7 +333,7 @@ class LockedQuery(Plan):
         ]
         self._tables = [source.table for source in sources]
         self._handles = _handles(node, sources)
-        query = node.copy()
+        query = walks.copy(node)
         query.set("locks", None)
         self.query = plan(query, context)
         self.columns = self.query.columns
@@ -335,13 +381,15 @@ def _is_view(tree: exp.Table, context: Context) -> bool:
 
 def _handles(node: exp.Select, sources: list[TableSource]) -> exp.Select:
     """The query that finds the handles of the rows to lock."""
-    found: exp.Select = node.copy()
+    found: exp.Select = walks.copy(node)
     for name in _DROPPED if _keeps_rows(node, sources) else (*_DROPPED, *_ENDS):
         found.set(name, None)
     handle = exp.to_identifier(HANDLE_NAME, quoted=True)
     items = [
         exp.Alias(
-            this=exp.Column(this=handle.copy(), table=exp.to_identifier(source.alias, quoted=True)),
+            this=exp.Column(
+                this=walks.copy(handle), table=exp.to_identifier(source.alias, quoted=True)
+            ),
             alias=exp.to_identifier(f"{HANDLE_NAME}{number}", quoted=True),
         )
         for number, source in enumerate(sources)
@@ -354,7 +402,7 @@ def _keeps_rows(node: exp.Select, sources: list[TableSource]) -> bool:
     """Whether each row of the answer is one of the join's, in an order that handles can have."""
     if any(node.args.get(name) for name in ("distinct", "group", "having")):
         return False
-    if any(item.find(exp.AggFunc, exp.Window) for item in node.expressions):
+    if any(walks.find(item, exp.AggFunc, exp.Window) for item in node.expressions):
         return False
     order = node.args.get("order")
     names = {item.alias.lower() for item in node.expressions if isinstance(item, exp.Alias)}

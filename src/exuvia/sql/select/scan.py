@@ -57,6 +57,7 @@ class Scan(ABC):
         self.failure: BaseException | None = None
         self.is_repeated = False
         self.watched: Watched | None = None
+        self.begin_reading: Callable[[], object] | None = None
 
     def use(self, position: int) -> str:
         """The SQL name of a column, which is now read."""
@@ -94,6 +95,8 @@ class Scan(ABC):
     def _watched(self, context: Context) -> Iterator[Any]:
         """The batches; an error is kept, because DuckDB would hand on its text alone."""
         try:
+            if self.begin_reading is not None:
+                self.begin_reading()
             batches = self.batches(context)
             yield from batches if self.watched is None else self.watched(batches)
         except Exception as error:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import tzinfo
 from functools import partial
 
-from exuvia.base.errors import NESTED_TOO_DEEPLY, ExuviaError, Refused
+from exuvia.base.errors import ExuviaError, Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
     ErrAsOf,
@@ -28,7 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrMustChangePassword,
     ErrQueryInterrupted,
     ErrSnapshotTooOld,
-    ErrUnknown,
+    ErrStackOverrunNeedMore,
 )
 from exuvia.base.types import FieldType, Value
 from exuvia.catalog.placement import DEFAULT_GROUP
@@ -40,6 +40,7 @@ from exuvia.sql.accounts.users import ends_expiry
 from exuvia.sql.bind.binding import Answers, FactNames, size_of, type_of_variable
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
+from exuvia.sql.parse.dismantle import dismantle
 from exuvia.sql.parse.literals import (
     MANY_ROWS,
     RowsAlike,
@@ -73,6 +74,8 @@ from exuvia.sql.write.insert import InsertAlike
 
 MOST_ASIDE = 256
 """Writes of a transaction whose commit takes the wire's thread no longer than a statement does."""
+MOST_LOOKED_AT = 1 << 13
+"""Characters of a query whose shape the wire's thread looks for (0.5 ms)."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(
     r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
@@ -169,7 +172,7 @@ class Session:
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
-                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
+                raise self._note(ErrStackOverrunNeedMore()) from None
 
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
@@ -180,7 +183,7 @@ class Session:
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
-                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
+                raise self._note(ErrStackOverrunNeedMore()) from None
 
     def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
         with self._turn, running(self._interruption):
@@ -190,7 +193,7 @@ class Session:
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
-                raise self._note(ErrUnknown(NESTED_TOO_DEEPLY)) from None
+                raise self._note(ErrStackOverrunNeedMore()) from None
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
@@ -238,7 +241,11 @@ class Session:
                 if found is not None:
                     return found
             statements = self._parse(text)
-        results = [self.run_statement(node, text) for node in statements]
+        try:
+            results = [self.run_statement(node, text) for node in statements]
+        finally:
+            if self._interruption.is_long:
+                dismantle(statements)
         return results[0] if len(results) == 1 else results
 
     def _parse(self, text: str) -> Sequence[Statement]:
@@ -293,10 +300,11 @@ class Session:
             answer = self.transactions.read_few(kept, values, shape.letters)
             if answer is not None:
                 return self._answer(answer)
+        own: Statement | None = None
         if isinstance(kept, KeptPlan):
             locking = kept.locks
         else:
-            node = node or planner.tree_of_shape(shape.text)
+            node = node or (own := planner.tree_of_shape(shape.text))
             locking = planner.locks_rows(node)
 
         def work(context: Context) -> Result:
@@ -315,7 +323,11 @@ class Session:
 
         reads = isinstance(kept, KeptPlan)
         result = self.transactions.run(work, values, shape.letters, locking, reads)
-        return None if result is NOT_KEPT else self._answer(result)
+        if result is not NOT_KEPT:
+            return self._answer(result)
+        if own is not None and self._interruption.is_long:
+            dismantle([own])
+        return None
 
     def _run_alike(self, rows: RowsAlike) -> Result | None:
         """The answer to an INSERT of rows that are written alike; None when its text must be
@@ -529,7 +541,7 @@ class Session:
         if reads or head.startswith(_WRITES):
             if not isinstance(statement, str):
                 is_short = statement.short
-            elif len(statement) >= MANY_ROWS and not reads:
+            elif len(statement) >= (MOST_LOOKED_AT if reads else MANY_ROWS):
                 return Course.POOL  # a look would cost as much as running it
             else:
                 if self.settings.grammar is not None:

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeVar
 from sqlglot import exp
 
 from exuvia.base.errors import Conflict, Refused
+from exuvia.base.long_work import contains
 from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
     ErrDDLSetting,
@@ -283,7 +284,7 @@ class SetVarHint(NamedTuple):
 
 def wanted_by(text: str) -> tuple[SetVarHint, ...]:
     """What the statement's first hints ask for; mostly nothing."""
-    if "/*+" not in text:
+    if not contains(text, "/*+"):
         return ()
     found = _HEAD.match(text)
     if found is None:

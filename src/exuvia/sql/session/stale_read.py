@@ -4,7 +4,7 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrAsOf, ErrUnknown
 from exuvia.events.change_log import ReadTime
-from exuvia.sql import planner, types
+from exuvia.sql import planner, types, walks
 from exuvia.sql.evaluate.cast import caster
 from exuvia.sql.nodes import Delete, Explain, Insert, LoadData, NonTransactionalDml, Update
 from exuvia.sql.select import relational
@@ -51,7 +51,7 @@ def query_in(node: object) -> exp.Query | None:
 def asks_for_time(query: exp.Query) -> bool:
     """Whether a table of it has AS OF TIMESTAMP."""
     assert isinstance(query, exp.Expression)
-    return query.find(exp.Version) is not None
+    return walks.find(query, exp.Version) is not None
 
 
 def time_of_query(query: exp.Query, context: Context) -> ReadTime:

@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.table import Table
+from exuvia.sql import walks
 from exuvia.sql.access.ranger import shown_value
 from exuvia.sql.expr import (
     Aggregate,
@@ -338,9 +339,9 @@ def _function(tree: exp.Func, resolve: Resolve) -> ExpressionText:
 
 def _case(tree: exp.Case, resolve: Resolve) -> ExpressionText:
     pairs = [part for each in tree.args["ifs"] for part in (each.this, each.args["true"])]
-    if any(each.sql_name().lower() == "strlen" or each.name == "strlen" for each in tree.find_all(
-        exp.Func
-    )) and tree.args.get("default") is not None:  # fmt: skip
+    calls = walks.find_all(tree, exp.Func)
+    tells_length = any("strlen" in (each.sql_name().lower(), each.name) for each in calls)
+    if tells_length and tree.args.get("default") is not None:
         return _of_tree(tree.args["default"], resolve)  # a collation's key
     default = tree.args.get("default")
     every = pairs if default is None else [*pairs, default]

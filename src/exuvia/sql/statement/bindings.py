@@ -35,6 +35,7 @@ from exuvia.cluster.member import before_0_4
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import walks
 from exuvia.sql.nodes import Insert, Statement
 from exuvia.sql.parse import hints, normalized
 from exuvia.sql.parse.text import parse
@@ -238,7 +239,7 @@ def bound(node: Statement | exp.Query, binding: PlanBinding) -> Statement | None
     if len(tables) != len(wanted):
         return None
     for table, source in zip(tables, wanted, strict=True):
-        given = [each.copy() for each in source.args.get("hints") or ()]
+        given = [walks.copy(each) for each in source.args.get("hints") or ()]
         for each in given:
             each.meta[hints.LENIENT] = hints.SILENT
         table.set("hints", given or None)

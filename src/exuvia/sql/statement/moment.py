@@ -37,6 +37,7 @@ from exuvia.events.change_log import ReadTime
 from exuvia.kv import change_log
 from exuvia.kv.packet import View
 from exuvia.kv.transaction import Transaction
+from exuvia.sql import walks
 from exuvia.sql.statement.context import Context, SessionApi
 
 RECORD_BYTES = 1500
@@ -141,9 +142,9 @@ def time_asked(
     """The time of the query's tables: all have one, and the same.
 
     `evaluate`: the packed DATETIME of an expression. Raises 8135, 1105, 1292."""
-    names = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    names = {each.alias.lower() for each in walks.find_all(tree, exp.CTE)}
     asked = set()
-    for table in tree.find_all(exp.Table):
+    for table in walks.find_all(tree, exp.Table):
         version = table.args.get("version")
         if version is None:
             is_common = not table.db and table.name.lower() in names
@@ -157,6 +158,6 @@ def time_asked(
         asked.add(packed)
     if len(asked) != 1:
         raise ErrAsOf("can not set different time in the as of")
-    if tree.find(exp.Lock):
+    if walks.find(tree, exp.Lock):
         raise ErrUnknown.with_text("select lock hasn't been supported in stale read yet")
     return read_time(context, asked.pop())

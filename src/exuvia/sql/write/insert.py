@@ -58,7 +58,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.model import name as named
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.sql import expressions
+from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
@@ -125,7 +125,7 @@ def with_selected(node: Insert, context: Context) -> Selected:
     pairs = tuple((assigned, reads.rewritten(tree)) for assigned, tree in node.on_duplicate)
     if not reads.found:
         return Selected(node)
-    longer = query.copy()
+    longer = walks.copy(query)
     longer.set("expressions", [*longer.expressions, *(reads.item(n) for n in range(reads.count))])
     return Selected(evolve(node, query=longer, on_duplicate=pairs), reads.count)
 
@@ -157,11 +157,13 @@ class _Reads:
 
     def item(self, place: int) -> exp.Expression:
         """The added item of the select list."""
-        return exp.Alias(this=self.found[place].copy(), alias=exp.to_identifier(f"\x01r{place}"))
+        return exp.Alias(
+            this=walks.copy(self.found[place]), alias=exp.to_identifier(f"\x01r{place}")
+        )
 
     def rewritten(self, tree: Tree) -> Tree:
         """The value with every column of the query named by its place."""
-        return tree.copy().transform(self._column)
+        return walks.copy(tree).transform(self._column)
 
     def _column(self, node: exp.Expression) -> exp.Expression:
         if not isinstance(node, exp.Column) or is_default(node) or _is_nested(node):
@@ -176,7 +178,7 @@ class _Reads:
         if is_ours:
             raise ErrNonUniq(node.name, "field list")
         if node not in self.found:
-            self.found.append(node.copy())
+            self.found.append(walks.copy(node))
         name = exp.to_identifier(f"r{self.found.index(node)}", quoted=True)
         return exp.Column(this=name, table=exp.to_identifier(READ_ROW, quoted=True))
 
@@ -184,9 +186,11 @@ class _Reads:
         """Whether the query's FROM has the column. Raises 1052."""
         keys = ("from_", "from", "joins", "with_", "with")
         parts = {key: part for key in keys if (part := self._query.args.get(key))}
-        probe = exp.Select(expressions=[column.copy()])
+        probe = exp.Select(expressions=[walks.copy(column)])
         for key, part in parts.items():
-            probe.set(key, [e.copy() for e in part] if isinstance(part, list) else part.copy())
+            probe.set(
+                key, [walks.copy(e) for e in part] if isinstance(part, list) else walks.copy(part)
+            )
         try:
             plan_relational(probe, self._context)
         except Refused as error:
@@ -233,11 +237,11 @@ def with_new_row(
             return _of(node, table) if node.name.lower() in known else node
         return node
 
-    return tuple((target, tree.copy().transform(replaced)) for target, tree in pairs), name
+    return tuple((target, walks.copy(tree).transform(replaced)) for target, tree in pairs), name
 
 
 def _of(column: exp.Column, table: str) -> exp.Column:
-    return exp.Column(this=column.this.copy(), table=exp.to_identifier(table, quoted=True))
+    return exp.Column(this=walks.copy(column.this), table=exp.to_identifier(table, quoted=True))
 
 
 def _values_of(node: exp.Expression) -> exp.Column | None:
@@ -481,7 +485,7 @@ class InsertValues(KeptPlan):
                 kept = self._storers[asked] = storer(column, kind, is_auto, self._rules)
             put = kept
             return lambda row, at, n: put(constant(at), at, n)
-        if tree.find(exp.Query):
+        if walks.find(tree, exp.Query):
             self.short = False
             return _nested_cell(column, tree, is_auto, self._rules)
         compiled = expressions.compiled(tree, [visible], binding)
@@ -569,7 +573,7 @@ class ColumnCell(NamedTuple):
 
 def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, rules: Strictness) -> Cell:
     """A value that a subquery gives, planned when it is wanted."""
-    query = exp.Select(expressions=[tree.copy()])
+    query = exp.Select(expressions=[walks.copy(tree)])
 
     def cell(row: Row, context: Context, number: int) -> Value:
         found = relational(query, context)

@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, Value
 from exuvia.catalog.model import ColumnInfo
-from exuvia.sql import expressions
+from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes import LoadData
@@ -200,7 +200,7 @@ def _assignments(
         position, column = columns[name.lower()]
         if column.is_generated:
             raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
-        if tree.find(exp.Query):
+        if walks.find(tree, exp.Query):
             raise ErrNotSupportedYet("a subquery in LOAD DATA ... SET")
         if is_default(tree):
             found.append(_by_default(position, column))

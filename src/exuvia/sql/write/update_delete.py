@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownTable,
     ErrUpdateWithoutKeyInSafeMode,
 )
+from exuvia.sql import walks
 from exuvia.sql.access.choose import positions_of, shown_indexes
 from exuvia.sql.access.filtering import Filter, FilteredPlan, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
@@ -163,12 +164,14 @@ def needs_query(node: Update | Delete) -> bool:
     parts = [node.where, node.order]
     if isinstance(node, Update):
         parts += [tree for _, tree in node.assignments]
-    return any(part is not None and (part.find(exp.Query) or _asks_row_id(part)) for part in parts)
+    return any(
+        part is not None and (walks.find(part, exp.Query) or _asks_row_id(part)) for part in parts
+    )
 
 
 def _asks_row_id(tree: exp.Expression) -> bool:
     """Whether it names the hidden row id, which only a query's scan has as a column."""
-    return any(column.name.lower() == ROW_ID for column in tree.find_all(exp.Column))
+    return any(column.name.lower() == ROW_ID for column in walks.find_all(tree, exp.Column))
 
 
 Find = Callable[[exp.Select, Context], tuple[Sequence[OutputColumn], list[Row]]]
@@ -230,7 +233,7 @@ class UpdateFound(Plan):
         """The tree, or its place among the values that the query computes."""
         if is_default(tree) or constant_of(tree) is not None:
             return tree
-        if self._single and not tree.find(exp.Query):
+        if self._single and not walks.find(tree, exp.Query):
             return tree
         self._values.append(tree)
         return len(self._values) - 1
@@ -324,13 +327,13 @@ def _is_unsafe(node: Update | Delete, targets: Sequence[TableSource]) -> bool:
     """Whether neither a LIMIT nor, for each target, a condition on a key bounds the rows."""
     if node.limit is not None:
         return False
-    joins = list(node.source.find_all(exp.Join))
+    joins = list(walks.find_all(node.source, exp.Join))
     trees = [node.where, *(join.args.get("on") for join in joins)]
     sides = [
         side
         for tree in trees
         if tree is not None
-        for term in tree.find_all(*_BOUNDS)
+        for term in walks.find_all(tree, *_BOUNDS)
         for side in (term.this, term.args.get("expression"))
         if isinstance(side, exp.Column)
     ]
@@ -418,16 +421,16 @@ def _handle(source: TableSource) -> exp.Column:
 
 
 def _query(node: Update | Delete, items: Sequence[Tree]) -> exp.Select:
-    tree = node.source.copy()
+    tree = walks.copy(node.source)
     shown = [
-        exp.Alias(this=item.copy(), alias=exp.to_identifier(f"{HANDLE_NAME}{n}", quoted=True))
+        exp.Alias(this=walks.copy(item), alias=exp.to_identifier(f"{HANDLE_NAME}{n}", quoted=True))
         for n, item in enumerate(items)
     ]
     tree.set("expressions", shown)
     if node.where is not None:
-        tree.set("where", exp.Where(this=node.where.copy()))
+        tree.set("where", exp.Where(this=walks.copy(node.where)))
     if node.order is not None:
-        tree.set("order", node.order.copy())
+        tree.set("order", walks.copy(node.order))
     if node.limit is not None:
-        tree.set("limit", exp.Limit(expression=node.limit.copy()))
+        tree.set("limit", exp.Limit(expression=walks.copy(node.limit)))
     return tree

@@ -1,0 +1,232 @@
+"""A long statement lets the other threads of its front run, and ends when it is told to.
+
+What holds the interpreter's lock is counted, not timed: full collections of garbage while it is
+planned, and nodes that are left for one. tests/wire/test_responsiveness.py times another client.
+"""
+
+import gc
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlglot.errors import ParseError
+
+from exuvia.base import long_work
+from exuvia.sql import walks
+from exuvia.sql.parse import tokens
+from exuvia.sql.parse.interpreted import InterpretedParser
+from support.world import World, error, rows, run
+
+N = 1_000
+# a comment in it: no plan is kept, which might hold on to a tree
+LONG = {
+    "IN": lambda: "SELECT /**/ v FROM t WHERE v IN (" + ",".join(f"{n}+1" for n in range(N)) + ")",
+    "OR": lambda: (
+        "SELECT /**/ v FROM t WHERE " + " OR ".join(f"id={n} AND v={n}" for n in range(N))
+    ),
+    "items": lambda: "SELECT /**/ " + ",".join(f"v+{n}" for n in range(N)) + " FROM t",
+    "UNION": lambda: " UNION ALL ".join(f"SELECT {n}" for n in range(N // 4)),
+    "UPDATE": lambda: f"UPDATE /**/ t SET v={'+'.join(['v'] * 3 * N)} WHERE id=1",
+    "VALUES": lambda: (
+        "INSERT /**/ INTO t VALUES " + ",".join(f"({n}+1,{n}*2)" for n in range(N, 2 * N))
+    ),
+    "EXISTS": lambda: (
+        "SELECT /**/ v FROM t WHERE EXISTS (SELECT 1 FROM t x WHERE x.v IN ("
+        + ",".join(f"t.v+{n}" for n in range(N))
+        + "))"
+    ),
+    "several": lambda: ";".join(f"SELECT {n}" for n in range(N)),
+}
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with World() as world:
+        session = world.session()
+        run(session, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+        run(session, "INSERT INTO t VALUES (1, 1), (2, 2)")
+        rows(session, "SELECT 1 FROM t JOIN t u USING (id)")  # loads DuckDB
+        session.close()
+        yield world
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_full_collection_while_it_is_planned_and_none_needed(world: World, name: str) -> None:
+    session, text = world.session(), LONG[name]()
+    collected: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        if about["generation"] == 2:
+            collected.append(about["generation"])
+
+    before = gc.get_threshold(), sys.getswitchinterval()
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        session.execute(text)
+    finally:
+        gc.callbacks.remove(note)
+    assert not collected
+    assert (gc.get_threshold(), sys.getswitchinterval()) == before
+    left = gc.collect()  # of subqueries, what the binder makes for each of them
+    assert left < len(text), "its trees wait for a full collection"
+    session.close()
+
+
+def test_statements_at_once_share_the_settings() -> None:
+    usual = gc.get_threshold()
+    long_work.begin()
+    long_work.begin()
+    long_work.end()
+    assert gc.get_threshold()[2] > usual[2]
+    long_work.end()
+    assert gc.get_threshold() == usual
+
+
+QUERIES = """
+SELECT a, b AS c, COUNT(*) FROM t x LEFT JOIN u ON x.a = u.a AND u.b IS NOT NULL WHERE NOT a = 1
+XOR b
+
+SELECT DISTINCT a FROM t WHERE a IN (1, 2, NULL) OR b NOT BETWEEN 1 AND 2 GROUP BY a HAVING 1
+ORDER BY 2
+
+SELECT CASE a WHEN 1 THEN 'x' ELSE b END, CAST(a AS CHAR(3)), CONVERT('a' USING utf8mb4), x'41',
+b'1'
+
+WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT * FROM c LIMIT
+2, 1
+
+SELECT SUM(a) OVER (PARTITION BY b ORDER BY c ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t
+WINDOW w AS ()
+
+SELECT (SELECT MAX(a) FROM t WHERE t.a = u.a), EXISTS (SELECT 1), a -> '$.x', INTERVAL 1 DAY + a
+FROM u
+
+SELECT * FROM (SELECT 1 AS a) d NATURAL JOIN t USE INDEX (i) FOR UPDATE SKIP LOCKED
+
+SELECT 1 UNION (SELECT 2 INTERSECT SELECT 3) EXCEPT SELECT 4 ORDER BY 1 DESC
+
+SELECT GROUP_CONCAT(DISTINCT a ORDER BY b SEPARATOR '-'), TRIM(LEADING 'a' FROM b), EXTRACT(DAY
+FROM c) FROM t
+
+SELECT a | b & c << 1 ^ 2, -a, ~b, !c, a DIV b, a % b, a <=> NULL, a LIKE 'x%' ESCAPE '!', a
+REGEXP 'b' FROM t
+
+SELECT @v := 1, @@sql_mode, ?, YEAR(a), DATE'2020-01-01', _utf8mb4'x' COLLATE utf8mb4_bin, (1, 2)
+= (a, b) FROM t
+
+SELECT a.*, t.`b c` FROM t AS a JOIN (u CROSS JOIN v) ON a.b = v.b WHERE MATCH (a) AGAINST ('x' IN
+BOOLEAN MODE)
+""".strip().split("\n\n")
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_both_parsers_make_the_same_tree(text: str) -> None:
+    read = tokens.decided(text, tokens.mended(tokens.tokenize(text)))
+    trees = tokens.DIALECT.parser().parse(read, text), InterpretedParser(dialect=tokens.DIALECT)
+    assert repr(trees[0]) == repr(trees[1].parse(read, text))
+
+
+def test_both_parsers_refuse_at_the_same_place() -> None:
+    for text in ("SELECT 1 FROM", "SELECT (1", "SELECT a FROM t WHERE", "SELECT CASE 1 END"):
+        places = []
+        for parser in (tokens.DIALECT.parser(), InterpretedParser(dialect=tokens.DIALECT)):
+            with pytest.raises(ParseError) as refused:
+                parser.parse(tokens.tokenize(text), text)
+            places.append((refused.value.errors[0]["line"], refused.value.errors[0]["col"]))
+        assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_walks_visit_what_sqlglot_visits_in_its_order(text: str) -> None:
+    tree = tokens.read(text, tokens.tokenize(text))
+    assert [id(node) for node in walks.walk(tree)] == [id(node) for node in tree.walk()]
+    copy = walks.copy(tree)
+    assert repr(copy) == repr(tree)
+    places = [[(type(n), n.arg_key, n.index) for n in walks.walk(each)] for each in (tree, copy)]
+    assert places[0] == places[1]
+    assert all(node.parent is not None for node in walks.walk(copy) if node is not copy)
+    assert not {id(node) for node in walks.walk(copy)} & {id(node) for node in walks.walk(tree)}
+
+
+@pytest.mark.parametrize(
+    "place", [0, 1, long_work.WINDOW - 1, long_work.WINDOW, 3 * long_work.WINDOW]
+)
+def test_a_search_in_windows_finds_what_a_search_finds(place: int) -> None:
+    text = "a" * place + "/*+" + "b" * long_work.WINDOW
+    assert long_work.contains(text, "/*+")
+    assert not long_work.contains(text, "/*!")
+    match = long_work.search(re.compile(r"/\*|--(?=\s|$)"), text)
+    assert match is not None and match.start() == place
+    assert long_work.search(re.compile("b$"), text, place) is not None
+
+
+KILLED = {
+    "tokens": lambda: "SELECT 1" + "=a" * 1_000_000,
+    "parser": lambda: "SELECT " + "+".join(["v"] * 90_000) + " FROM t",
+    "binder": lambda: (
+        "SELECT /**/ v FROM t WHERE v IN (" + ",".join(f"{n}+v" for n in range(40_000)) + ")"
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KILLED)
+def test_a_long_statement_ends_when_killed(world: World, name: str) -> None:
+    session, text = world.session(), KILLED[name]()
+    for after_s in (0.1, 0.5, 1.0):
+        killed = threading.Timer(after_s, session.interrupt)
+        killed.start()
+        assert error(session, text)[0] == 1317
+        late_s = time.monotonic()
+        killed.join()
+        assert time.monotonic() - late_s < 2.0
+    session.close()
+
+
+# -- joins -----------------------------------------------------------------------------------------
+
+
+def joined(count: int) -> str:
+    return "SELECT COUNT(*) FROM t t0" + "".join(
+        f" JOIN t t{n} ON t{n}.id = t{n - 1}.id" for n in range(1, count)
+    )
+
+
+def test_a_join_has_at_most_61_tables(world: World) -> None:
+    session = world.session()
+    count = rows(session, "SELECT COUNT(*) FROM t")
+    assert rows(session, joined(61)) == count
+    assert error(session, joined(62)) == (1116, "HY000")
+    commas = ",".join(f"t t{n}" for n in range(62))
+    assert error(session, f"UPDATE {commas} SET t0.v = 1") == (1116, "HY000")
+    assert error(session, f"SELECT 1 FROM t WHERE id IN ({joined(62)})") == (1116, "HY000")
+    derived = ",".join(f"(SELECT 1) d{n}" for n in range(61))
+    assert rows(session, f"SELECT COUNT(*) FROM {derived}") == [[1]]
+    session.close()
+
+
+@pytest.mark.long
+def test_a_query_that_duckdb_orders_for_long_ends_when_killed(world: World) -> None:
+    session = world.session()
+    text = "SELECT v FROM t m WHERE " + " AND ".join(
+        f"EXISTS (SELECT 1 FROM t x{n} WHERE x{n}.v > m.v)" for n in range(60)
+    )
+    killed_s: list[float] = []
+
+    def kill() -> None:
+        killed_s.append(time.monotonic())
+        session.interrupt()
+
+    timer = threading.Timer(0.7, kill)
+    timer.start()
+    assert error(session, text)[0] == 1317
+    assert time.monotonic() - killed_s[0] < 1.0
+    assert rows(session, "SELECT COUNT(*) FROM t a JOIN t b USING (id)")
+    for thread in threading.enumerate():  # what was left behind ends by itself
+        if thread.name == "exuvia-apart":
+            thread.join(120)
+    session.close()
