@@ -193,7 +193,7 @@ def test_true_nesting_has_a_bound_and_a_clear_error(session: Session, text: str)
     assert rows(session, "SELECT 1") == [[1]]
 
 
-NESTINGS = {  # before, each level, within, behind each level, behind
+LEVELS = {  # before, each level, within, behind each level, behind
     "CASE": ("SELECT ", "CASE WHEN 0 THEN 1 ELSE ", "1", " END", ""),
     "NOT": ("SELECT ", "NOT (", "1", ")", ""),
     "sign": ("SELECT ", "~ ", "1", "", ""),
@@ -216,12 +216,12 @@ NESTINGS = {  # before, each level, within, behind each level, behind
 
 
 @pytest.mark.parametrize("levels", [390, 16_000])
-@pytest.mark.parametrize("name", NESTINGS)
+@pytest.mark.parametrize("name", LEVELS)
 def test_every_nesting_ends_with_an_answer_or_an_error(
     session: Session, name: str, levels: int
 ) -> None:
     """1064 beyond what the parser reads, 1436 where the stack ends, 3170 of what is long too."""
-    before, level, within, end, behind = NESTINGS[name]
+    before, level, within, end, behind = LEVELS[name]
     try:
         session.execute(before + level * levels + within + end * levels + behind)
     except Refused as refused:

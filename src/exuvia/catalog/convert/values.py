@@ -434,9 +434,9 @@ def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
         value = number_of(value, source, "integer", mode)
         return int(value) if 1 <= value < len(elements) + 1 else truncated()
     text = text_of(value, source, mode)
-    for at, element in enumerate(elements, 1):
-        if _same_element(element, text, target):
-            return at
+    at = _place(text, elements, target.Collate)
+    if at is not None:
+        return at + 1
     if text.isdecimal() and 0 < whole(text) <= len(elements):
         return whole(text)
     return truncated()
@@ -451,11 +451,11 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     text = text_of(value, source, mode)
     bits = 0
     for part in text.split(",") if text else ():
-        found = [n for n, element in enumerate(elements) if _same_element(element, part, target)]
-        if not found:
+        at = _place(part, elements, target.Collate)
+        if at is None:
             is_bits = text.isdecimal() and whole(text) < 1 << len(elements)
             return whole(text) if is_bits else truncated()
-        bits |= 1 << found[0]
+        bits |= 1 << at
     return bits
 
 
@@ -465,9 +465,23 @@ def _is_named(source: FieldType) -> bool:
     return source.family in texts or source.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
-def _same_element(element: str, text: str, target: FieldType) -> bool:
-    key = collation(target.Collate).sort_key
-    return element == text or key(element) == key(text)
+_MOST_PLACES = 256
+_places: dict[tuple[int, str], tuple[tuple[str, ...], dict[bytes, int]]] = {}
+"""By a type's elements, whose identity is cheaper than their hash, and its collation."""
+
+
+def _place(text: str, elements: tuple[str, ...], collate: str) -> int | None:
+    """Of the first element that is this text under the collation, from 0; None where none is."""
+    key = collation(collate).sort_key
+    known, places = _places.get((id(elements), collate), ((), {}))
+    if known is not elements:
+        places = {}
+        for at, element in enumerate(elements):
+            places.setdefault(key(element), at)
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        _places[id(elements), collate] = elements, places
+    return places.get(key(text))
 
 
 def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:

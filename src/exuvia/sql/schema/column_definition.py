@@ -350,9 +350,11 @@ def _enumeration(
     charset, collate = _charset(written, inherited, defaults)
     elements = tuple(_element(each, charset).rstrip(" ") for each in written.elems or ())
     is_set = written.name == "set"
-    for at, each in enumerate(elements):
-        if each.lower() in (other.lower() for other in elements[:at]):
-            raise ErrDuplicatedValueInType(column, each, "SET" if is_set else "ENUM")
+    known = set[str]()
+    for element in elements:
+        if element.lower() in known:
+            raise ErrDuplicatedValueInType(column, element, "SET" if is_set else "ENUM")
+        known.add(element.lower())
     if is_set and len(elements) > 64:
         raise ErrTooBigSet(column)
     lengths = [len(each) for each in elements]

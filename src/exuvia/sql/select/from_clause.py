@@ -206,6 +206,16 @@ def _is_comma(join: exp.Join) -> bool:
     return not any(join.args.get(word) for word in ("kind", "side", "method", "on", "using"))
 
 
+def _named(name: str, side: dict[str, list[Field]]) -> Field:
+    """The only column of that name. Raises 1054, 1052."""
+    fields = side.get(name.lower(), ())
+    if not fields:
+        raise ErrBadField(name, "from clause")
+    if len(fields) > 1:
+        raise ErrNonUniq(name, "from clause")
+    return fields[0]
+
+
 class _From:
     """One FROM clause being built."""
 
@@ -274,8 +284,9 @@ class _From:
         frame = self.frame
         parts = []
         scope = frame.scope("from clause")
+        sides = self._by_name(left), self._by_name(right)
         for name in using:
-            a, b = self._named(name, left), self._named(name, right)
+            a, b = (_named(name, side) for side in sides)
             parts.append(frame.renderer().condition(compare("=", scope.at(a), scope.at(b))))
             frame.hidden.add(a.position if side == "RIGHT" else b.position)
         on = join.args.get("on")
@@ -284,14 +295,12 @@ class _From:
             parts.append(frame.renderer().condition(bound))
         return " AND ".join(parts) if parts else None
 
-    def _named(self, name: str, among: list[int]) -> Field:
-        fields = self.frame.fields
-        found = [fields[n] for n in among if fields[n].name.lower() == name.lower()]
-        if not found:
-            raise ErrBadField(name, "from clause")
-        if len(found) > 1:
-            raise ErrNonUniq(name, "from clause")
-        return found[0]
+    def _by_name(self, among: list[int]) -> dict[str, list[Field]]:
+        named: dict[str, list[Field]] = {}
+        for position in among:
+            field = self.frame.fields[position]
+            named.setdefault(field.name.lower(), []).append(field)
+        return named
 
     # -- items -------------------------------------------------------------------------------------
 
