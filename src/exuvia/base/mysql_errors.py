@@ -391,16 +391,16 @@ ErrMBiggerThanD = MySQLError(
     "42000",
     "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '%s').",
 )
-ErrTooBigDisplaywidth = MySQLError(
-    1439,
-    "42000",
-    "Display width out of range for column '%s' (max = %s)",
-)
 ErrStackOverrunNeedMore = MySQLError(
     1436,
     "HY000",
     "Thread stack overrun: the statement is nested too deeply; write it with fewer levels of"
     " parentheses, calls or subqueries",
+)
+ErrTooBigDisplaywidth = MySQLError(
+    1439,
+    "42000",
+    "Display width out of range for column '%s' (max = %s)",
 )
 ErrDatetimeFunctionOverflow = MySQLError(1441, "22008", "Datetime function: %s field overflow")
 ErrForbidSchemaChange = MySQLError(
