@@ -279,6 +279,85 @@ def test_converting_a_table_judges_its_foreign_keys(session):
         assert error(session, f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4")[0] == 3780
 
 
+# -- tables that become a parent -------------------------------------------------------------------
+
+WAITING = (
+    "CREATE TABLE c (id INT PRIMARY KEY, x INT, CONSTRAINT k FOREIGN KEY (x) REFERENCES p (x))"
+)
+LIKE_P = {  # what takes the name that the key waits for, each with {} as its columns
+    "CREATE TABLE": ("CREATE TABLE p ({})",),
+    "LIKE": ("CREATE TABLE q ({})", "CREATE TABLE p LIKE q"),
+    "SELECT": ("CREATE TABLE q ({})", "CREATE TABLE p ({}) AS SELECT * FROM q"),
+    "RENAME TABLE": ("CREATE TABLE q ({})", "RENAME TABLE q TO p"),
+    "ALTER TABLE": ("CREATE TABLE q ({})", "ALTER TABLE q RENAME TO p"),
+    "FLASHBACK": ("CREATE TABLE q ({})", "DROP TABLE q", "FLASHBACK TABLE q TO p"),
+}
+UNFIT = {
+    "x VARCHAR(5), KEY (x)": 3780,
+    "x INT UNSIGNED, KEY (x)": 3780,
+    "x INT": 1822,
+    "y INT, KEY (y)": 3734,
+}
+
+
+@pytest.mark.parametrize("way", LIKE_P)
+def test_a_table_that_becomes_a_parent_is_judged_as_one(session, way):
+    run(session, "SET foreign_key_checks = OFF")
+    run(session, WAITING)
+    run(session, "SET foreign_key_checks = ON")
+    *before, last = LIKE_P[way]
+    for columns, code in UNFIT.items():
+        for text in before:
+            run(session, text.format(columns))
+        assert error(session, last.format(columns))[0] == code
+        run(session, "DROP TABLE IF EXISTS q")
+    for text in LIKE_P[way]:
+        run(session, text.format("x INT, KEY (x)"))
+    run(session, "INSERT INTO p VALUES (1)")
+    run(session, "INSERT INTO c VALUES (1, 1)")
+    assert error(session, "INSERT INTO c VALUES (2, 2)")[0] == 1452
+
+
+@pytest.mark.parametrize("way", LIKE_P)
+def test_with_checks_off_a_parent_can_at_least_be_compared(session, way):
+    """Writers of the child met an internal error."""
+    run(session, "SET foreign_key_checks = OFF")
+    run(session, WAITING)
+    *before, last = LIKE_P[way]
+    for columns, code in ("x VARCHAR(5), KEY (x)", 3780), ("x INT UNSIGNED", 0):
+        for text in before:
+            run(session, text.format(columns))
+        if code:
+            assert error(session, last.format(columns))[0] == code
+            run(session, "DROP TABLE IF EXISTS q")
+        else:
+            run(session, last.format(columns))
+    run(session, "SET foreign_key_checks = ON")
+    assert error(session, "INSERT INTO c VALUES (1, 1)")[0] == 1452
+
+
+def test_a_partitioned_table_becomes_no_parent(session):
+    run(session, "SET foreign_key_checks = OFF")
+    run(session, WAITING)
+    text = "CREATE TABLE p (x INT PRIMARY KEY) PARTITION BY HASH (x) PARTITIONS 2"
+    assert error(session, text)[0] == 1506
+
+
+def test_a_column_of_a_key_stays_with_checks_off_too(session):
+    """Both tables could not be written any more."""
+    run(session, "CREATE TABLE p (x INT, y INT, KEY (x))")
+    run(session, WAITING)
+    run(session, "SET foreign_key_checks = OFF")
+    assert error(session, "ALTER TABLE c DROP COLUMN x")[0] == 1828
+    run(session, "ALTER TABLE p DROP COLUMN x")
+    run(session, "ALTER TABLE p ADD COLUMN x VARCHAR(5) DEFAULT '1'")
+    run(session, "SET foreign_key_checks = ON")
+    run(session, "INSERT INTO p VALUES (1, '1')")
+    assert error(session, "INSERT INTO c VALUES (1, 1)")[0] == 1452
+    assert rows(session, "ADMIN CHECK TABLE c") == []
+    run(session, "DELETE FROM p")
+
+
 # -- what is stored of a column's values -----------------------------------------------------------
 
 

@@ -142,6 +142,13 @@ def _end_differs(old: _Part, new: _Part) -> bool:
     return refuses_null or not is_same_meaning(old.type, new.type)
 
 
+def is_comparable(one: FieldType, other: FieldType) -> bool:
+    """Whether a foreign key can compare values of these types at all. Where it cannot, the key has
+    no parent; with foreign_key_checks OFF such a parent is refused (3780), too."""
+    numbers = (Family.INT, Family.UINT)
+    return one.family == other.family or (one.family in numbers and other.family in numbers)
+
+
 def sets_null(key: FkInfo) -> bool:
     """Whether one of the key's actions is SET NULL."""
     return ReferOption.SET_NULL in (key.on_delete, key.on_update)

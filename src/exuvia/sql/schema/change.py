@@ -413,9 +413,9 @@ class AlterContext:
         self.is_several = False  # the statement asks for more than one change
         self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
         self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
+        self.dropped_keys: frozenset[str] = frozenset()  # foreign keys, likewise
         self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
-        self.dropped_keys: frozenset[str] = frozenset()  # names of foreign keys
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
         self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
         self.drops_primary = False  # its primary key, also for another one

@@ -68,7 +68,12 @@ from exuvia.sql.schema.change import (
 )
 from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
+from exuvia.sql.schema.foreign_key import (
+    check_adopted,
+    new_table_keys,
+    with_key_indexes,
+    with_parents,
+)
 from exuvia.sql.schema.index_definition import check_array_nodes
 from exuvia.sql.schema.partial_index import check_nodes
 from exuvia.sql.schema.partition_definition import check_global_nodes
@@ -136,6 +141,8 @@ def _job(
     info = ttl.with_ttl(reader, database, node, info)
     refuse_new_charsets(reader.txn, charsets_of(info))
     refuse_new_collations(reader, collations_of(info))
+    if not info.is_temporary:
+        check_adopted(reader, database, info)
     made = new_table_keys(reader, database, node, info)
     info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
     info = table_with_checks(
@@ -213,6 +220,7 @@ def _select_job(
     refuse_new_collations(reader, collations_of(info))
     info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
+    check_adopted(reader, database, info)
     return rows, requests.create_table(database, info, query=text)
 
 
@@ -276,6 +284,8 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
     ttl.check_new(reader, database, info)
+    if not info.is_temporary:
+        check_adopted(reader, database, info)
     require_primary_key(reader, primary_key(info) is not None)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()

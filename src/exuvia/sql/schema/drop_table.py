@@ -30,7 +30,8 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.catalog.codec.row_codec import whole_layouts
-from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.model import name as as_name
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import queue, requests
 from exuvia.ddl.actions import kind_of
@@ -61,7 +62,12 @@ from exuvia.sql.schema.change import (
     refuse_cached,
 )
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.foreign_key import check_drop_tables, check_truncate, keys_are_checked
+from exuvia.sql.schema.foreign_key import (
+    check_adopted,
+    check_drop_tables,
+    check_truncate,
+    keys_are_checked,
+)
 from exuvia.sql.schema.sequence import drop_sequence
 from exuvia.sql.schema.undo_window import kept_for_undo
 from exuvia.sql.schema.view import drop_view
@@ -177,6 +183,7 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
         raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
     if meta.find_table(txn, database.id, name) is not None:
         raise ErrTableExists(name)
+    check_adopted(reader, database, evolve(table, name=as_name(name)))
     parents = _judged_keys(reader, table)
     job = requests.recover_table(database, table, name, dropped.id, parents=parents, query=text)
     return of_job(job, [note_of(error) for error in _left_out(txn, table)])

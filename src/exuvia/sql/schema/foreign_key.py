@@ -9,9 +9,11 @@ Refused where one is made, in TiDB's order:
 A parent that is missing is no error where foreign_key_checks is OFF: the key waits for it. Where
 the child has no index for it, the statement makes one that bears the key's name.
 
+A table that takes the name of a missing parent is judged like one that a key is added to.
+
 Refused of other statements, unless foreign_key_checks is OFF:
 
-    1828 1829        DROP COLUMN of a key, of its own table or of another's
+    1828 1829        DROP COLUMN of a key, of its own table (also with OFF) or of another's
     1553             DROP INDEX that a key needs, on either side
     1832 1833 3780   MODIFY COLUMN of a key to something narrower or of another type
     3730 1701        DROP and TRUNCATE of a table that another one refers to
@@ -41,7 +43,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongFkDef,
     ErrWrongFKOptionForGeneratedColumn,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.model import (
     RULE_TEXT,
@@ -56,7 +58,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.catalog.rules import sets_null
+from exuvia.catalog.rules import is_comparable, sets_null
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl import requests
@@ -77,7 +79,7 @@ from exuvia.sql.nodes import (
 )
 from exuvia.sql.schema.change import AlterContext, SchemaReader
 from exuvia.sql.schema.index_definition import check_count, index_info
-from exuvia.sql.write.foreign_keys import key_linked, ref_ids
+from exuvia.sql.write.foreign_keys import key_linked, names_of, ref_ids
 
 _CHANGES_A_ROW = (ReferOption.CASCADE, ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 _EMPTIES = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
@@ -212,6 +214,29 @@ def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
     refused = why_no_pair(key, child, parent)
     if refused is not None:
         raise refused
+
+
+def check_adopted(reader: SchemaReader, database: DatabaseInfo, info: TableInfo) -> None:
+    """A table that takes a name which foreign keys wait for becomes their parent. Raises what a key
+    to it would; with foreign_key_checks OFF only 1506, and 3780 for values that cannot be compared,
+    as MODIFY does."""
+    is_checked = keys_are_checked(reader)
+    for each in meta.waiting_for(reader.txn, database.db_name.L, info.name.L):
+        child_id = meta.child_of(reader.txn, each.link)
+        child = reader.schemas.table_by_id(reader.txn, child_id) if child_id else None
+        key = key_linked(child.info, each.link) if child is not None else None
+        if child is None or key is None or not key.version:
+            continue
+        parts = [
+            (child.info.column_by_id(own), info.column(theirs.L))
+            for own, theirs in zip(key.exuvia_cols, key.ref_cols, strict=True)
+        ]
+        can_compare = all(
+            own is None or theirs is None or is_comparable(own.type, theirs.type)
+            for own, theirs in parts
+        )
+        if is_checked or not can_compare or info.partition is not None:
+            check_pair(names_of(key, child, None), child.info, info)
 
 
 def key_version(txn: Transaction) -> int:
@@ -388,14 +413,14 @@ def referring(reader: SchemaReader, info: TableInfo) -> Iterator[Referring]:
 
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
-    """Raises 1828, 1829."""
-    if not keys_are_checked(at.reader):
-        return
+    """Raises 1828, and unless foreign_key_checks is OFF 1829."""
     for key in _staying(at):
         if column.id in key.exuvia_cols:
             raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
+    if not keys_are_checked(at.reader):
+        return
     for each in referring(at.reader, at.table):
-        if column.id in each.columns:
+        if column.id in each.columns and not _goes_too(at, each):
             raise ErrFkColumnCannotDropChild(
                 column.name.O, each.key.fk_name.O, each.child.info.name.O
             )
@@ -413,12 +438,18 @@ def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = (
     without = (index.id, *gone)
     first = [part.exuvia_column for part in index.idx_cols]
     needed = [(key.exuvia_cols, key.version) for key in _staying(at)]
-    needed += [(each.columns, 1) for each in referring(at.reader, at.table)]
+    others = referring(at.reader, at.table)
+    needed += [(each.columns, 1) for each in others if not _goes_too(at, each)]
     for columns, version in needed:
         serves = first[: len(columns)] == list(columns)
         names = [c.name for n in columns for c in at.table.cols if c.id == n]
         if version and serves and not covered(at.table, names, without):
             raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
+
+
+def _goes_too(at: AlterContext, each: Referring) -> bool:
+    """Whether the statement drops that key, which is one of the table to itself."""
+    return each.child.info.id == at.table.id and each.key.fk_name.L in at.dropped_keys
 
 
 def check_modify(
@@ -471,8 +502,7 @@ def _parts_from(old: FieldType, new: FieldType, other: FieldType, is_checked: bo
     OFF, whether their values cannot be compared at all."""
     if is_checked:
         return not is_alike(new, other) and not (is_alike(old, new) and not is_alike(old, other))
-    numbers = (Family.INT, Family.UINT)
-    return new.family != other.family and not (new.family in numbers and other.family in numbers)
+    return not is_comparable(new, other)
 
 
 _INTEGERS = (TypeCode.TINY, TypeCode.SHORT, TypeCode.INT24, TypeCode.LONG, TypeCode.LONGLONG)

@@ -17,7 +17,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
 )
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.model import name as as_name
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.actions.rename import Renaming
@@ -25,6 +26,7 @@ from exuvia.ddl.job import Job
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job, refuse_cached
 from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.foreign_key import check_adopted
 
 Place = tuple[int, str]
 
@@ -71,6 +73,8 @@ class Renamed:
             target, name = self._last[table_id]
             if (database.id, table.name.O) == (target.id, name):
                 continue
+            if table.is_stored and not table.is_temporary:
+                check_adopted(self._reader, target, evolve(table, name=as_name(name)))
             wanted.append(
                 Renaming(
                     table_id=table_id,

@@ -61,7 +61,7 @@ from exuvia.sql.env import PlainEnv
 from exuvia.sql.expr import Call, Column, Expr, columns_of, walk
 from exuvia.sql.generated import scope_of
 from exuvia.sql.write.checks import coming_check, row_check
-from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
+from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, parent_ids
 
 _numbers = count(1)
 _ROW = "row_number"
@@ -328,7 +328,10 @@ class ChildRule(_Rule):
         super().__init__(table, own)
         self._own = own
         parent = _table(txn, meta.parent_of(txn, key.exuvia_link))
-        self._parents = None if parent is None else Parents(Finder(parent, ref_ids(key, parent)))
+        ids = parent_ids(key, table.info, parent)
+        self._parents = None
+        if parent is not None and ids is not None:
+            self._parents = Parents(Finder(parent, ids))
         shown = names_of(key, table, parent)
         self._text = key_text(shown, table.database.db_name.O, table.info.name.O)
 

@@ -44,6 +44,7 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
+from exuvia.catalog.rules import is_comparable
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.keys import HANDLE_AT
@@ -215,6 +216,22 @@ def ref_ids(key: FkInfo, parent: Table) -> tuple[int, ...]:
     return tuple(column.id if column is not None else 0 for column in found)
 
 
+def parent_ids(key: FkInfo, child: TableInfo, parent: Table | None) -> tuple[int, ...] | None:
+    """`ref_ids`; None where the table is no parent: it is gone, or lacks a column, or has one whose
+    values the child's cannot be compared with."""
+    if parent is None:
+        return None
+    ids = ref_ids(key, parent)
+    types = {column.id: column.type for column in parent.info.cols}
+    own = {column.id: column.type for column in child.cols}
+    pairs = zip(key.exuvia_cols, ids, strict=False)
+    fits = all(
+        mine in own and theirs in types and is_comparable(own[mine], types[theirs])
+        for mine, theirs in pairs
+    )
+    return ids if fits else None
+
+
 def key_text(key: FkInfo, database: str, table: str) -> str:
     """`db`.`t`, CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE."""
     return f"{name_text(database)}.{name_text(table)}, {clause(key, database, ', ')}"
@@ -250,7 +267,8 @@ def of_child(table: Table, context: Context) -> Iterator[Upward]:
             continue
         parent = parent_table(context, key)
         finder, mark = None, b""
-        if parent is not None and 0 not in (ids := ref_ids(key, parent)):
+        ids = parent_ids(key, table.info, parent)
+        if parent is not None and ids is not None:
             finder = Finder(parent, ids)
             mark = keys.mark_prefix(parent.info.id, key.exuvia_link)
         shown = names_of(key, table, parent)
@@ -268,8 +286,8 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
         key = key_linked(child.info, each.link)
         if key is None or not key.version:
             continue
-        ids = ref_ids(key, table)
-        if 0 not in ids:
+        ids = parent_ids(key, child.info, table)
+        if ids is not None:
             place = (child.database.db_name.L, child.info.name.L, key.fk_name.L)
             places = {column.id: n for n, column in enumerate(table.info.cols)}
             shown = names_of(key, child, table)
