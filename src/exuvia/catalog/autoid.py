@@ -470,6 +470,13 @@ class TableIds:
         self._ids.rebase_all(self._table_id, values, "auto", self._rule)
 
 
+def is_numbered_soon(column: ColumnInfo) -> bool:
+    """Whether a running MODIFY makes the column AUTO_INCREMENT. Its writers move the counter to the
+    values that rows get, and give none themselves yet."""
+    coming = column.exuvia_changing_type
+    return coming is not None and coming.auto_increment and not column.type.auto_increment
+
+
 # -- auto random -----------------------------------------------------------------------------------
 
 RANGE_BITS = 64

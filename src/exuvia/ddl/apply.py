@@ -8,21 +8,24 @@
 Nothing here chooses and nothing here commits.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
 
 from exuvia.base.errors import Broken
-from exuvia.catalog import account_attributes, meta, placement
-from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
+from exuvia.catalog import account_attributes, meta, placement, reader
+from exuvia.catalog.model import ColumnInfo, PartitionDefinition, SchemaState, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
+from exuvia.catalog.table import Table
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import gc_worker, kept, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
+from exuvia.ddl.elements import renumber
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import FINISHED, Job, timestamp, wall_s
 from exuvia.ddl.runs import assent_to
@@ -70,6 +73,7 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
         name_is_taken=_name_is_taken(txn, job, read_set),
         last_id=_last_id(txn, job) if read_set.last_id else 0,
+        greatest=_greatest(txn, table, read_set.greatest_of),
         policies=found,
         is_used=read_set.policy_uses and bool(found) and placement.is_used(txn, found[0]),
         group=placement.find_group(txn, read_set.group) if read_set.group else None,
@@ -82,6 +86,47 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
 
 def _last_id(txn: Transaction, job: Job) -> int:
     return keys.read_number(txn.get(keys.meta("auto", job.table_id)))
+
+
+def _greatest(txn: Transaction, info: TableInfo | None, column_id: int) -> int:
+    """The greatest number in a column, rounded up: read from the end of an index that begins with
+    it, else of all rows. 0 if there is none above."""
+    column = info.column_by_id(column_id) if info is not None and column_id else None
+    database = meta.get_database(txn, info.exuvia_db) if info is not None else None
+    if info is None or column is None or database is None:
+        return 0
+    table = Table(_without_virtual(info), meta.revision(txn, info.id), database, 0)
+    return max(0, *(_greatest_in(txn, part, column) for part in table.parts))
+
+
+def _without_virtual(info: TableInfo) -> TableInfo:
+    """The table without what only expressions give: nothing evaluates them here."""
+    virtual = {each.id for each in info.cols if each.is_virtual}
+    indexes = tuple(
+        index
+        for index in info.indexes
+        if not any(part.exuvia_column in virtual for part in index.idx_cols)
+    )
+    cols = tuple(each for each in info.cols if each.id not in virtual)
+    return renumber(evolve(info, cols=cols, index_info=indexes or None))
+
+
+def _greatest_in(txn: Transaction, table: Table, column: ColumnInfo) -> int:
+    info = table.info
+    at = next(n for n, each in enumerate(info.cols) if each.id == column.id)
+    if info.pk_is_handle and table.handle_positions == (at,):
+        rows = reader.scan(txn, table, reverse=True, used=(at,))
+        return next((math.ceil(row[at]) for _, row in rows), 0)
+    for index in info.indexes:
+        leads = index.idx_cols[0].exuvia_column == column.id and not index.is_global
+        if leads and index.state == SchemaState.PUBLIC and index.holds_every_row:
+            entry = next(reader.scan_index(txn, table, index, reverse=True), None)
+            if entry is None:
+                return 0
+            if entry[0] is not None:
+                return math.ceil(entry[0][0] or 0)
+    rows = reader.scan(txn, table, used=(at,))
+    return max((math.ceil(row[at]) for _, row in rows if row[at] is not None), default=0)
 
 
 def _taken_by(txn: Transaction, job: Job, read_set: ReadSet) -> int:

@@ -40,6 +40,7 @@ class ReadSet(NamedTuple):
     database_tables: bool = False  # -> CatalogSnapshot.tables
     referrers: bool = False  # children of tables that go -> CatalogSnapshot.referrers
     last_id: bool = False  # the table's counter of ids -> CatalogSnapshot.last_id
+    greatest_of: int = 0  # id of a column of numbers -> CatalogSnapshot.greatest
     policies: tuple[str, ...] = ()  # names of placement policies -> CatalogSnapshot.policies
     policy_uses: bool = False  # -> CatalogSnapshot.is_used, of the first of them
     group: str = ""  # a resource group's name -> CatalogSnapshot.group, CatalogSnapshot.group_users
@@ -75,6 +76,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     loader_lives: bool = False  # the member whose session loads rows has not been fenced
     is_loaded: bool = False  # and it has said that they are all there
     last_id: int = 0  # the last of the table's AUTO_INCREMENT or AUTO_RANDOM given to anybody
+    greatest: int = 0  # the greatest value of a column, rounded up; 0 if there is none above
     policies: tuple[PolicyInfo, ...] = ()  # placement policies it looks at or changes
     is_used: bool = False  # something has the first of them
     group: ResourceGroupInfo | None = None  # the resource group it is about

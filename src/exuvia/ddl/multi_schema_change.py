@@ -309,6 +309,7 @@ def read_set(job: Job) -> ReadSet:
         database_tables=any(each.database_tables for each in asked),
         referrers=any(each.referrers for each in asked),
         last_id=any(each.last_id for each in asked),
+        greatest_of=max((each.greatest_of for each in asked), default=0),
         policies=(
             *dict.fromkeys(name for one in asked for name in one.policies),
             *(ref.name.L for ref in job.exuvia_policies),

@@ -42,6 +42,9 @@ UNDO is a MODIFY back: the old definition, ROWS where a column is kept, and a ro
 kept one if there is one, else the present one converted by strict rules. With what was replaced the
 kept column goes. When its time is over, it goes as a dropped one does (undo.py).
 
+AUTO_INCREMENT is put on a column as CHECKED: from the first step on writers move the table's
+counter to the values of their rows. The last step moves it behind the greatest value that is there.
+
 SET DEFAULT touches no row: they have their values already; those from before the column was added
 keep its origin default.
 Source: seed 003; TiDB's "modify column".
@@ -221,6 +224,11 @@ def indexes_with(table: TableInfo, column_id: int) -> tuple[IndexInfo, ...]:
 def without_keys(field: FieldType) -> FieldType:
     """A type without the flags that follow from the table's indexes."""
     return evolve(field, Flag=field.Flag & ~_KEY_FLAGS)
+
+
+def becomes_numbered(found: Modification) -> bool:
+    """Whether the column gets AUTO_INCREMENT."""
+    return found.column.auto_increment and not found.old_type.auto_increment
 
 
 def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) -> bool:
@@ -633,8 +641,14 @@ def nothing_is_kept_of_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None
 
 def _change_in_place(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     job = _remembering(job, snapshot)
-    table = without_announced_type(the_table(snapshot), modification_of(job))
-    return _noted(job, snapshot), evolve(snapshot, table=changed(table, modification_of(job)))
+    found = modification_of(job)
+    table = changed(without_announced_type(the_table(snapshot), found), found)
+    if becomes_numbered(found):  # the counter goes on behind all rows; it never goes back
+        following, epoch = snapshot.greatest + 1, table.exuvia_ids_epoch + 1
+        table = evolve(
+            table, auto_inc_id=following, exuvia_ids_epoch=epoch, exuvia_ids_forced=False
+        )
+    return _noted(job, snapshot), evolve(snapshot, table=table)
 
 
 def _announce(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -762,6 +776,11 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
     if snapshot.table_is_empty or snapshot.filled:
         return None
     found = modification_of(job)
+    if (
+        becomes_numbered(found)
+        and kind_of(found.old_type, found.column.type) == ChangeKind.METADATA
+    ):
+        return None  # only its writers had to know
     hidden = tuple(index for _, index in found.changing_idxs)
     changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
     by_value = not is_by_arrays(found.old_type, found.column.type)
@@ -837,6 +856,16 @@ _REFUSES = (
 _LABEL = "modify column"
 
 
+def _reads(job: Job) -> ReadSet:
+    found = modification_of(job)
+    counts = becomes_numbered(found) and job.schema_state == WRITE_REORG
+    return ReadSet(
+        undo_of=undone(job),
+        last_id=found.auto_random is not None,
+        greatest_of=found.column.id if counts else 0,
+    )
+
+
 def _action(
     element: Element,
     path: tuple[Step, ...],
@@ -851,9 +880,7 @@ def _action(
             path,
             _REFUSES,
             undo,
-            reads=lambda job: ReadSet(
-                undo_of=undone(job), last_id=modification_of(job).auto_random is not None
-            ),
+            reads=_reads,
             post_commit=post_commit,
         )
     )

@@ -156,6 +156,8 @@ def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
 def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Ids go on at another number; blocks that nodes hold are void."""
     following, forced = arguments(job, RebaseAutoIdArgs)
+    if not forced:  # a MODIFY of the same statement may have found greater values
+        following = max(following, snapshot.greatest + 1)
     table = the_table(snapshot)
     return job, _with(
         snapshot, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced))

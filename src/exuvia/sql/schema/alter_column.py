@@ -10,7 +10,8 @@ and refuses, with TiDB's texts:
     1060, 3108, 3855, 3959   the new name is taken; the old one is used in an expression
     8200                     a key, REFERENCES or CHECK in the definition; a change of type, charset
                              or collation that is not done; a column of the primary key that would
-                             be written anew; AUTO_INCREMENT put on or taken away
+                             be written anew; AUTO_INCREMENT put on or taken away (in mysql mode
+                             it may be put on; 1075)
     1832, 1833               the type of a column in a foreign key
     1170, 1071, 3152         an index that holds the column could not hold the new one
 """
@@ -24,9 +25,11 @@ from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrCantDropFieldOrKey,
     ErrCantRemoveAllFields,
+    ErrCheckConstraintRefersAutoIncrementColumn,
     ErrDependentByCheckConstraint,
     ErrDependentByPartitionFunctional,
     ErrDupFieldName,
+    ErrGeneratedColumnRefAutoInc,
     ErrKeyColumnDoesNotExits,
     ErrTableMustHaveColumns,
     ErrTooLongKey,
@@ -35,6 +38,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedColumnInTTLConfig,
     ErrUnsupportedDDLOperation,
     ErrUnsupportedOnGeneratedColumn,
+    ErrWrongAutoKey,
     ErrWrongColumnName,
     ErrWrongUsage,
 )
@@ -65,6 +69,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import (
     Modification,
     back_to,
+    becomes_numbered,
     changes_values,
     indexes_with,
     modification_of,
@@ -309,7 +314,10 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     indexed = is_keyed or bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
-    check_auto_increment(old, new, at.reader.variable)
+    if new.auto_increment and not old.auto_increment and at.is_as_mysql:
+        _check_numbered(at, old, new)
+    else:
+        check_auto_increment(old, new, at.reader.variable)
     found = Modification(
         column=new,
         old_column_name=old.name.O,
@@ -347,8 +355,11 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     if found.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
         found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
-    if check.touches_checks(at, changed) and found.kind == ChangeKind.METADATA:
+    writers_obey = becomes_numbered(found) or check.touches_checks(at, changed)
+    if writers_obey and found.kind == ChangeKind.METADATA:
         found = evolve(found, kind=ChangeKind.CHECKED)
+    if becomes_numbered(found) and found.kind != ChangeKind.CHECKED:
+        raise unsupported("can't set auto_increment with another type; change the type first")
     if found.kind == ChangeKind.ROWS:
         check_older_members(at, found)
     if found.kind != ChangeKind.METADATA:
@@ -521,6 +532,30 @@ def check_auto_increment(old: ColumnInfo, new: ColumnInfo, variable: Callable[[s
         raise unsupported(
             "can't remove auto_increment without @@tidb_allow_remove_auto_inc enabled"
         )
+
+
+def _check_numbered(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
+    """A column becomes AUTO_INCREMENT. Raises 1075 without a key that begins with it, or beside
+    another; 3818, 3109 where a CHECK or a generated column reads it; 8200."""
+    table, others = at.table, at.dropped_columns
+    twice = any(each.auto_increment and each.name.L not in others for each in table.public_columns)
+    leads = any(
+        index.idx_cols[0].exuvia_column == old.id and index.idx_name.L not in at.dropped_indexes
+        for index in indexes_with(table, old.id)
+        if index.state == SchemaState.PUBLIC
+    )
+    is_key = table.pk_is_handle and bool(old.type.Flag & Flag.PRI_KEY) and not at.drops_primary
+    if twice or not (leads or is_key or new.name.L in at.leading_columns):
+        raise ErrWrongAutoKey()
+    for each in table.checks:
+        if old.name.L in (read.L for read in each.constraint_cols):
+            raise ErrCheckConstraintRefersAutoIncrementColumn(each.constraint_name.O)
+    if dependents(table, old.name.L) and not at.modes.reads_auto:
+        raise ErrGeneratedColumnRefAutoInc(old.name.O)
+    if random_column(table) is not None:
+        raise unsupported("can't set auto_increment in a table with AUTO_RANDOM")
+    if older := [each.title for each in before_0_5(at.txn)]:
+        raise unsupported(f"can't set auto_increment while {', '.join(older)} serves")
 
 
 # -- refused of MODIFY: the type -------------------------------------------------------------------

@@ -26,6 +26,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownAlterAlgorithm,
     ErrUnknownAlterLock,
     ErrUnsupportedDDLOperation,
+    ErrWrongAutoKey,
     ErrWrongObject,
 )
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
@@ -398,7 +399,11 @@ def _rank(spec: Spec) -> int:
 
 
 def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
-    """What specs of one statement must know of each other."""
+    """What specs of one statement must know of each other. Raises 1075 for two AUTO_INCREMENT."""
+    columns = [spec.column for spec in specs if isinstance(spec, AddColumn | ModifyColumn)]
+    if sum(each.auto_increment for each in columns) > 1:
+        raise ErrWrongAutoKey()
+    at.numbers_column = any(each.auto_increment for each in columns)
     added = [spec.index for spec in specs if isinstance(spec, AddIndex)]
     dropped = frozenset(spec.name.lower() for spec in specs if isinstance(spec, DropColumn))
     new = {spec.column.name.lower() for spec in specs if isinstance(spec, AddColumn)}
@@ -413,6 +418,7 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.drops_primary = "primary" in at.dropped_indexes
     at.dropped_columns, at.replaced_columns = dropped, dropped & new
     at.keyed_columns = _columns_of(added)
+    at.leading_columns = _columns_of([evolve(each, parts=each.parts[:1]) for each in added])
     at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])
 
 

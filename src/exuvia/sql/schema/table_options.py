@@ -335,7 +335,8 @@ def _require_auto_random(at: AlterContext) -> None:
 
 
 def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:
-    held = keys.read_number(at.txn.get(keys.meta(meta.counter_of(at.table), at.table.id)))
+    kind = "auto" if at.numbers_column else meta.counter_of(at.table)
+    held = keys.read_number(at.txn.get(keys.meta(kind, at.table.id)))
     held = max(held, at.next_auto - 1)
     if not forced and following <= held:
         said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"

@@ -58,7 +58,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.catalog import reader, writer
-from exuvia.catalog.autoid import counter_bits, random_column
+from exuvia.catalog.autoid import counter_bits, is_numbered_soon, random_column
 from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -381,22 +381,26 @@ class Computed:
 
 class Stations(NamedTuple):
     """What rows of a table pass, as its definition has it; found once a revision. `auto`: where the
-    AUTO_INCREMENT or AUTO_RANDOM column stands, -1 for none."""
+    AUTO_INCREMENT or AUTO_RANDOM column stands, -1 for none; `soon`: where one stands that a MODIFY
+    is about to make AUTO_INCREMENT."""
 
     generated: tuple[GeneratedColumn, ...]
     checks: RowChecks | None
     fits: Callable[[Row], None] | None
     auto: int
+    soon: int = -1
 
     @staticmethod
     def of(table: Table) -> "Stations":
         kept: Stations | None = table.kept.get(_KEPT)
         if kept is None:
             random = random_column(table.info)
-            counted = (c.auto_increment or c is random for c in table.info.cols)
-            auto = next((n for n, is_it in enumerate(counted) if is_it), -1)
+            columns = table.info.cols
+            counted = (n for n, c in enumerate(columns) if c.auto_increment or c is random)
+            soon = next((n for n, c in enumerate(columns) if is_numbered_soon(c)), -1)
+            auto = next(counted, soon)
             generated = generated_columns(table.info)
-            kept = Stations(generated, row_checks(table), fits_of(table), auto)
+            kept = Stations(generated, row_checks(table), fits_of(table), auto, soon)
             table.kept[_KEPT] = kept
         return kept
 
@@ -427,7 +431,7 @@ class RowWriter:
         self._table = table
         self._parts = partitions_of(table, context, named)
         self._context = context
-        generated, self._checks, self._fits, self._auto = Stations.of(table)
+        generated, self._checks, self._fits, self._auto, self._soon = Stations.of(table)
         self._computed = Computed(generated, context) if generated else None
         self._env = environment(context)
         checker = foreign_key_checker(table, context, depth)
@@ -447,6 +451,8 @@ class RowWriter:
             self._checks.judge(row, self._env)
         if self._fits is not None:
             self._fits(row)
+        if self._soon >= 0 and row[self._soon] is not None and row[self._soon] > 0:
+            self._context.ids_of(self._table.info).rebase(int(row[self._soon]))
         if self._parts is not None:
             self._parts.insert(row, handle)
             return
