@@ -241,7 +241,8 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
         replaced = set()
         _once(indexes)
     new = {use.name for use in columns if use.verb == "add"} - replaced
-    _once([use for use in judged if use.verb not in _OF_NEW_TOO or use.name not in new])
+    of_new = (*_OF_NEW_TOO, "place") if as_mysql else _OF_NEW_TOO
+    _once([use for use in judged if use.verb not in of_new or use.name not in new])
     for noun in ("constraint", "foreign key"):
         _once([use for use in uses if use.noun == noun])
     more = sum(use.verb == "add" for use in columns)

@@ -82,6 +82,7 @@ from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
+from exuvia.sql.generated import bound_expression
 from exuvia.sql.nodes import (
     AddColumn,
     ColumnDefinition,
@@ -147,7 +148,9 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
             raise ErrUnsupportedDDLOperation.with_text(f"{text} {where}")
     if len(table.cols) >= COLUMNS:
         raise ErrTooManyFields()
-    if spec.after and at.column(spec.after) is None:
+    around = at.with_new_columns if at.is_as_mysql else table
+    names = [each.name.L for each in around.public_columns]
+    if spec.after and spec.after.lower() not in names:
         raise ErrBadField(spec.after, table.name.O)
     if written.default is not None and sequence_named(written.default) is not None:
         raise ErrAddColumnWithSequenceAsDefault(written.name)
@@ -159,13 +162,13 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     info = column_in(info, at.zone, None)
     if info.is_generated:
         # the expression is judged where the column will stand
-        columns = list(table.cols)
+        columns = list(around.cols)
         if spec.after == "":
             place = 0
         elif spec.after:
             place = [each.name.L for each in columns].index(spec.after.lower()) + 1
         else:
-            place = len(table.public_columns)
+            place = len(around.public_columns)
         columns.insert(place, info)
         TableColumns(columns, at.modes.reads_auto).check_generated(info)
         if info.generated_stored:
@@ -617,7 +620,10 @@ def check_change(
     if changes and indexes_with(table, old.id):
         said = "Unsupported modification for generated columns covered by an index"
         raise ErrUnsupportedOnGeneratedColumn.with_text(said)
-    if dependents(table, old.name.L) and not _same_type(old, new):
+    computed = dependents(table, old.name.L)
+    if computed and not (
+        _same_type(old, new) or (as_mysql and _computes_alike(table, old, new, strict))
+    ):
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
     check_computed(table, old, new.type)
     if not widened and (was or is_now) and not stored[0]:
@@ -687,6 +693,22 @@ def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:
     if any(_is_kept(table, each) for each in computed) and not is_same_meaning(old.type, new):
         said = f"oldCol is a dependent column '{old.name.O}' for generated column"
         raise unsupported(said)
+
+
+def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool) -> bool:
+    """Whether all that is computed from the column stays as it is: no value gets another meaning or
+    is written anew, and what an index on an expression holds keeps its type."""
+    kind = kind_of(old.type, new.type, bool(indexes_with(table, old.id)), strict)
+    is_in_place = kind in (ChangeKind.METADATA, ChangeKind.CHECKED)
+    if not (is_in_place and is_same_meaning(old.type, new.type)):
+        return False
+    columns = [new if each.id == old.id else each for each in table.cols]
+    texts = [each.generated_expr_string for each in dependents(table, old.name.L) if each.hidden]
+    types = (
+        [type_text(bound_expression(text, around).type) for text in texts]
+        for around in (table.cols, columns)
+    )
+    return next(types) == next(types)
 
 
 def _is_kept(table: TableInfo, generated: ColumnInfo) -> bool:

@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongAutoKey,
     ErrWrongObject,
 )
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
@@ -281,6 +281,7 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     specs = _without_fulltext(at, specs)
     if at.is_as_mysql:
         specs = _with_key_of_column(at, specs)
+        specs = _with_shorter_indexes(at, specs)
         specs = tuple(sorted(_with_columns_keys(specs), key=_rank))
         _note_names(at, specs)
     _check_key_stays(at, specs)
@@ -384,6 +385,48 @@ def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, 
     named = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
     loses_key = any(c.id in at.table.key_columns and c.name.L in named for c in at.table.cols)
     return (DropIndex("PRIMARY"), *specs) if loses_key else tuple(specs)
+
+
+def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """DROP COLUMN of a column in an index of several: the index goes on without it (MySQL manual,
+    "ALTER TABLE"). So also DROP INDEX, and ADD INDEX of the same name on the other columns if there
+    are any. Not of partial indexes, those on expressions, and a primary key that is NONCLUSTERED or
+    would have no column left."""
+    table = at.table
+    columns = {each.id: each for each in table.cols}
+    dropped = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
+    gone = {spec.name.lower() for spec in specs if isinstance(spec, DropIndex)}
+    renamed = {
+        spec.name.lower(): spec.new_name if isinstance(spec, RenameColumn) else spec.column.name
+        for spec in specs
+        if isinstance(spec, RenameColumn | ModifyColumn)
+    }
+    more: list[Spec] = []
+    for index in table.indexes:
+        parts = [(columns[part.exuvia_column], part) for part in index.idx_cols]
+        stays = [part for column, part in parts if column.name.L not in dropped]
+        is_changed = index.state == SchemaState.PUBLIC and len(stays) < len(parts) > 1
+        is_plain = not index.is_partial and not any(column.hidden for column, _ in parts)
+        if index.is_primary and not (index.exuvia_clustered and stays):
+            continue
+        if not is_changed or not is_plain or index.idx_name.L in gone:
+            continue
+        more.append(DropIndex(index.idx_name.O))
+        if stays:
+            kind = "primary" if index.is_primary else "unique" if index.is_unique else "index"
+            shorter = IndexDefinition(
+                kind=kind,
+                parts=tuple(
+                    IndexPart(renamed.get(part.name.L, part.name.O), part.length) for part in stays
+                ),
+                name=index.idx_name.O,
+                invisible=index.is_invisible,
+                comment=index.comment,
+                clustered=index.exuvia_clustered if index.is_primary else None,
+                is_global=index.is_global,
+            )
+            more.append(AddIndex(shorter))
+    return (*specs, *more)
 
 
 def _rank(spec: Spec) -> int:
