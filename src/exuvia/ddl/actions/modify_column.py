@@ -139,7 +139,8 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     """MODIFY or CHANGE COLUMN, or a rename. Names of fields as TiDB's where it has them.
 
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
-    name, "" for FIRST, None to stay. `indexed`: an index that the same statement adds holds it.
+    name, "" for FIRST, None to stay. `indexed`: an index holds it, or one that the same statement
+    adds or drops.
     `auto_random`: bits of the shard, and in all, that it says of AUTO_RANDOM. `together`: ids of
     the columns that the statement changes, if several. `changing_idxs`: (index, its hidden copy).
     `kept`: what the column was, noted by the first step of a job that is kept. UNDO says which job
@@ -520,10 +521,13 @@ def replaced_in_state(
 
 
 def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
-    """Indexes that go: all that hold a column that goes."""
+    """Indexes that go: all that hold a column that goes, else those that were copied. A copy goes,
+    too, if another change of the same statement put its own in the place. What that one has
+    removed before is gone."""
     if found.kind == ChangeKind.ROWS:
         return {index.id for index in indexes_with(table, found.column.id)}
-    return {original for original, _ in found.changing_idxs}
+    ids = {each for pair in found.changing_idxs for each in pair}
+    return {index.id for index in table.indexes if index.id in ids and index.state != PUBLIC}
 
 
 def _in_state(

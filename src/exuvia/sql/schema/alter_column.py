@@ -326,7 +326,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         old_column_name=old.name.O,
         old_type=old.type,
         kind=kind_of(old.type, new.type, indexed, strict),
-        indexed=is_keyed,
+        indexed=indexed,
         strict=strict,
         moments=_moments_of(at).of(old.type, new.type),
         after=spec.after,
@@ -338,6 +338,20 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     job = requests.modify_column(at.database, at.table, found, query=at.text)
     why_not, hides = why_no_former(at, old, found), found.kind == ChangeKind.ROWS
     return kept_for_undo(at, job, f"what column '{old.name.O}' was", why_not, hides=hides)
+
+
+def retyped(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> Job:
+    """A MODIFY to that column, which differs in its type alone. Raises what MODIFY does."""
+    indexed = bool(indexes_with(at.table, old.id))
+    found = Modification(
+        column=new,
+        old_column_name=old.name.O,
+        old_type=old.type,
+        kind=kind_of(old.type, new.type, indexed),
+        indexed=indexed,
+    )
+    found = _judged(at, old, found)
+    return requests.modify_column(at.database, at.table, found, query=at.text)
 
 
 def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modification:

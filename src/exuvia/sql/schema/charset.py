@@ -1,8 +1,9 @@
 """ALTER TABLE ... CHARACTER SET, COLLATE and CONVERT TO CHARACTER SET, as jobs.
 
 The bytes of rows never change: 8200 where they would, or where an index or a stored generated
-column would have to be built again. A CHECK that reads a converted column is held against all rows;
-each column of a foreign key is judged as a MODIFY of it is.
+column would have to be built again. With exuvia_compatibility = 'mysql' an index is: CONVERT is a
+MODIFY of each text column then, all in one job. A CHECK that reads a converted column is held
+against all rows; each column of a foreign key is judged as a MODIFY of it is.
 """
 
 from exuvia.base.limits import KEY_BYTES
@@ -10,11 +11,13 @@ from exuvia.base.mysql_errors import ErrTooLongKey, ErrUnsupportedDDLOperation
 from exuvia.catalog.convert.values import CODECS
 from exuvia.catalog.model import ColumnInfo, evolve
 from exuvia.ddl import requests
+from exuvia.ddl.actions.modify_column import indexes_with
 from exuvia.ddl.elements import index_with_predicate_on
 from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.multi_schema_change import combined
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ConvertCharset, TableOptions
-from exuvia.sql.schema.alter_column import check_computed
+from exuvia.sql.schema.alter_column import as_changed_together, check_computed, retyped
 from exuvia.sql.schema.change import AlterContext, refuse_new_charsets, refuse_new_collations
 from exuvia.sql.schema.check import touches_checks
 from exuvia.sql.schema.foreign_key import check_modify
@@ -49,6 +52,8 @@ def _charset(
     if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
         return None
     _check_change(new, old)
+    if columns_too and at.is_as_mysql and any(_sorts_anew(at, c, new) for c in table.cols):
+        return _by_columns(at, new)
     reads_rows = False
     if columns_too:
         for column in table.public_columns:
@@ -71,6 +76,28 @@ def _charset(
     code = ActionCode.TABLE_CHARSET
     job = requests.change_option(code, at.database, table, *said, query=at.text)
     return evolve(job, reorg_meta={}) if reads_rows else job
+
+
+def _by_columns(at: AlterContext, new: tuple[str, str]) -> Job:
+    """A MODIFY of each text column, which builds its indexes again, and the default of the table.
+    Raises what MODIFY does."""
+    jobs = []
+    for column in at.table.public_columns:
+        if _is_plain(column) or _of(column) == new:
+            continue
+        _check_change(new, _of(column))
+        made = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
+        jobs.append(retyped(at, column, made))
+    code = ActionCode.TABLE_CHARSET
+    default = requests.change_option(code, at.database, at.table, *new, False, query=at.text)
+    return combined([*as_changed_together(jobs), default])
+
+
+def _sorts_anew(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) -> bool:
+    """Whether an index holds the column whose keys differ under the new collation."""
+    if _is_plain(column) or _order(_of(column)[1]) == _order(new[1]):
+        return False
+    return bool(indexes_with(at.table, column.id))
 
 
 def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
