@@ -166,3 +166,16 @@ def test_changes_of_columns_of_one_index(mode: str) -> None:
             text = "SELECT id FROM t FORCE INDEX (bac) WHERE b >= 2 AND a > 0"
             assert rows(session, text) == [[1], [2]]
             run(session, "DROP TABLE t")
+
+
+@pytest.mark.parametrize("change", ["DROP CHECK k, DROP COLUMN a", "DROP COLUMN a, DROP CHECK k",
+                                    "ALTER CHECK k ENFORCED, DROP COLUMN a"])  # fmt: skip
+def test_a_check_goes_with_its_only_column(change: str) -> None:
+    """The second drop found no CHECK any more, and the job's step met an internal error."""
+    with World() as world:
+        session = world.session()
+        run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, CONSTRAINT k CHECK (a > 0))")
+        run(session, "INSERT INTO t VALUES (1, 1)")
+        assert ended(world, f"ALTER TABLE t {change}") == 0
+        run(session, "ALTER TABLE t ADD COLUMN a INT DEFAULT 0")
+        run(session, "UPDATE t SET id = 2")

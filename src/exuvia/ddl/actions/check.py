@@ -158,6 +158,12 @@ def find_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
     return evolve(job, exuvia_elements=(found.id,)), snapshot
 
 
+def find_check_to_drop(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Likewise; 0 where DROP COLUMN of the same statement has taken it along."""
+    found = named_check(job, snapshot)
+    return evolve(job, exuvia_elements=(0 if found is None else found.id,)), snapshot
+
+
 def _enforced(job: Job, snapshot: CatalogSnapshot, enforced: bool) -> CatalogSnapshot:
     table = the_table(snapshot)
     changed = tuple(
@@ -198,7 +204,7 @@ DROP_CHECK = load(
         ActionCode.DROP_CHECK,
         CHECK,
         refuses=(table_is_missing, check_is_unknown),
-        path=(Step(PUBLIC, WRITE_ONLY, edit=find_check), Step(WRITE_ONLY, ABSENT)),
+        path=(Step(PUBLIC, WRITE_ONLY, edit=find_check_to_drop), Step(WRITE_ONLY, ABSENT)),
         mixes=True,
         uses=_uses_of_dropped,
     )
