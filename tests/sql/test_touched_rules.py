@@ -94,6 +94,7 @@ KEEPING = {
                      "MODIFY a INT, MODIFY b INT"),
     "not enforced": ("a DECIMAL(10, 2), CHECK (a > 0) NOT ENFORCED", "0.4", "MODIFY a INT"),
     "check of what it becomes": ("a DECIMAL(5, 2)", "0.4", "MODIFY a INT, ADD CHECK (a = 0)"),
+    "stored, then plain": ("a INT, v INT AS (a + 1) STORED, CHECK (v > 1)", "1", "MODIFY v BIGINT"),
     "indexed": ("a DATETIME(3), KEY (a), CHECK (a > '2020-01-01')", "'2024-01-01'",
                 "MODIFY a DATETIME(6)"),
     "partitioned": ("a DECIMAL(10, 2), CHECK (a > 0)) PARTITION BY HASH (id) (PARTITION p0",

@@ -80,11 +80,12 @@ def _is_touched(
 def differs(column: str, old: Mapping[str, ColumnInfo], new: Mapping[str, ColumnInfo]) -> bool:
     """Whether a value of that column may mean something else; columns by name, in lower case."""
     mine, theirs = old[column], new[column]
-    if mine.generated_expr_string != theirs.generated_expr_string:
+    keeps_values = mine.is_generated and not mine.is_virtual and not theirs.is_generated
+    if mine.generated_expr_string != theirs.generated_expr_string and not keeps_values:
         return True
     if not is_same_meaning(mine.type, theirs.type):
         return True
-    reads = mine.dependences or {} if mine.is_generated else {}
+    reads = mine.dependences or {} if mine.is_generated and not keeps_values else {}
     return any(
         each in old and each in new and each != column and differs(each, old, new)
         for each in map(str.lower, reads)

@@ -471,7 +471,7 @@ def check_modify(
         if loses:
             raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
     for each in referring(at.reader, at.table):
-        if old.id not in each.columns:
+        if old.id not in each.columns or _goes_too(at, each):
             continue
         own = each.child.info.column_by_id(each.key.exuvia_cols[each.columns.index(old.id)])
         if own is not None and _parts_from(old.type, new.type, own.type, is_checked):
