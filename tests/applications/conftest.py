@@ -1,5 +1,6 @@
 """One node in mysql mode for all applications, and a MariaDB beside it where it is installed."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ def databases(
     request: pytest.FixtureRequest, node: NodeProcess, mariadb_port: int
 ) -> list[Database]:
     """An empty one of Exuvia, and one of MariaDB; they compare texts without case."""
-    name = request.node.name.removeprefix("test_")
+    name = re.sub(r"\W", "_", request.node.name.removeprefix("test_"))
     found = [Database(node.port, name, own=True)]
     if mariadb_port:
         found.append(Database(mariadb_port, name, own=False))

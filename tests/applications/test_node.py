@@ -1,6 +1,7 @@
 """Sequelize, Knex, TypeORM and MikroORM: each makes tables, changes them, asks them what they are,
 uses and removes them."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,10 @@ def folder(application: Path) -> Path:
 
 def test_sequelize(folder: Path, databases: Sequence[Database]) -> None:
     def says(*words: str, place: str = ".") -> str:
-        said: str = agree(databases, lambda each: each.run(*words, folder=folder / place))
+        def run(each: Database) -> str:
+            return re.sub(r"\([\d.]+s\)", "", each.run(*words, folder=folder / place))
+
+        said: str = agree(databases, run)
         return said
 
     command = "../node_modules/.bin/sequelize-cli"

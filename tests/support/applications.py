@@ -56,6 +56,16 @@ def _npm(before: str, *packages: str) -> Application:
     )
 
 
+_GOOSE_HAS = "no_clickhouse no_libsql no_mssql no_postgres no_sqlite3 no_vertica no_ydb"
+
+
+def _go(*programs: str) -> Application:
+    """Programs and their build tags in turn, built into `bin`."""
+    build = 'GOBIN=$PWD/bin go install -tags "$2" "$1"'
+    pairs = zip(programs[::2], programs[1::2], strict=True)
+    return Application(("go",), tuple(("sh", "-ec", build, "sh", *pair) for pair in pairs))
+
+
 _PHP = """
 version=$(php -r 'echo PHP_MAJOR_VERSION.".".PHP_MINOR_VERSION;')
 icu=$(apt-cache depends php$version-intl | sed -n 's/.*Depends: \\(libicu[0-9]*\\)$/\\1/p')
@@ -77,6 +87,17 @@ def _php(*packages: str) -> Application:
 
 
 APPLICATIONS = {
+    "go": _go(
+        *("github.com/pressly/goose/v3/cmd/goose@v3.22.1", _GOOSE_HAS),
+        *("github.com/golang-migrate/migrate/v4/cmd/migrate@v4.18.1", "mysql"),
+    ),
+    "java": Application(
+        ("mvn", "java", "javac"),
+        (
+            ("cp", str(SITES / "java" / "pom.xml"), "."),
+            ("mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"),
+        ),
+    ),
     "mediawiki": _php("mediawiki", "mediawiki-classes"),
     "node": _npm(
         "2026-11-01",
@@ -218,7 +239,8 @@ _KEYS = """SELECT table_name, constraint_name, ordinal_position, column_name,
 _RULES = """SELECT table_name, constraint_name, REPLACE(update_rule, 'NO ACTION', 'RESTRICT'),
     REPLACE(delete_rule, 'NO ACTION', 'RESTRICT'), unique_constraint_name
     FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE()"""
-_CHECKS = """SELECT t.table_name, COUNT(*) FROM information_schema.table_constraints t
+_CHECKS = """SELECT t.table_name, COUNT(DISTINCT c.constraint_name)
+    FROM information_schema.table_constraints t
     JOIN information_schema.check_constraints c USING (constraint_schema, constraint_name)
     WHERE t.constraint_schema = DATABASE() AND t.constraint_type = 'CHECK'
     AND c.check_clause NOT LIKE 'json_valid(%' GROUP BY t.table_name"""

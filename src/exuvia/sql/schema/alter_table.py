@@ -278,7 +278,7 @@ def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
-    specs = _without_fulltext(at, specs)
+    specs = _without_checks_that_go(at, _without_fulltext(at, specs))
     if at.is_as_mysql:
         specs = _with_key_of_column(at, specs)
         specs = _with_shorter_indexes(at, specs)
@@ -347,6 +347,24 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
         if written.unique:
             part, is_global = IndexPart(written.name), written.unique_is_global
             yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
+
+
+def _without_checks_that_go(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """The specs but DROP CHECK of what goes with the one column that it reads, which the statement
+    drops, too."""
+    columns = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
+    gone = {
+        check.constraint_name.L
+        for check in at.table.checks
+        if len(read := {each.L for each in check.constraint_cols}) == 1 and read <= columns
+    }
+    return tuple(
+        spec
+        for spec in specs
+        if not isinstance(spec, DropConstraint)
+        or spec.kind == "foreign key"
+        or spec.name.lower() not in gone
+    )
 
 
 def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:

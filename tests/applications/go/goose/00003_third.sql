@@ -1,0 +1,9 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+RENAME TABLE author TO writer;
+ALTER TABLE writer ADD COLUMN score decimal(8,3) NOT NULL DEFAULT 1.5, ADD COLUMN data json, ADD CONSTRAINT score_is_positive CHECK (score > 0);
+ALTER TABLE writer DROP INDEX name, ADD INDEX name (name, score DESC);
+
+-- +goose Down
+ALTER TABLE writer DROP INDEX name, ADD UNIQUE name (name), DROP CONSTRAINT score_is_positive, DROP COLUMN score, DROP COLUMN data;
+RENAME TABLE writer TO author;

@@ -1,0 +1,2 @@
+DROP TABLE post;
+DROP TABLE author;
