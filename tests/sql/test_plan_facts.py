@@ -598,6 +598,24 @@ def test_a_hint_warns_at_every_run(words: Session) -> None:
     assert not words.warnings
 
 
+@pytest.mark.parametrize(
+    "hint", ["SET_VAR(nosuch=1)", "SET_VAR(sql_mode=bogus)", "USE_INDEX(w, x)"]
+)
+def test_warnings_of_hints_are_shown_by_every_way(words: Session, hint: str) -> None:
+    text = f"SELECT /*+ {hint} */ id FROM w WHERE a = 'x'"
+    run(words, f"PREPARE s FROM '{text.replace(chr(39), chr(39) * 2)}'")
+    prepared = words.prepare(text)
+    ways = (
+        lambda: run(words, text),
+        lambda: run(words, "EXECUTE s"),
+        lambda: words.execute_prepared(prepared, ()),
+        lambda: run(words, text, []),
+    )
+    for way in (*ways, *ways):
+        assert len(way().warnings) == 1
+        assert len(rows(words, "SHOW WARNINGS")) == 1
+
+
 # -- facts are complete, and none is superfluous ---------------------------------------------------
 
 WATCHED = (

@@ -162,7 +162,7 @@ class Session:
                 self._begin_statement(text)
                 self.statement = written
                 if parameters is not None:
-                    return parsed(text, self.database).run(self, parameters)
+                    return self._run_prepared(parsed(text, self.database), parameters)
                 wanted = wanted_by(text)
                 if not wanted:
                     limited = self.settings.max_execution_s
@@ -189,11 +189,16 @@ class Session:
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
-                return prepared.run(self, parameters)
+                return self._run_prepared(prepared, parameters)
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
                 raise self._note(ErrStackOverrunNeedMore()) from None
+
+    def _run_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
+        found = prepared.run(self, parameters)
+        self.warnings = found.warnings  # those of its hints too
+        return found
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
