@@ -316,9 +316,9 @@ class TypedValue(NamedTuple):
     type: FieldType
 
 
-def letter_of(value: Value, kind: FieldType, connection: str) -> str:
+def letter_of(value: Value, kind: FieldType, connection: str = "") -> str:
     """Letter of a value whose type is known: that of a user variable. `connection`: the
-    connection's collation, into whose character set texts are converted."""
+    connection's collation, into whose character set texts are converted; none: it is theirs."""
     if value is None or kind.Tp == TypeCode.NULL:
         return "n"
     if kind.family is Family.STRING and kind.Collate != connection:
