@@ -59,3 +59,38 @@ def test_a_column_that_would_have_been_numbered_is_as_before(world, session, ano
     run(session, "ALTER TABLE t MODIFY id INT AUTO_INCREMENT")
     run(another, "INSERT INTO t (a) VALUES (2)")
     assert rows(another, "SELECT MIN(id) > 50 FROM t WHERE a = 2") == [[1]]
+
+
+# -- indexes that are built again ------------------------------------------------------------------
+
+REBUILT = {
+    "converted": (
+        "a VARCHAR(9), b INT, UNIQUE (a), KEY (b, a)",
+        "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+        "('X', 2)",
+    ),
+    "shorter": ("a VARCHAR(9), b INT, UNIQUE (a, b), KEY (b, a)", "DROP COLUMN b", "('x', 2)"),
+}
+
+
+@pytest.mark.parametrize("case", REBUILT)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_writers_obey_the_unique_key_that_comes(world, session, another, case, is_cancelled):
+    columns, change, twice = REBUILT[case]
+    run(
+        session,
+        f"CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, {columns}) COLLATE utf8mb4_bin",
+    )
+    run(session, "INSERT INTO t (a, b) VALUES ('x', 1), ('y', 1)")
+    changing, job = held(world, session, another, change)
+    run(another, "INSERT INTO t (a, b) VALUES ('z', 1)")
+    run(another, "UPDATE t SET a = 'w' WHERE a = 'y'")
+    assert error(another, f"INSERT INTO t (a, b) VALUES {twice}")[0] == 1062
+    run(another, f"ADMIN {'CANCEL' if is_cancelled else 'COMPLETE'} DDL JOBS {job}")
+    changing.ends(8214 if is_cancelled else 0)
+    assert rows(another, "SELECT a FROM t ORDER BY a") == [["w"], ["x"], ["z"]]
+    if is_cancelled:
+        run(another, f"INSERT INTO t (a, b) VALUES {twice}")
+    else:
+        assert error(another, "INSERT INTO t (a) VALUES ('x')")[0] == 1062
+    assert rows(another, "ADMIN CHECK TABLE t EXTENDED") == []

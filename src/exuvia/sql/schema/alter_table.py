@@ -18,6 +18,7 @@ as if they stood behind those of the earlier one: on the table without what that
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 
 from exuvia.base.mysql_errors import (
@@ -479,8 +480,15 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.drops_primary = "primary" in at.dropped_indexes
     at.dropped_columns, at.replaced_columns = dropped, dropped & new
     at.keyed_columns = _columns_of(added)
+    at.added_keys = tuple(map(_whole_columns, added))
     at.leading_columns = _columns_of([evolve(each, parts=each.parts[:1]) for each in added])
     at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])
+
+
+def _whole_columns(index: IndexDefinition) -> tuple[str, ...]:
+    """The columns that an index begins with, without prefixes; none of a partial one."""
+    whole = takewhile(lambda part: part.column is not None and part.length < 0, index.parts)
+    return () if index.where is not None else tuple((part.column or "").lower() for part in whole)
 
 
 def _columns_of(indexes: Sequence[IndexDefinition]) -> frozenset[str]:

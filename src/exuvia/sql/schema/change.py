@@ -417,6 +417,7 @@ class AlterContext:
         self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
+        self.added_keys: tuple[tuple[str, ...], ...] = ()  # the whole columns that these begin with
         self.leading_columns: frozenset[str] = frozenset()  # the first of each of these
         self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
         self.drops_primary = False  # its primary key, also for another one

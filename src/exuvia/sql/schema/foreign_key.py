@@ -443,7 +443,9 @@ def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = (
     for columns, version in needed:
         serves = first[: len(columns)] == list(columns)
         names = [c.name for n in columns for c in at.table.cols if c.id == n]
-        if version and serves and not covered(at.table, names, without):
+        wanted = tuple(each.L for each in names)
+        comes = any(added[: len(wanted)] == wanted for added in at.added_keys)
+        if version and serves and not comes and not covered(at.table, names, without):
             raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
 
 
