@@ -18,6 +18,7 @@ from exuvia.sql.session.session import Session
 from support.world import World, run
 
 SIZES = 10, 100, 1000
+MANY = 9, 90, 900  # of common table expressions: 1436 from 1,000 on
 FEW = 6, 20, 60  # of tables in a join, of keys
 MOST = 1.4
 SHORT_S = 0.025  # whatever its exponent, nobody waits for it
@@ -190,6 +191,7 @@ CASES = [
             f"WITH q AS (SELECT 1 a), q0 AS (SELECT * FROM q)"
             f"{listed(n, ', r{0} AS (SELECT a FROM q0)', '')} SELECT * FROM r{n - 1}"
         ),
+        sizes=MANY,
     ),
     Case("in numbers", lambda n: f"SELECT a FROM t WHERE id IN ({listed(n, '{0}')})", narrow),
     Case("in rows", lambda n: f"SELECT a FROM t WHERE (id, a) IN ({listed(n, '({0},1)')})", narrow),
@@ -231,7 +233,11 @@ CASES = [
     Case(
         "explain", lambda n: f"EXPLAIN SELECT a FROM t WHERE {listed(n, 'id={0}', ' OR ')}", narrow
     ),
-    Case("ctes", lambda n: f"WITH {listed(n, 'q{0} AS (SELECT {0})')} SELECT * FROM q0"),
+    Case(
+        "ctes",
+        lambda n: f"WITH {listed(n, 'q{0} AS (SELECT {0})')} SELECT * FROM q0",
+        sizes=MANY,
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ returns, and no check comes in between. So what may be long is done in pieces (`
 something that lets go of the lock, in a thread that may be left behind (`apart`).
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +20,7 @@ from exuvia.base import long_work
 PIECE = 1 << 16
 MOST_LEFT_BEHIND = 4
 LOOK_S = 0.02
+_LOWEST = 19
 T = TypeVar("T")
 
 
@@ -171,9 +173,11 @@ def apart(run: Callable[[], T]) -> T:
     interruption = current()
     while not _left_behind.acquire(timeout=LOOK_S):
         interruption.check()
-    done, outcome = _begun(run, interruption, _left_behind.release)
+    thread, done, outcome = _begun(run, interruption, _left_behind.release)
     while not done.wait(LOOK_S):
-        interruption.check()
+        if interruption.reason is not None:
+            _step_back(thread)
+            raise interruption.reason
     return outcome()
 
 
@@ -196,7 +200,7 @@ def apart_until(run: Callable[[], T], leave: Callable[[], bool], resources: Exit
                 stack.close()
             _left_behind.release()
 
-    done, outcome = _begun(run, interruption, over)
+    thread, done, outcome = _begun(run, interruption, over)
     while not done.wait(LOOK_S):
         if interruption.reason is None or not leave():
             continue
@@ -204,14 +208,15 @@ def apart_until(run: Callable[[], T], leave: Callable[[], bool], resources: Exit
             if is_over or not _left_behind.acquire(blocking=False):
                 continue
             left.append(resources.pop_all())
+        _step_back(thread)
         raise interruption.reason
     return outcome()
 
 
 def _begun(
     run: Callable[[], T], interruption: Interruption, over: Callable[[], object]
-) -> tuple[threading.Event, Callable[[], T]]:
-    """A thread that runs it for a statement, and then calls `over`: the event of its end, and its
+) -> tuple[threading.Thread, threading.Event, Callable[[], T]]:
+    """A thread that runs it for a statement, and then calls `over`; the event of its end, and its
     result."""
     results: list[T] = []
     failures: list[BaseException] = []
@@ -232,5 +237,13 @@ def _begun(
             raise failures[0]
         return results[0]
 
-    threading.Thread(target=work, name="exuvia-apart", daemon=True).start()
-    return done, outcome
+    thread = threading.Thread(target=work, name="exuvia-apart", daemon=True)
+    thread.start()
+    return thread, done, outcome
+
+
+def _step_back(thread: threading.Thread) -> None:
+    """Nobody waits for what it does: it takes the processor only where nobody else wants it."""
+    if thread.native_id is not None:
+        with suppress(OSError):  # it has ended; the system has no priorities of threads
+            os.setpriority(os.PRIO_PROCESS, thread.native_id, _LOWEST)

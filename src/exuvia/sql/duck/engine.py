@@ -36,6 +36,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from tempfile import gettempdir
@@ -123,7 +124,8 @@ def _end() -> None:
     with _lock:
         found, _database = _database, None
     if found is not None:
-        found.close()
+        with suppress(Exception):  # a query that was left behind still runs
+            found.close()
 
 
 def _after_fork() -> None:

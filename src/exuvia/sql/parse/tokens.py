@@ -508,7 +508,7 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 # -- tokens ----------------------------------------------------------------------------------------
 
 MOST_WORDS = 8_000_000  # of a statement: a GB of memory, rows of a long INSERT
-MOST_TOKENS = 200_000  # of what sqlglot reads at once
+MOST_TOKENS = 500_000  # of what sqlglot reads at once: some 400 MB of memory
 MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
 MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
 NESTING_LIMIT = 400
