@@ -277,6 +277,20 @@ DOORS: dict[str, dict[str, Cell]] = {
            "DROP DATABASE {home}_f", "DELETE FROM p WHERE x = 5", "FLASHBACK DATABASE {home}_f"),
         AGAIN,
     ),
+    "RENAME TABLE": cells(
+        SAME, SAME, SAME, SAME,
+        no(3780, "SET foreign_key_checks = OFF", "CREATE TABLE c (a INT,"
+           " FOREIGN KEY (a) REFERENCES q (x))", "SET foreign_key_checks = ON",
+           "CREATE TABLE u (x VARCHAR(9), KEY (x))", "RENAME TABLE u TO q"),
+        SAME,
+    ),
+    "CREATE TABLE": cells(
+        MADE, MADE, MADE, MADE,
+        no(3780, "SET foreign_key_checks = OFF", "CREATE TABLE c (a INT,"
+           " FOREIGN KEY (a) REFERENCES q (x))", "SET foreign_key_checks = ON",
+           "CREATE TABLE q (x VARCHAR(9), KEY (x))"),
+        MADE,
+    ),
     "UNDO": cells(
         no(1690, "SET exuvia_undo_s = 600", "CREATE TABLE u (a TINYINT)",
            "ALTER TABLE u MODIFY a INT", "INSERT INTO u VALUES (1000)", "ADMIN UNDO DDL JOB {job}"),
@@ -325,7 +339,9 @@ ACTION_DOORS = {
     ActionCode.ADD_INDEX: "ADD UNIQUE",
     ActionCode.ADD_PRIMARY_KEY: "ADD PRIMARY KEY",
     ActionCode.EXUVIA_CHANGE_PRIMARY_KEY: "change of the clustered key",
-    ActionCode.CREATE_TABLE: "CREATE TABLE AS SELECT",
+    ActionCode.CREATE_TABLE: "CREATE TABLE",
+    ActionCode.RENAME_TABLE: "RENAME TABLE",
+    ActionCode.RENAME_TABLES: "RENAME TABLE",
     ActionCode.MODIFY_COLUMN: "MODIFY",
     ActionCode.TABLE_CHARSET: "CONVERT",
     ActionCode.EXCHANGE_PARTITION: "EXCHANGE",
@@ -351,9 +367,10 @@ NO_DOORS = {
     " CREATE_POLICY ALTER_POLICY DROP_POLICY CREATE_RESOURCE_GROUP ALTER_RESOURCE_GROUP"
     " DROP_RESOURCE_GROUP"
     " SCHEMA_PLACEMENT TABLE_PLACEMENT PARTITION_PLACEMENT TABLE_ATTRIBUTES PARTITION_ATTRIBUTES"
-    " TABLE_AFFINITY RENAME_TABLE RENAME_TABLES",
+    " TABLE_AFFINITY",
 }
 STATEMENT_DOORS = {
+    nodes.CreateTable: ("CREATE TABLE AS SELECT",),
     nodes.Insert: ("INSERT", "INSERT SELECT", "REPLACE", "ON DUPLICATE KEY UPDATE"),
     nodes.Update: ("UPDATE", "UPDATE JOIN"),
     nodes.Delete: ("DELETE", "cascade"),
