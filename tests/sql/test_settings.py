@@ -568,6 +568,22 @@ def test_max_prepared_stmt_count(session: Session, another: Session) -> None:
     run(session, "PREPARE d FROM 'SELECT 4'")
 
 
+def test_every_way_tells_the_same_of_a_session(table: Session) -> None:
+    run(table, "INSERT INTO t (a) VALUES (7)")
+    shown = "SHOW VARIABLES WHERE variable_name IN ('last_insert_id', 'identity', 'timestamp')"
+    for _ in range(2):
+        last = rows(table, "SELECT LAST_INSERT_ID()")[0][0]
+        assert rows(table, "SELECT @@last_insert_id, @@identity") == [[last, last]]
+        told = dict(rows(table, shown))
+        assert (told["last_insert_id"], told["identity"]) == (str(last), str(last))
+        moment = "SELECT ABS(@@timestamp - UNIX_TIMESTAMP(NOW(6))) < 5, id FROM t WHERE id = 1"
+        assert rows(table, moment) == [[1, 1]]
+        assert float(told["timestamp"]) > 1e9
+        run(table, "SET timestamp = 1000000000, last_insert_id = 5")
+        assert rows(table, "SELECT @@timestamp, UNIX_TIMESTAMP()") == [[1e9, 1000000000]]
+        run(table, "SET timestamp = DEFAULT")
+
+
 # -- what is told, and who may ---------------------------------------------------------------------
 
 

@@ -82,6 +82,11 @@ _QUERY = re.compile(
 )
 
 _UNLIMITED = nullcontext()
+_OF_THE_SESSION = (
+    *("error_count", "identity", "last_insert_id", "last_plan_from_binding"),
+    *("timestamp", "warning_count"),
+)
+"""Variables whose values are not among its settings; see `variable`."""
 _BEGIN_AND_END = (Begin(), Commit(), Rollback())
 _UNDOES = ("ROLLBACK", "ROLLBACK WORK")
 _ENDS: dict[str, Sequence[Statement]] = {}
@@ -698,7 +703,8 @@ class Session:
 
     def texts(self) -> dict[str, str]:
         """Every system variable as this session sees it."""
-        return self.settings.texts()
+        found = self.settings.texts()
+        return found | {name: self.variable(name) for name in _OF_THE_SESSION if name in found}
 
     def variable(self, name: str) -> str:
         """Text of a system variable. Raises 1193."""
@@ -708,7 +714,10 @@ class Session:
             return str(self.last_insert_id)
         if name == "last_plan_from_binding":
             return "ON" if self.settings.bindings.used & 1 else "OFF"
-        return self.settings.get(name)
+        text = self.settings.get(name)
+        if text == "0" and name == "timestamp":
+            return f"{self.services.clock.wall_ns() // 1_000 / 1e6:.6f}"
+        return text
 
     def global_variable(self, name: str) -> str:
         """The newest global value of a system variable. Raises 1193."""

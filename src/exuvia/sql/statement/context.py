@@ -399,7 +399,7 @@ class Context(Execution):
     @property
     def utc_now(self) -> int:  # type: ignore[override]
         if self._now is None:
-            fixed = Decimal(self._session.variable("timestamp") or 0)  # SET timestamp = ...
+            fixed = Decimal(self._session.settings.get("timestamp") or 0)  # SET timestamp = ...
             wall_ns = self._session.services.clock.wall_ns()
             self._now = packed_moment(int(fixed * 1_000_000_000) if fixed else wall_ns)
         return self._now
