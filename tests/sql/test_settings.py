@@ -568,6 +568,20 @@ def test_max_prepared_stmt_count(session: Session, another: Session) -> None:
     run(session, "PREPARE d FROM 'SELECT 4'")
 
 
+def test_a_refused_set_changes_nothing(session: Session) -> None:
+    told = (
+        "SELECT @@time_zone, @@sql_mode, @@autocommit, @@collation_connection, @@last_insert_id, @a"
+    )
+    run(session, "SET @a = 1")
+    before = rows(session, told)
+    for last in ("sql_mode = 'bogus'", "nosuch = 1", "@b = nosuch", "max_connections = 5"):
+        changes = "time_zone = '+01:00', sql_mode = '', last_insert_id = 9, @a = 2"
+        assert error(session, f"SET NAMES latin1, {changes}, {last}")[0] in (1231, 1193, 1054, 1229)
+        assert rows(session, told) == before, last
+    run(session, "SET @a = 2, @b = @a + 1, time_zone = '+01:00'")
+    assert rows(session, "SELECT @a, @b, @@time_zone") == [[2, 3, "+01:00"]]
+
+
 def test_every_way_tells_the_same_of_a_session(table: Session) -> None:
     run(table, "INSERT INTO t (a) VALUES (7)")
     shown = "SHOW VARIABLES WHERE variable_name IN ('last_insert_id', 'identity', 'timestamp')"

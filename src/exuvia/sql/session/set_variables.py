@@ -57,13 +57,35 @@ _BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_l
 
 
 def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
-    """SET. Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
+    """SET. Where one of several assignments is refused, the session is as before, as in MySQL.
+    Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
     notes: list[Note] = []
-    for item in node.assignments:
-        warning = _SCOPES[item.scope](session, item)
-        if warning is not None:
-            notes.append(Note("Warning", warning.code, warning.message))
+    before = _Before(session) if len(node.assignments) > 1 else None
+    try:
+        for item in node.assignments:
+            warning = _SCOPES[item.scope](session, item)
+            if warning is not None:
+                notes.append(Note("Warning", warning.code, warning.message))
+    except Refused:
+        if before is not None:
+            before.put_back(session)
+        raise
     return Result(warnings=notes)
+
+
+class _Before:
+    """What a SET may change of its session. What it has set GLOBAL, and a transaction that it has
+    ended, stay."""
+
+    def __init__(self, session: SessionApi) -> None:
+        self._texts = session.settings.own_texts()
+        self._variables = dict(session.user_variables)
+        self._last_id, self._time = session.last_insert_id, session.snapshot_time
+
+    def put_back(self, session: SessionApi) -> None:
+        session.settings.put_back(self._texts)
+        session.user_variables = self._variables
+        session.last_insert_id, session.snapshot_time = self._last_id, self._time
 
 
 def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:

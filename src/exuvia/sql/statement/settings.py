@@ -168,6 +168,15 @@ class SessionSettings:
         self._texts[found.name] = self.read_global(name)
         self._refresh()
 
+    def own_texts(self) -> dict[str, str]:
+        """All values of its own, for `put_back`."""
+        return dict(self._texts)
+
+    def put_back(self, texts: dict[str, str]) -> None:
+        """Have these values, and no others of its own."""
+        self._texts = texts
+        self._refresh()
+
     def restore(self, texts: dict[str, str]) -> None:
         """Give variables back the texts they had."""
         if texts:
