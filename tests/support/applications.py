@@ -66,6 +66,17 @@ def _go(*programs: str) -> Application:
     return Application(("go",), tuple(("sh", "-ec", build, "sh", *pair) for pair in pairs))
 
 
+SCHEMAS = (
+    *("roundcube-mysql", "roundcube-core", "icinga2-ido-mysql", "icingaweb2"),
+    *("icingaweb2-module-director", "tt-rss", "request-tracker5", "pdns-backend-mysql"),
+    "rsyslog-mysql",
+)
+"""Packages with files of SQL that make their tables, and change those of older releases."""
+_UNPACK = """
+apt-get download "$@"
+for each in *.deb; do dpkg -x "$each" root; done
+rm *.deb
+"""
 _PHP = """
 version=$(php -r 'echo PHP_MAJOR_VERSION.".".PHP_MINOR_VERSION;')
 icu=$(apt-cache depends php$version-intl | sed -n 's/.*Depends: \\(libicu[0-9]*\\)$/\\1/p')
@@ -110,6 +121,7 @@ APPLICATIONS = {
         ),
         *("@mikro-orm/core@6.6.16", "@mikro-orm/mysql@6.6.16"),
     ),
+    "schemas": Application(("apt-get", "dpkg", "mysql"), (("sh", "-ec", _UNPACK, "sh", *SCHEMAS),)),
     "wordpress": _php("wordpress"),
 }
 
@@ -229,7 +241,8 @@ _COLUMNS = """SELECT table_name, ordinal_position, column_name, column_default, 
     JOIN information_schema.tables USING (table_schema, table_name)
     WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"""
 _INDEXES = """SELECT table_name, index_name, seq_in_index, column_name, non_unique, sub_part
-    FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_type = 'BTREE'"""
+    FROM information_schema.statistics
+    WHERE table_schema = DATABASE() AND index_type <> 'FULLTEXT'"""
 _CONSTRAINTS = """SELECT table_name, constraint_name, constraint_type
     FROM information_schema.table_constraints
     WHERE table_schema = DATABASE() AND constraint_type <> 'CHECK'"""

@@ -342,7 +342,8 @@ def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
     """FOREIGN KEY [name] (columns) REFERENCES ..., after its CONSTRAINT name."""
     cursor.expect("FOREIGN", "KEY")
     if not cursor.at("("):
-        name = name or cursor.checked_name()
+        given = cursor.checked_name()
+        name = name or given
     return ForeignKey(name, cursor.names(), reference(cursor))
 
 
