@@ -223,10 +223,11 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         job = build(altering, spec)
         if job is None:
             continue
-        jobs.append(job)
-        moves_rows = kind_of(job).moves_rows and altering.is_as_mysql and not earlier
-        if not may_mix and not moves_rows:
-            check_kind(job)
+        for part in sub_jobs(job):  # CONVERT may be several
+            jobs.append(part)
+            moves_rows = kind_of(part).moves_rows and altering.is_as_mysql and not earlier
+            if not may_mix and not moves_rows:
+                check_kind(part)
         changes = isinstance(spec, ModifyColumn | RenameColumn) and altering.is_as_mysql
         if (isinstance(spec, AddColumn) or changes) and spec is not wanted[-1]:
             left = _left_by(job, altering.with_new_columns, altering)
