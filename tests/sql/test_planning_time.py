@@ -216,6 +216,7 @@ CASES = [
     Case("foreign keys", lambda n: referring(n)[1], lambda n: referring(n)[:1], FEW),
     Case("create partitions", lambda n: cut(n)[0]),
     Case("partitions", lambda n: "SELECT * FROM p WHERE id = 3 OR a = 1", cut),
+    Case("partitions in", lambda n: f"SELECT * FROM p WHERE id IN ({listed(n, '{0}')})", cut),
     Case("enum", lambda n: f"CREATE TABLE e (a ENUM({quoted(n)}))"),
     Case("enum values", lambda n: f"INSERT INTO e VALUES {listed(n, VALUE)}", named),
     Case("insert checks", lambda n: "INSERT INTO m (id) VALUES (1)", checked),

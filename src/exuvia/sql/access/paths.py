@@ -40,7 +40,16 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span, is_live
 from exuvia.sql.access.implied import is_implied
 from exuvia.sql.access.pruning import PartitionChoice
-from exuvia.sql.access.ranger import INEXACT, NOTHING, Match, Term, Terms, combinations, spans
+from exuvia.sql.access.ranger import (
+    INEXACT,
+    NOTHING,
+    Match,
+    Term,
+    Terms,
+    Values,
+    combinations,
+    spans,
+)
 from exuvia.sql.env import Execution
 from exuvia.sql.result import Row
 from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
@@ -186,9 +195,16 @@ class Points(Matched):
             rows = combinations(self.match, context)
             if rows is None:
                 return self.everything(context, reverse)
-            given = {key_codec.handle_from(table, values) for values in rows}
-            handles = sorted(given, reverse=reverse)
-        prefix = table.row_prefix
+            return self.of(rows, context, reverse)
+        return self._found(handles, context)
+
+    def of(self, rows: Sequence[Values], context: Execution, reverse: bool = False) -> PathRows:
+        """The rows that are there of those with these handles."""
+        given = {key_codec.handle_from(self.table, values) for values in rows}
+        return self._found(sorted(given, reverse=reverse), context)
+
+    def _found(self, handles: list[bytes], context: Execution) -> PathRows:
+        prefix = self.table.row_prefix
         return PathRows(
             self._rows(context, handles),
             self.covers,
@@ -426,11 +442,29 @@ class Everywhere(Path):
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of every partition left."""
         parts = self.choice.parts(context)
-        opened = [self._in(part).open(context, reverse) for part in parts]
+        given = self._by_part(context) if len(parts) > 1 else None
+        if given is None:
+            opened = [self._in(part).open(context, reverse) for part in parts]
+        else:
+            parts = tuple(part for part in parts if part.physical_id in given)
+            opened = []
+            for part in parts:
+                points = self._in(part)
+                assert isinstance(points, Points)
+                opened.append(points.of(given[part.physical_id], context, reverse))
         asked = tuple(key for found in opened for key in found.keys)
         covered = all(found.covered for found in opened)
         ordered = len(opened) == 1 and opened[0].ordered
         return PathRows(_chained(parts, opened), covered, asked, ordered)
+
+    def _by_part(self, context: Execution) -> dict[int, list[Values]] | None:
+        """Handles that are asked for by the partition they lie in: to look for each of them in each
+        partition takes time that grows with the product. None where something else is asked."""
+        path = self.path
+        if type(path) is not Points or path.match.positions != path.table.handle_positions:
+            return None
+        rows = combinations(path.match, context)
+        return None if rows is None else self.choice.by_part(path.match.positions, rows)
 
     def count(self, context: Execution, most: int = -1) -> int | None:
         total = 0

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from exuvia.base.interruption import checked
 from exuvia.base.mysql_errors import ErrUnknownPartition
 from exuvia.base.types import Family, Value
 from exuvia.catalog.model import PartitionType
@@ -123,6 +124,23 @@ class PartitionChoice:
                 return None
             found.add(place)
         return frozenset(found - {NOWHERE})
+
+    def by_part(
+        self, positions: Sequence[int], rows: Sequence[tuple[Value, ...]]
+    ) -> dict[int, list[tuple[Value, ...]]] | None:
+        """Values of columns at these positions, by the id of the partition that their row lies in;
+        None where they do not tell."""
+        if not self._reads or not set(self._reads) <= set(positions):
+            return None
+        reads = [positions.index(position) for position in self._reads]
+        found: dict[int, list[tuple[Value, ...]]] = {}
+        for values in checked(rows):
+            place = self._place([values[n] for n in reads])
+            if place is None:
+                return None
+            if place != NOWHERE:
+                found.setdefault(self.table.parts[place].physical_id, []).append(values)
+        return found
 
     def _place(self, values: Sequence[Value]) -> int | None:
         row: list[Value] = [None] * len(self.table.info.cols)
