@@ -74,6 +74,8 @@ LONG = {
     "brackets": "SELECT " + "(" * 100_000 + "1" + ")" * 100_000,
     "a sum": "SELECT 1" + "+1" * 50_000,
     "items": "SELECT " + ",".join(["'a'"] * 50_000),
+    "subqueries": "SELECT v FROM many m WHERE "  # DuckDB orders their joins for half a minute
+    + " AND ".join(f"EXISTS (SELECT 1 FROM many x{n} WHERE x{n}.v > m.v)" for n in range(45)),
 }
 
 

@@ -63,7 +63,9 @@ class SlowLog:
         """A command has ended."""
         if not text:
             return
-        plan = session.plan_of(text, parameters) if len(text) <= MOST_PLANNED else []
+        succeeded = session.variable("error_count") == "0"
+        is_planned = succeeded and len(text) <= MOST_PLANNED  # of one that was killed: never again
+        plan = session.plan_of(text, parameters) if is_planned else []
         each = SlowStatement(
             ended_ns=self._clock.wall_ns(),
             took_s=took_s,
@@ -71,7 +73,7 @@ class SlowLog:
             user=session.user,
             host=session.host,
             database=session.database,
-            succeeded=session.variable("error_count") == "0",
+            succeeded=succeeded,
             plan="\n".join("\t".join("" if at is None else str(at) for at in row) for row in plan),
             query=shown_text(text),
         )

@@ -25,12 +25,13 @@ rows a join would leave out is not known before it has run.
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 from sqlglot import exp
 
 from exuvia.base import interruption
+from exuvia.base.interruption import apart_until
 from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrNotSupportedYet,
@@ -192,15 +193,23 @@ class RelationalPlan(Plan):
 
         build = self._build
         cursor = duck.cursor()
-        with closing(cursor), build.functions.created_on(cursor):
+        text = f"EXPLAIN (FORMAT json) {self.sql}"
+        with ExitStack() as resources:
+            resources.callback(cursor.close)
+            resources.callback(self._unregister, cursor)
+            resources.enter_context(build.functions.created_on(cursor))
             for scan in build.scans:
                 cursor.register(scan.name, scan.unread())
+            planned = lambda: cursor.execute(text).fetchall()  # noqa: E731
             try:
-                ((_, found),) = cursor.sql(f"EXPLAIN (FORMAT json) {self.sql}").fetchall()
+                if len(build.scans) < MANY_SCANS:
+                    ((_, found),) = planned()
+                else:
+                    with interruption.current().telling(cursor.interrupt):
+                        reads_nothing = lambda: True  # noqa: E731
+                        ((_, found),) = apart_until(planned, reads_nothing, resources)
             except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
                 self._raise(error)
-            for scan in build.scans:
-                cursor.unregister(scan.name)
         return str(found)
 
     def profiled(self, context: Context) -> tuple[list[Row], str]:
@@ -248,7 +257,7 @@ class RelationalPlan(Plan):
         reading = _Reading()
         for scan in scans:
             scan.begin_reading = reading.begin
-        return interruption.apart_until(begin, reading.never, resources)
+        return apart_until(begin, reading.never, resources)
 
     def _rows(self, cursor: Any, resources: ExitStack) -> Iterator[list[Row]]:
         import duckdb

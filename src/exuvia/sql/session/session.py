@@ -76,6 +76,8 @@ MOST_ASIDE = 256
 """Writes of a transaction whose commit takes the wire's thread no longer than a statement does."""
 MOST_LOOKED_AT = 1 << 13
 """Characters of a query whose shape the wire's thread looks for (0.5 ms)."""
+PLANNED_S = 1.0
+"""For the log of slow statements, which the client of one waits for."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(
     r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
@@ -452,9 +454,12 @@ class Session:
         return self.transactions.look(work, *self._bound)
 
     def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        """What EXPLAIN says of a read or write; nothing of what has no plan, or none any more."""
+        """What EXPLAIN says of a read or write; nothing of what has no plan, or none any more, or
+        takes longer than PLANNED_S to plan."""
+        planning = Interruption()
+        limit = planning.after(PLANNED_S, ErrMaxExecTimeExceeded(), lambda: None)
         try:
-            with self._turn:
+            with self._turn, running(planning), limit:
                 (node,) = statements = parse(text)
                 any(map(number_placeholders, statements))
                 asked = Explain(statement=node)
