@@ -578,6 +578,12 @@ def test_a_refused_set_changes_nothing(session: Session) -> None:
         changes = "time_zone = '+01:00', sql_mode = '', last_insert_id = 9, @a = 2"
         assert error(session, f"SET NAMES latin1, {changes}, {last}")[0] in (1231, 1193, 1054, 1229)
         assert rows(session, told) == before, last
+    run(session, "CREATE TABLE t (a INT)")
+    run(session, "SET autocommit = 0")
+    run(session, "INSERT INTO t VALUES (1)")
+    assert error(session, "SET autocommit = 1, sql_mode = 'bogus'")[0] == 1231
+    run(session, "ROLLBACK")
+    assert rows(session, "SELECT * FROM t") == []
     run(session, "SET @a = 2, @b = @a + 1, time_zone = '+01:00'")
     assert rows(session, "SELECT @a, @b, @@time_zone") == [[2, 3, "+01:00"]]
 

@@ -61,6 +61,7 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
     Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
     notes: list[Note] = []
     before = _Before(session) if len(node.assignments) > 1 else None
+    committed_alone = session.settings.autocommit
     try:
         for item in node.assignments:
             warning = _SCOPES[item.scope](session, item)
@@ -70,12 +71,13 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
         if before is not None:
             before.put_back(session)
         raise
+    if session.settings.autocommit and not committed_alone:
+        session.commit()
     return Result(warnings=notes)
 
 
 class _Before:
-    """What a SET may change of its session. What it has set GLOBAL, and a transaction that it has
-    ended, stay."""
+    """What a SET may change of its session. What it has set GLOBAL stays."""
 
     def __init__(self, session: SessionApi) -> None:
         self._texts = session.settings.own_texts()
@@ -114,8 +116,6 @@ def _setting(session: SessionApi, tree: Tree) -> Setting:
 
 def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
-    if name == "autocommit":
-        return _autocommit(session, item)
     if item.value is None:
         session.settings.reset_session(name)
         _bring_other(session, name)
@@ -135,18 +135,6 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
     _bring_other(session, name)
     if name == "last_insert_id":
         session.last_insert_id = int(session.settings.get(name))
-    return warning
-
-
-def _autocommit(session: SessionApi, item: Assignment) -> Refused | None:
-    settings, warning = session.settings, None
-    before = settings.autocommit
-    if item.value is None:
-        settings.reset_session("autocommit")
-    else:
-        warning = settings.set_session("autocommit", _setting(session, item.value))
-    if settings.autocommit and not before:
-        session.commit()
     return warning
 
 
