@@ -267,6 +267,26 @@ def test_a_value_that_cannot_be_is_told_with_its_row(
     assert rows(session, "SELECT * FROM t") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "taking", "refusing"),
+    [
+        ("0000-00-00", "NO_ZERO_IN_DATE", "NO_ZERO_DATE"),
+        ("2020-00-10", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"),
+        ("2020-02-31", "ALLOW_INVALID_DATES", "NO_ZERO_DATE"),
+    ],
+)
+def test_dates_are_judged_by_the_sql_mode(
+    session: Session, folder: Path, text: str, taking: str, refusing: str
+) -> None:
+    (folder / "a.csv").write_text(f"{text}\n")
+    run(session, "CREATE TABLE t (d DATE)")
+    run(session, f"SET sql_mode = 'STRICT_ALL_TABLES,{refusing}'")
+    assert refused(session, "IMPORT INTO t FROM 'a.csv'")[0] == 1292
+    run(session, f"SET sql_mode = 'STRICT_ALL_TABLES,{taking}'")
+    imported(session, "IMPORT INTO t FROM 'a.csv'")
+    assert rows(session, "SELECT CONCAT(d) FROM t") == [[text]]
+
+
 def test_ids_go_on_behind_those_that_came(session: Session, folder: Path) -> None:
     (folder / "a.csv").write_text("\\N,1\n50,2\n0,3\n")
     run(session, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")

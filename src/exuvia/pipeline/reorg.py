@@ -99,7 +99,8 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
 
     `columns`: what each field of a line goes to, "" for nothing; none: by the names in the file.
     `now`: the packed moment, in UTC, that CURRENT_TIMESTAMP stands for. `zone`: the text of
-    time_zone; `zero_dates`, `zero_parts`: as in values.Mode. What follows is of text files."""
+    time_zone; `zero_dates`, `zero_parts`, `any_day`: as in values.Mode. What follows is of text
+    files."""
 
     format: str
     files: tuple[SourceFile, ...]
@@ -115,6 +116,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     null: str = "\\N"
     skipped: int = 0
     zero_parts: bool | None = None
+    any_day: bool = False
 
     @property
     def size(self) -> int:

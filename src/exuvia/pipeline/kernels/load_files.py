@@ -242,9 +242,8 @@ class Conversion:
         self._table = table
         self._source = source
         self._path = path
-        self._mode = Mode(
-            source.zero_dates, zone=zone_of(source.zone), zero_parts=source.zero_parts
-        )
+        zone = zone_of(source.zone)
+        self._mode = Mode(source.zero_dates, source.any_day, zone, 0, source.zero_parts)
 
     def of(
         self,

@@ -105,6 +105,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
         zone=reader.variable("time_zone"),
         zero_dates=modes.zero_dates,
         zero_parts=None if modes.zero_parts == modes.zero_dates else modes.zero_parts,
+        any_day=modes.any_day,
         **facts,
     )
     job = requests.import_into(database, table, source, query=text)
