@@ -12,7 +12,7 @@ from support.few import one_in
 
 FEW, MANY = 60, 1_500
 MOST_SEEDS = 300
-FIRST_SEEDS = {"twin not required": 20, "copy not required": 160, "not looked again": 40}
+FIRST_SEEDS = {"twin not required": 45, "copy not required": 385, "not looked again": 70}
 """Few worlds show them: there they come soon."""
 KEPT = {"drop partition", "truncate partition", "drop global index", "drop array index"}
 """Only who cancels at once takes them back, which is seldom."""
@@ -31,7 +31,6 @@ def judged(seeds: range) -> tuple[Counter[tuple[str, str]], set[tuple[str, str, 
         crashes += verdict.crashes
     print(f"{len(seeds)} seeds, {commits} client commits, {crashes} crashes, {dict(endings)}")
     assert commits > 8 * len(seeds) and crashes > len(seeds) / 8
-    assert all(endings[change, "synced"] for change in SHAPES)
     return endings, visited
 
 
@@ -42,6 +41,7 @@ def test_every_seed_keeps_the_laws() -> None:
 @pytest.mark.long
 def test_many_seeds_keep_the_laws_in_every_state() -> None:
     endings, visited = judged(range(FEW, MANY))
+    assert all(endings[change, "synced"] for change in SHAPES)
     taken_back = {change for change, ending in endings if ending == "rollback_done"}
     assert taken_back >= set(SHAPES) - KEPT
     for behind in (0, 1):  # by plans of that state, and of the one before

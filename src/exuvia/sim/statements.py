@@ -19,6 +19,7 @@ from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.queue import numbered
+from exuvia.ddl.submit import Admit
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Equal
@@ -76,10 +77,11 @@ class QueueWriter:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def submit_nowait(self, job: Job) -> int:
+    def submit_nowait(self, job: Job, admit: Admit) -> int:
         """Raises Asked once the job is there, Conflict where it is to be asked for again."""
 
         def ask(txn: Transaction) -> int:
+            admit(txn)
             (asked,) = numbered(txn, [job], 0)
             queue.insert(txn, asked)
             txn.notify("job")
