@@ -76,6 +76,7 @@ class Writers:
         assert self.errors == [] and self.done
 
 
+@pytest.mark.long  # the short run has two versions beside each other in test_two_versions
 @pytest.mark.release(RELEASE)
 def test_nodes_are_exchanged_one_by_one_and_nobody_notices(tmp_path: Path) -> None:
     source = source_of(RELEASE, tmp_path)
