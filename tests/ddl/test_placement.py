@@ -330,3 +330,17 @@ def test_a_node_that_would_lose_them_is_waited_for(session, monkeypatch):
     ):
         code, said = error(session, text)
         assert code == 8200 and "of an older release serves" in said, text
+
+
+def test_attributes_go_where_exchanged_rows_go(session):
+    run(session, "CREATE TABLE x (a INT)")
+    run(session, "CREATE TABLE y (a INT) PARTITION BY HASH (a) PARTITIONS 1")
+    run(session, "ALTER TABLE x ATTRIBUTES 'of=x'")
+    run(session, "ALTER TABLE y PARTITION p0 ATTRIBUTES 'of=p0'")
+    run(session, "ALTER TABLE y EXCHANGE PARTITION p0 WITH TABLE x")
+    text = "SELECT id, attributes, ranges FROM information_schema.attributes ORDER BY id"
+    exchanged = rows(session, text)
+    assert [row[1] for row in exchanged] == ['"of=p0"', '"of=x"']
+    run(session, "ALTER TABLE x ATTRIBUTES DEFAULT")
+    run(session, "ALTER TABLE y EXCHANGE PARTITION p0 WITH TABLE x")
+    assert [row[:2] for row in rows(session, text)] == [[exchanged[0][0], '"of=x"']]

@@ -153,3 +153,39 @@ def test_a_statement_that_began_ends_under_its_own_schema(session, another, case
     run(session, "ALTER TABLE t ADD COLUMN b INT DEFAULT 9")
     assert isinstance(slow.answer(), Result)
     assert all(row[1] == 9 for row in rows(session, "SELECT * FROM t"))
+
+
+# -- savepoints without the metadata lock ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["PESSIMISTIC", "OPTIMISTIC"])
+@pytest.mark.parametrize(
+    ("before", "after", "changed", "commits"),
+    [
+        ("t", "o", "o", True),  # what was written to o is undone
+        ("t", "o", "t", False),
+        ("o", "o", "o", False),
+        ("t", "t", "o", True),
+    ],
+)
+def test_a_table_written_only_after_a_savepoint_may_change(
+    session, world, mode, before, after, changed, commits
+):
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY)")
+    run(session, "CREATE TABLE o (id INT PRIMARY KEY)")
+    run(session, "SET GLOBAL tidb_enable_metadata_lock = OFF")
+    try:
+        another = world.session(session.database)  # it learns at its start that there is no lock
+        run(another, f"BEGIN {mode}")
+        run(another, f"INSERT INTO {before} VALUES (1)")
+        run(another, "SAVEPOINT s")
+        run(another, f"INSERT INTO {after} VALUES (2)")
+        run(session, f"ALTER TABLE {changed} ADD COLUMN c INT")
+        run(another, "ROLLBACK TO SAVEPOINT s")
+        if commits:
+            run(another, "COMMIT")
+        else:
+            assert error(another, "COMMIT") == (8028, "HY000")
+    finally:
+        run(session, "SET GLOBAL tidb_enable_metadata_lock = ON")
+    assert [row[0] for row in rows(session, f"SELECT id FROM {before}")] == [1] * commits

@@ -117,6 +117,8 @@ ALTER TABLE secret.t RENAME TO secret.n
 ANALYZE TABLE secret.t
 DROP STATS secret.t
 LOCK STATS secret.t
+REFRESH STATS secret.t
+REFRESH STATS secret.*
 UNLOCK STATS secret.t
 CHECK TABLE secret.t
 OPTIMIZE TABLE secret.t

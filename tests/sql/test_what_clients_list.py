@@ -127,3 +127,84 @@ def test_what_tidbs_parser_does_not_read_is_no_syntax(listed, text):
 @pytest.mark.parametrize("text", ["CREATE PROCEDURE p() SELECT 1", "DROP FUNCTION f", "CALL p()"])
 def test_what_it_reads_is_not_supported(listed, text):
     assert error(listed, text) == (1235, "42000")
+
+
+MYSQL_COLUMNS = {
+    "EVENTS": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME DEFINER TIME_ZONE EVENT_BODY EVENT_DEFINITION "
+    "EVENT_TYPE EXECUTE_AT INTERVAL_VALUE INTERVAL_FIELD SQL_MODE STARTS ENDS STATUS ON_COMPLETION "
+    "CREATED LAST_ALTERED LAST_EXECUTED EVENT_COMMENT ORIGINATOR CHARACTER_SET_CLIENT "
+    "COLLATION_CONNECTION DATABASE_COLLATION",
+    "PLUGINS": "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION "
+    "PLUGIN_LIBRARY PLUGIN_LIBRARY_VERSION PLUGIN_AUTHOR PLUGIN_DESCRIPTION PLUGIN_LICENSE "
+    "LOAD_OPTION",
+    "SCHEMATA": "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME "
+    "SQL_PATH DEFAULT_ENCRYPTION",
+    "TABLE_CONSTRAINTS": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA "
+    "TABLE_NAME CONSTRAINT_TYPE ENFORCED",
+    "TABLESPACES": "TABLESPACE_NAME ENGINE TABLESPACE_TYPE LOGFILE_GROUP_NAME EXTENT_SIZE "
+    "AUTOEXTEND_SIZE MAXIMUM_SIZE NODEGROUP_ID TABLESPACE_COMMENT",
+    "TRIGGERS": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION "
+    "EVENT_OBJECT_CATALOG EVENT_OBJECT_SCHEMA EVENT_OBJECT_TABLE ACTION_ORDER ACTION_CONDITION "
+    "ACTION_STATEMENT ACTION_ORIENTATION ACTION_TIMING ACTION_REFERENCE_OLD_TABLE "
+    "ACTION_REFERENCE_NEW_TABLE ACTION_REFERENCE_OLD_ROW ACTION_REFERENCE_NEW_ROW CREATED SQL_MODE "
+    "DEFINER CHARACTER_SET_CLIENT COLLATION_CONNECTION DATABASE_COLLATION",
+}
+
+
+@pytest.mark.parametrize("name", MYSQL_COLUMNS)
+def test_tables_of_information_schema_have_mysqls_columns(session: Session, name: str) -> None:
+    shown = [row[0] for row in rows(session, f"SHOW COLUMNS FROM information_schema.{name}")]
+    wanted = MYSQL_COLUMNS[name].split()
+    assert [column for column in shown if column in wanted] == wanted
+
+
+def test_a_constraint_that_is_not_enforced_says_so(session: Session) -> None:
+    run(session, "SET GLOBAL tidb_enable_check_constraint = ON")
+    run(session, "CREATE TABLE t (a INT UNIQUE, CONSTRAINT c CHECK (a > 0) NOT ENFORCED)")
+    run(session, "SET GLOBAL tidb_enable_check_constraint = OFF")
+    text = (
+        "SELECT constraint_name, enforced FROM information_schema.table_constraints "
+        "WHERE table_schema = DATABASE() AND table_name = 't' ORDER BY 1"
+    )
+    assert rows(session, text) == [["a", "YES"], ["c", "NO"]]
+
+
+def _labels(session: Session, text: str) -> list[str]:
+    result = session.execute(text)
+    return [column.name for column in result.columns]
+
+
+LABELS = {  # the query: what MySQL calls its columns; TiDB calls them as they are written
+    "SELECT table_name, Engine FROM information_schema.tables LIMIT 1": "TABLE_NAME ENGINE",
+    "SELECT t.table_name FROM information_schema.tables t WHERE 1 = 0": "TABLE_NAME",
+    "SELECT table_name AS table_name FROM information_schema.tables LIMIT 0": "table_name",
+    "SELECT table_name FROM information_schema.tables GROUP BY table_name": "TABLE_NAME",
+    "SELECT max(table_name) FROM information_schema.tables": "max(table_name)",
+    "SELECT a.table_name FROM information_schema.tables a JOIN information_schema.columns b "
+    "USING (table_name)": "TABLE_NAME",
+    "SELECT table_name FROM (SELECT table_name FROM information_schema.views) x": "TABLE_NAME",
+    "SELECT expression FROM information_schema.statistics": "EXPRESSION",
+    "SELECT id, info FROM information_schema.processlist": "id info",
+    "SELECT trx_id FROM information_schema.innodb_trx": "trx_id",
+    "SELECT foo, id FROM v": "Foo Id",
+    "SELECT FOO, v.ID FROM v JOIN t ON v.id = t.id": "Foo Id",
+    "SELECT foo FROM (SELECT id AS Foo FROM t) x": "Foo",
+    "SELECT foo FROM (SELECT id AS Foo FROM t LIMIT 1) x": "foo",
+    "SELECT foo FROM (SELECT DISTINCT id AS Foo FROM t) x": "foo",
+    "WITH c AS (SELECT id + 1 AS Foo FROM t) SELECT foo FROM c": "Foo",
+    "SELECT foo FROM (SELECT max(id) AS Foo FROM t) x": "foo",
+    "SELECT iD FROM t": "iD",
+    "SELECT iD FROM t UNION SELECT id FROM t": "iD",
+}
+
+
+def test_columns_of_views_have_their_own_names_in_mysql(session: Session) -> None:
+    run(session, "CREATE TABLE t (Id INT)")
+    run(session, "CREATE VIEW v AS SELECT Id, Id + 1 AS Foo FROM t")
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    assert {text: _labels(session, text) for text in LABELS} == {
+        text: labels.split() for text, labels in LABELS.items()
+    }
+    run(session, "SET exuvia_compatibility = 'tidb'")
+    assert _labels(session, "SELECT table_name FROM information_schema.tables") == ["table_name"]
+    assert _labels(session, "SELECT foo, iD FROM v") == ["foo", "iD"]

@@ -76,6 +76,16 @@ def test_a_partition_is_locked_alone(world: World) -> None:
     assert {row[2] for row in heads} == {"global", "p0", "p1"}
 
 
+def test_refresh_stats_plans_with_what_is_stored(world: World) -> None:
+    s = world.session()
+    for targets in ("*.*", "test.*, pn", "pn FULL", "test.pn, mysql.* LITE CLUSTER"):
+        assert not run(s, f"REFRESH STATS {targets}").warnings
+    notes = run(s, "REFRESH STATS nowhere.*, none").warnings
+    assert [note.code for note in notes or ()] == [1049, 1146]
+    for wrong in ("", "*", "pn QUICK", "*.pn"):
+        assert error(s, f"REFRESH STATS {wrong}") == (1064, "42000")
+
+
 def test_progress_while_it_runs(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE r (id INT PRIMARY KEY)")

@@ -162,6 +162,11 @@ def revision(table: int) -> bytes:
     return b"m/rev/" + _U64.pack(table)
 
 
+def is_revision(key: bytes) -> bool:
+    """Whether it holds the revision of a table or database."""
+    return key.startswith((b"m/rev/", b"m/dbrev/"))
+
+
 def database_revision(database: int) -> bytes:
     """Where the revision of a database stands."""
     return b"m/dbrev/" + _U64.pack(database)

@@ -66,7 +66,7 @@ from numpy.typing import NDArray
 from exuvia.base.errors import Broken, Conflict, Refused, StoreMoved, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge, ErrRecordFileFull
 from exuvia.kv.change_log import record
-from exuvia.kv.keys import MOVED, SHARE, UPDATE, lock_header, lock_mark
+from exuvia.kv.keys import MOVED, SHARE, UPDATE, is_revision, lock_header, lock_mark
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.packet import (
     JUDGED,
@@ -765,6 +765,14 @@ class Transaction:
             self._later.pop(key, None)
             self._locked.pop(key, None)
             self._logged.pop(key, None)
+
+    def forget_limits(self, expecting: Expected) -> None:
+        """Forget the revisions required after that point: of tables all of whose writes since
+        then are undone. What is locked stays required."""
+        self._fenced = ()
+        newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
+        for required in [each for each in newest if each[0] is AtMost and is_revision(each[1])]:
+            del self._requirements[required]
 
     def back_to(self, mark: int, keep_locks: bool = False) -> None:
         """Forget the writes made after the mark.

@@ -42,6 +42,7 @@ class Visible(NamedTuple):
     positions: Mapping[str, int]
     offset: int = 0
     origin: str = ""
+    is_view: bool = False
 
     @classmethod
     def of_columns(

@@ -1257,6 +1257,12 @@ class LockStats(Node, frozen=True):
     unlocks: bool = False
 
 
+class RefreshStats(Node, frozen=True):
+    """REFRESH STATS t | d.t | d.* | *.*, ... [FULL | LITE] [CLUSTER]; '*' is the name of all."""
+
+    targets: tuple[TableName, ...]
+
+
 class DropStats(Node, frozen=True):
     """DROP STATS t, ... [GLOBAL] | t PARTITION p, ..."""
 

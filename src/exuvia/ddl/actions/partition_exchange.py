@@ -291,9 +291,11 @@ def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | 
 
 
 def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The two ids change places; ids of rows go on behind those of both."""
+    """The two ids change places, and the ATTRIBUTES with them, which are of the rows, as in TiDB;
+    ids of rows go on behind those of both."""
     table, plain, gone = the_table(snapshot), plain_of(job, snapshot), _definition(job, snapshot)
-    came = evolve(gone, id=plain.physical_ids[0])
+    attributes = plain.exuvia_attributes
+    came = evolve(gone, id=plain.physical_ids[0], exuvia_attributes=attributes)
     partition = partition_of(snapshot)
     definitions = tuple(came if each == gone else each for each in partition.definitions)
     table = evolve(
@@ -306,6 +308,7 @@ def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
         plain,
         exuvia_exchange=None,
         exuvia_physical=0 if gone.id == plain.id else gone.id,
+        exuvia_attributes=gone.exuvia_attributes,
         exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
     )
     carried = evolve(snapshot, carries=((table.id, plain.id), (plain.id, table.id)))

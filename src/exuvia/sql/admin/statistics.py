@@ -1,4 +1,4 @@
-"""ANALYZE TABLE, LOCK STATS, UNLOCK STATS, DROP STATS.
+"""ANALYZE TABLE, LOCK STATS, UNLOCK STATS, DROP STATS, REFRESH STATS.
 
 ANALYZE is asked here and done by the stats owner; the session waits for its answer. The front's own
 row counts are flushed first, so that an analysis begins where they end. What was open is committed.
@@ -6,13 +6,19 @@ A session that is interrupted, or whose client has gone, stops its analysis.
 
 A partitioned table is locked with its partitions. What was written to a locked table waits in its
 lock (stats/meta.py); UNLOCK STATS gives it back.
+
+Plans read statistics from the store, so REFRESH STATS has nothing to load: it flushes this front's
+row counts and plans all statements again. FULL, LITE and CLUSTER change nothing; other fronts
+follow a new version of the statistics by themselves.
 """
 
 import msgspec
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrAnalyzeMissColumn,
     ErrAnalyzeMissIndex,
+    ErrNoDB,
     ErrOptOnTemporaryTable,
     ErrUnknown,
     ErrUnknownPartition,
@@ -22,7 +28,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Asking
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.sql.admin.maintenance import existing_table
-from exuvia.sql.nodes import AnalyzeTable, DropStats, LockStats
+from exuvia.sql.nodes import AnalyzeTable, DropStats, LockStats, RefreshStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 from exuvia.stats import meta, records
@@ -207,6 +213,29 @@ def lock_stats(session: SessionApi, node: LockStats, text: str) -> Result:
                 notes.extend(_change_parts(txn, table, parts, node.unlocks))
 
     commit_beside(session, write)
+    result = Result()
+    result.warnings = notes
+    return result
+
+
+def refresh_stats(session: SessionApi, node: RefreshStats, text: str) -> Result:
+    """REFRESH STATS; as in TiDB a target that does not exist is a warning (1049, 1146)."""
+    services, notes = session.services, list[Note]()
+    with services.store.read() as txn:
+        for target in node.targets:
+            schema = target.db or session.database
+            if not schema:
+                raise ErrNoDB()
+            try:
+                if target.name != "*":
+                    services.schemas.table(txn, schema, target.name)
+                elif schema != "*":
+                    services.schemas.database(txn, schema)
+            except Refused as error:
+                notes.append(Note("Warning", error.code, error.message))
+    if services.deltas is not None:
+        services.deltas.flush()
+    services.plans.forget()
     result = Result()
     result.warnings = notes
     return result

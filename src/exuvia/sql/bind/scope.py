@@ -125,6 +125,15 @@ class Field(NamedTuple):
     origin_table: str = ""
     coercibility: int = IMPLICIT
     shown: FieldType | None = None  # as OutputColumn has it, of a derived table's column
+    label: str = ""  # what MySQL calls it in answers, however it is written in the query
+
+
+def labelled(written: str, own: str, binding: Binding) -> str:
+    """What answers call a column of a view that is written so: in TiDB as it is written, in MySQL
+    by the view's own name, if it has one there."""
+    if not own or own == written or binding.variable("exuvia_compatibility") != "mysql":
+        return written
+    return own
 
 
 class Scope:

@@ -166,7 +166,10 @@ def table(context: Context, wanted: str) -> VirtualTable | None:
         return None
     rows, facts = found.rows, (found.name, found.columns)
     heeds = _heeds().get(found.name, ())
-    return VirtualTable("information_schema", *facts, lambda: rows(context), heeds=heeds)
+    is_view = found.name in mysql_tables.VIEWS
+    return VirtualTable(
+        "information_schema", *facts, lambda: rows(context), heeds=heeds, is_view=is_view
+    )
 
 
 @cache

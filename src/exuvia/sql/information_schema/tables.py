@@ -66,7 +66,7 @@ def _schemata(context: Context) -> Iterable[Row]:
         if not rights.lists_database(each.db_name.O):
             continue
         policy = policy_name(context, each.policy_ref_info)
-        yield ["def", each.db_name.O, each.charset, each.collate, None, policy]
+        yield ["def", each.db_name.O, each.charset, each.collate, None, policy, "NO"]
 
 
 def policy_name(context: Context, policy: PolicyRef | None) -> str | None:
@@ -301,7 +301,7 @@ TABLES = (
     (
         "SCHEMATA",
         "CATALOG_NAME:512 SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME"
-        " SQL_PATH:512 TIDB_PLACEMENT_POLICY_NAME",
+        " SQL_PATH:512 TIDB_PLACEMENT_POLICY_NAME DEFAULT_ENCRYPTION:3",
         _schemata,
     ),
     (
@@ -391,15 +391,15 @@ def _table_constraints(context: Context) -> Iterable[Row]:
         for index in shown_indexes(table):
             if index.is_unique:
                 kind = "PRIMARY KEY" if index.is_primary else "UNIQUE"
-                yield ["def", schema, index.idx_name.O, schema, table.name.O, kind]
+                yield ["def", schema, index.idx_name.O, schema, table.name.O, kind, "YES"]
     for database, table in all_tables(context):
         schema = database.db_name.O
         for key in shown_keys(context, table):
-            yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY"]
+            yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY", "YES"]
         for each in table.checks:
             if each.state == SchemaState.PUBLIC:
-                title = each.constraint_name.O
-                yield ["def", schema, title, schema, table.name.O, "CHECK"]
+                title, enforced = each.constraint_name.O, "YES" if each.enforced else "NO"
+                yield ["def", schema, title, schema, table.name.O, "CHECK", enforced]
 
 
 def shown_keys(context: Context, table: TableInfo) -> Iterator[FkInfo]:
@@ -480,7 +480,7 @@ KEYS = (
     (
         "TABLE_CONSTRAINTS",
         "CONSTRAINT_CATALOG:512 CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME"
-        " CONSTRAINT_TYPE",
+        " CONSTRAINT_TYPE ENFORCED:3",
         _table_constraints,
     ),
     (

@@ -37,6 +37,7 @@ from exuvia.sql.nodes import (
     LockStats,
     Node,
     RecoverTable,
+    RefreshStats,
     Show,
     ShowImportJobs,
     ShowTableHistory,
@@ -264,6 +265,25 @@ def unlock(cursor: TokenCursor) -> Node:
         return session.unlock(cursor)
     cursor.expect("UNLOCK", "STATS")
     return LockStats(cursor.listed(lambda: _table(cursor)), unlocks=True)
+
+
+def refresh(cursor: TokenCursor) -> Node:
+    """REFRESH STATS t, d.t, d.*, *.* [FULL | LITE] [CLUSTER]."""
+    cursor.expect("REFRESH", "STATS")
+    targets = cursor.listed(lambda: _refreshed(cursor))
+    cursor.accept_any("FULL", "LITE")
+    cursor.accept("CLUSTER")
+    return RefreshStats(targets)
+
+
+def _refreshed(cursor: TokenCursor) -> TableName:
+    if cursor.accept("*"):
+        cursor.expect(".", "*")
+        return TableName("*", "*")
+    first = cursor.name()
+    if not cursor.accept("."):
+        return TableName(first)
+    return TableName("*" if cursor.accept("*") else cursor.name(), first)
 
 
 def _table(cursor: TokenCursor) -> tuple[TableName, tuple[str, ...]]:

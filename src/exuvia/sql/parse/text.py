@@ -33,6 +33,7 @@ from exuvia.sql.parse.admin import (
     flashback,
     lock,
     recover,
+    refresh,
     show,
     unlock,
 )
@@ -413,6 +414,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "OPTIMIZE": session.maintenance,
     "PREPARE": session.prepare,
     "RECOVER": recover,
+    "REFRESH": refresh,
     "RELEASE": session.release,
     "RENAME": rename,
     "REPAIR": session.maintenance,

@@ -41,7 +41,7 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Field, Scope, is_shifted, shown_type, stored
+from exuvia.sql.bind.scope import Field, Scope, is_shifted, labelled, shown_type, stored
 from exuvia.sql.bind.windows import named_windows
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
@@ -200,8 +200,11 @@ def plan_block(
     if kept and block.grouped:
         sql += f" HAVING {' AND '.join(kept)}"
     columns = [_output(item) for item in block.items]
-    sql = _finish(sql, block, columns, keys, limit_clause(tree, build))
-    return Planned(sql, columns, [item.expr.coercibility for item in block.items])
+    limit = limit_clause(tree, build)
+    sql = _finish(sql, block, columns, keys, limit)
+    windows = any(isinstance(node, Windowed) for item in block.items for node in walk(item.expr))
+    merges = bool(source) and not (block.grouped or block.distinct or limit or windows)
+    return Planned(sql, columns, [item.expr.coercibility for item in block.items], merges)
 
 
 def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) -> None:
@@ -329,6 +332,8 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
             name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
             column = stored(expr)
             field = frame.fields[column.position] if isinstance(column, Column) else None
+            if field is not None and isinstance(each, exp.Column):
+                name = labelled(name, field.label, frame.build.context.binding)
             items.append(SelectItem(name, expr, field))
     if not items:
         raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()

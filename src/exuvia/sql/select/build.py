@@ -49,11 +49,13 @@ Place = Callable[[], str]
 class Planned(NamedTuple):
     """A query as DuckDB SQL;
 
-    its columns are named o0, o1, ... there. `levels` keeps coercibility."""
+    its columns are named o0, o1, ... there. `levels` keeps coercibility. `merges`: as a derived
+    table it adds nothing to the rows of its FROM (no group, no DISTINCT, no LIMIT)."""
 
     sql: str
     columns: list[OutputColumn]
     levels: list[int]
+    merges: bool = False
 
     def member(self, place: int) -> Expr:
         """One column of the query's only row, as an expression."""
@@ -74,6 +76,7 @@ class CommonTable(NamedTuple):
 
     name: str
     columns: list[OutputColumn]
+    merges: bool = False
 
 
 PlanQuery = Callable[[Any, "Build", "Frame | None", dict[str, CommonTable]], Planned]

@@ -323,7 +323,8 @@ class _From:
             planned = frame.build.plan(tree.this, frame.parent, frame.commons)
             titles = [each.name for each in alias.args.get("columns") or ()]
             name = frame.build.name()
-            self._columns(name, alias.name, planned.columns, titles, planned.levels)
+            levels, merges = planned.levels, planned.merges
+            self._columns(name, alias.name, planned.columns, titles, levels, merges=merges)
             return self.joined(f"({planned.sql}) AS {name}", joins, start)
         if isinstance(tree, exp.Paren):
             self.tables -= 1
@@ -338,6 +339,7 @@ class _From:
         titles: list[str],
         levels: list[int] | None = None,
         database: str = "",
+        merges: bool = False,
     ) -> None:
         if titles and len(titles) != len(columns):
             raise ErrViewWrongList()
@@ -354,6 +356,7 @@ class _From:
                 column.origin_table,
                 level,
                 column.shown,
+                names[n] if merges else "",
             )
             for n, (column, level) in enumerate(zip(columns, levels, strict=True))
         ]
@@ -368,7 +371,7 @@ class _From:
         if common is not None:
             name = frame.build.name()
             first = len(frame.fields)
-            self._columns(name, alias, common.columns, [])
+            self._columns(name, alias, common.columns, [], merges=common.merges)
             frame.commons_of.update(range(first, len(frame.fields)))
             return f"{common.name} AS {name}"
         if not isinstance(tree.this, exp.Identifier):
@@ -382,7 +385,16 @@ class _From:
             scan = RowsScan(self.frame.build.name(), kinds, rows, title)
             scan.names = [column.name.O for column in virtual.columns]
             fields = [
-                Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)
+                Field(
+                    n,
+                    column.name.O,
+                    column.type,
+                    alias,
+                    virtual.database,
+                    column,
+                    virtual.name,
+                    label=column.name.O.upper() if virtual.is_view else "",
+                )
                 for n, column in enumerate(virtual.columns)
             ]
             self._scanned(scan, fields, virtual.database, alias)
@@ -415,7 +427,8 @@ class _From:
         planned = planned_view(table, view, frame.build)
         name = frame.build.name()
         database = table.database.db_name.O
-        self._columns(name, alias, planned.columns, [], planned.levels, database)
+        levels, merges = planned.levels, planned.merges
+        self._columns(name, alias, planned.columns, [], levels, database, merges)
         return f"({planned.sql}) AS {name}"
 
     def _scanned(self, scan: Scan, fields: list[Field], database: str, alias: str) -> None:

@@ -312,7 +312,7 @@ class _Clause:
             return self._recursive(inner, own, name, titles, commons)
         planned = plan_query(inner, self.build, self.parent, commons)
         self.parts.append(f"{name} AS ({planned.sql})")
-        return CommonTable(name, _titled(planned, titles))
+        return CommonTable(name, _titled(planned, titles), planned.merges)
 
     def _recursive(
         self, inner: exp.Expression, own: str, name: str, titles: list[str], commons: Commons

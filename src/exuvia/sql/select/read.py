@@ -48,7 +48,7 @@ from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.bind.scope import is_shifted, shown_type, stored
+from exuvia.sql.bind.scope import is_shifted, labelled, shown_type, stored
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.operators import divide
@@ -162,7 +162,7 @@ def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> Ou
         return None
     plain = stored(bound)
     if isinstance(plain, Column):
-        item = _plain(plain, inner, name, visible)
+        item = _plain(plain, inner, name, visible, binding)
         return item if plain is bound else _local(bound, item.column, inner)
     literal = inner.expression if isinstance(inner, exp.Introducer) else inner
     if isinstance(literal, exp.Literal) and literal.is_string:
@@ -175,11 +175,15 @@ def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> Ou
     return OutputItem(column, inner, compiled=expressions.compiled_bound(bound))
 
 
-def _plain(bound: Column, tree: Tree, name: str, visible: list[Visible]) -> OutputItem:
+def _plain(
+    bound: Column, tree: Tree, name: str, visible: list[Visible], binding: Binding
+) -> OutputItem:
     for each in visible:
         position = bound.position - each.offset
         if 0 <= position < len(each.columns):
             shown = name or (tree.name if isinstance(tree, exp.Column) else "")
+            if each.is_view and not name:
+                shown = labelled(shown, each.columns[position].name.O.upper(), binding)
             column = output_of(each.columns[position], each, shown)
             return OutputItem(column, tree, bound.position)
     return OutputItem(OutputColumn(name or bound.name, bound.type), tree, bound.position)
@@ -625,6 +629,7 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
     alias = tree.alias or tree.name
     columns = virtual.columns
     visible = Visible.of_columns(alias, virtual.database, columns, origin=virtual.name)
+    visible = visible._replace(is_view=virtual.is_view)
     where = node.args.get("where")
     rows = rows_asked(virtual, alias, None if where is None else where.this, context)
     return _planned(node, [visible], rows, context)

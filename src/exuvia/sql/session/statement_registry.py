@@ -205,6 +205,18 @@ def _lock_stats(session: SessionApi, node: nodes.LockStats) -> None:
         session.rights.demand_table(("SELECT", "INSERT"), *_at(session, name))
 
 
+def _refresh_stats(session: SessionApi, node: nodes.RefreshStats) -> None:
+    if "RESTORE_ADMIN" in session.rights.everywhere:
+        return
+    for target in node.targets:
+        if target.db == "*":
+            session.rights.demand_everywhere("RESTORE_ADMIN", "SELECT")
+        elif target.name == "*":
+            session.rights.demand_database("SELECT", target.db)
+        else:
+            session.rights.demand_table(("SELECT",), *_at(session, target))
+
+
 def _flush(session: SessionApi, node: nodes.Flush) -> None:
     session.rights.demand_everywhere("RELOAD")
 
@@ -443,6 +455,9 @@ STATEMENTS: dict[type, StatementKind] = {
         "DROP", _tables("SELECT", "INSERT"), own_txn=admin_statistics.drop_stats
     ),
     nodes.LockStats: StatementKind("LOCK UNLOCK", _lock_stats, own_txn=admin_statistics.lock_stats),
+    nodes.RefreshStats: StatementKind(
+        "REFRESH", _refresh_stats, own_txn=admin_statistics.refresh_stats
+    ),
 }
 _QUERY = StatementKind("SELECT WITH ( VALUES TABLE", _where_rows_are)
 

@@ -57,7 +57,7 @@ Seen = TypeVar("Seen")
 class VirtualTable(NamedTuple):
     """A computed table: public columns, and rows in their order; `rows()` once per reference.
     `info`: as what it is shown, where that is not a computed table. `heeds`: by what of
-    Context.about rows() leaves out rows."""
+    Context.about rows() leaves out rows. `is_view`: MySQL 8 has a view of this name."""
 
     database: str
     name: str
@@ -65,6 +65,7 @@ class VirtualTable(NamedTuple):
     rows: Callable[[], Iterable[Row]]
     info: TableInfo | None = None
     heeds: tuple[str, ...] = ()
+    is_view: bool = False
 
 
 class About(NamedTuple):

@@ -54,10 +54,11 @@ class Closing(Refused):
 
 
 class Savepoint(NamedTuple):
-    """A name and the point in the transaction's writes it stands for."""
+    """A name, and the points in the transaction's writes and requirements it stands for."""
 
     name: str
     mark: int
+    expecting: tuple[int, int]
 
 
 class _InUse:
@@ -428,13 +429,18 @@ class OpenTransaction:
         """Set a savepoint; one of the same name is moved."""
         wanted = name.lower()
         self.savepoints = [point for point in self.savepoints if point.name != wanted]
-        self.savepoints.append(Savepoint(wanted, self.txn.mark()))
+        self.savepoints.append(Savepoint(wanted, self.txn.mark(), self.txn.expecting()))
 
     def back_to(self, name: str) -> None:
-        """Undo what was written after the savepoint, which stays. Raises 1305."""
+        """Undo what was written after the savepoint, which stays. Raises 1305.
+
+        Without the metadata lock a table may change meanwhile: as in TiDB, one that was written
+        only after the savepoint does not make COMMIT 8028."""
         position = self._position(name)
-        mark = self.savepoints[position].mark
+        _, mark, expecting = self.savepoints[position]
         self.txn.back_to(mark, keep_locks=True)
+        if not self._metadata_lock:
+            self.txn.forget_limits(expecting)
         self._ledger.back_to(mark)
         del self.savepoints[position + 1 :]
 
