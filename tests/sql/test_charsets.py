@@ -100,3 +100,100 @@ def test_an_older_node_is_waited_for(session, monkeypatch):
             session.execute(statement)
         assert refused.value.code == 8200
     run(session, "ALTER TABLE old ADD COLUMN b varchar(9) CHARSET utf8")
+
+
+# -- MySQL's charsets of one byte a character ------------------------------------------------------
+
+
+def test_charsets_of_mysql_are_there_in_mysql_mode_alone(session):
+    asked = (
+        "CREATE TABLE t (a varchar(9) CHARSET latin2)",
+        "CREATE TABLE t (a int) CHARSET koi8u",
+        "CREATE TABLE t (a varchar(9) COLLATE cp1251_bin)",
+        "CREATE DATABASE d CHARSET cp1250",
+        "SET NAMES greek",
+        "SET CHARACTER SET hebrew",
+        "SELECT CONVERT('a' USING latin5)",
+        "SELECT _cp866'a'",
+    )
+    for statement in asked:
+        with pytest.raises(Refused) as refused:
+            session.execute(statement)
+        assert refused.value.code == 1115
+    listed = [row[0] for row in rows(session, "SHOW CHARACTER SET")]
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    for n, statement in enumerate(asked):
+        run(session, statement.replace("TABLE t", f"TABLE t{n}"))
+    run(session, "SET NAMES utf8mb4")
+    run(session, "DROP DATABASE d")
+    assert {"latin2", "macce"} <= {row[0] for row in rows(session, "SHOW CHARACTER SET")}
+    assert "latin2" not in listed
+    with pytest.raises(Refused) as refused:
+        session.execute("CREATE TABLE t (a varchar(9) COLLATE latin2_czech_cs)")
+    assert refused.value.code == 1273
+
+
+def test_a_column_of_latin2_has_its_bytes_and_its_order(session):
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a varchar(9) CHARSET latin2, UNIQUE (a))")
+    run(
+        session,
+        "INSERT INTO t VALUES (1, 'Łódź'), (2, 'lodz'), (3, 'Ľa'), (4, 'zebra'), (5, x'a3')",
+    )
+    for wrong, code in (("'日'", 1366), ("'ŁÓDŹ'", 1062), ("'ĽA '", 1062)):
+        with pytest.raises(Refused) as refused:
+            session.execute(f"INSERT INTO t VALUES (9, {wrong})")
+        assert refused.value.code == code
+    assert rows(session, "SELECT id, LENGTH(a), HEX(a) FROM t ORDER BY a") == [
+        [3, 2, "A561"],
+        [2, 4, "6C6F647A"],
+        [5, 1, "A3"],
+        [1, 4, "A3F364BC"],
+        [4, 5, "7A65627261"],
+    ]
+    grouped = "SELECT MIN(id) FROM t GROUP BY a ORDER BY a"
+    assert [row[0] for row in rows(session, grouped)] == [3, 2, 5, 1, 4]
+    assert rows(session, "SELECT id FROM t WHERE a = 'łódź'") == [[1]]
+    assert rows(session, "SELECT id FROM t WHERE a LIKE 'łÓ%'") == [[1]]
+    assert rows(session, "SELECT x.id FROM t x JOIN t y ON x.a = y.a AND y.a > 'ĽZ'") == [
+        [5],
+        [1],
+        [4],
+    ]
+    run(session, "ADMIN CHECK TABLE t")
+    for kind in ("utf8mb4", "cp1250 COLLATE cp1250_polish_ci", "cp852 COLLATE cp852_bin"):
+        run(
+            session, f"ALTER TABLE t MODIFY a varchar(9) CHARSET {kind.replace('cp852', 'utf8mb4')}"
+        )
+        run(session, "ADMIN CHECK TABLE t")
+        assert rows(session, "SELECT id FROM t WHERE a = 'Łódź'") == [[1]]
+
+
+SIGNS_OF_CHARSETS = {  # a byte, and its character where Python has another one
+    "koi8u": (0x95, "\u2022"),
+    "cp866": (0xFD, "\u00b2"),
+    "hebrew": (0xAF, "\u203e"),
+    "greek": (0xA1, "\u02bd"),
+    "latin7": (0xF6, "\u00f6"),
+}
+
+
+@pytest.mark.parametrize("charset", SIGNS_OF_CHARSETS)
+def test_bytes_of_a_charset_are_mysqls(session, charset):
+    byte, sign = SIGNS_OF_CHARSETS[charset]
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    asked = f"SELECT _{charset} x'{byte:02x}', HEX(CONVERT('{sign}日' USING {charset}))"
+    assert rows(session, asked) == [[sign, f"{byte:02X}3F"]]
+
+
+def test_bytes_that_are_no_text(session):
+    """A column of latin1 takes them as latin1, as dumps of MySQL under SET NAMES binary have them;
+    in others a question mark stands for each where the mode is not strict."""
+    run(session, "CREATE TABLE t (a varchar(9) CHARSET latin1, u varchar(9))")
+    run(session, "INSERT INTO t (a) VALUES (x'e98081'), (x'c3a9')")
+    with pytest.raises(Refused) as refused:
+        session.execute("INSERT INTO t (u) VALUES (x'61e962')")
+    assert refused.value.code == 1366
+    run(session, "SET sql_mode = ''")
+    run(session, "INSERT INTO t VALUES (x'e9', x'61e962')")
+    assert rows(session, "SELECT a, u FROM t") == [["é€\x81", None], ["é", None], ["é", "a?b"]]

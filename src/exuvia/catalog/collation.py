@@ -37,6 +37,8 @@ What case-insensitive collations see of a text: every character replaced by what
     520             each character's primary weights of UCA 5.2.0 (catalog/weights), as MariaDB
                     10.11 prints them, less what makes a space's 20
     latin1          the weight of each byte of cp1252, likewise
+    latin2 and its  the weight of each byte, by tables (catalog/weights); of _bin the byte itself
+    like
     as_cs           the unicode fold, then accents, then case, lower before upper: each level
                     counts where those before it are equal
 
@@ -52,13 +54,19 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from exuvia.base.interruption import PIECE, in_pieces
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownCollation
-from exuvia.catalog.weights import LATIN1_GENERAL_CI, LATIN1_GENERAL_CS, weights_520
+from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
+from exuvia.catalog.weights import (
+    LATIN1_GENERAL_CI,
+    LATIN1_GENERAL_CS,
+    single_byte,
+    weights_520,
+)
 
 Fold = Callable[[str], str]
 
@@ -363,6 +371,31 @@ _LATIN1 = {
 _BY_BYTES: dict[str, Fold] = {"gbk_bin": gbk_fold, "gb18030_bin": gb18030_fold}
 
 
+@cache
+def single_byte_folds() -> dict[str, Fold]:
+    """By collation of a character set of one byte each, `_bin` too: the weights of its bytes. What
+    the set lacks weighs as its question mark."""
+    characters, of_bytes = single_byte()
+    orders = {f"{charset}_bin": bytes(range(256)) for charset in characters}
+    return {
+        name: _byte_fold(characters[name.partition("_")[0]], weights)
+        for name, weights in (orders | of_bytes).items()
+    }
+
+
+def _byte_fold(characters: str, weights: bytes) -> Fold:
+    table = _Weighed({ord(sign): chr(weights[n]) for n, sign in enumerate(characters)})
+    table.other = chr(weights[ord("?")])
+    return lambda text: "".join(in_pieces(text, lambda each: each.translate(table)))
+
+
+class _Weighed(dict[int, str]):
+    other = "?"
+
+    def __missing__(self, code: int) -> str:
+        return self.other
+
+
 @lru_cache(maxsize=256)
 def collation(name: str) -> Collation:
     """The collation of that name. Refused 1273."""
@@ -373,6 +406,9 @@ def collation(name: str) -> Collation:
         return Collation(lower, _BY_BYTES[lower], pads=True, is_exact=True)
     if lower in _LATIN1:
         return Collation(lower, _LATIN1[lower], pads=True)
+    if lower.partition("_")[0] in SINGLE_BYTE and lower in single_byte_folds():
+        is_bin = lower.endswith("_bin")
+        return Collation(lower, single_byte_folds()[lower], pads=True, is_exact=is_bin)
     if lower == "utf8mb4_0900_as_cs":
         return Collation(lower, as_cs_fold, pads=False, is_exact=True)
     if lower.endswith("_bin"):
@@ -397,7 +433,7 @@ def weights(text: str, collate: str) -> bytes:
     if found.fold is unicode_520_fold:
         each = (weight for sign in text for weight in weights_520(ord(sign)))
         return b"".join(weight.to_bytes(2, "big") for weight in each)
-    if found.name in _LATIN1:
+    if found.name in _LATIN1 or found.name.partition("_")[0] in SINGLE_BYTE:
         return found.fold(text).encode("latin-1", "replace") if found.fold else b""
     if found.fold is as_cs_fold:
         raise ErrNotSupportedYet(f"WEIGHT_STRING in {collate}")

@@ -27,13 +27,13 @@ from exuvia.catalog.columns import Array, Vector
 from exuvia.catalog.convert.values import (
     FIRST_TIMESTAMP,
     LAST_TIMESTAMP,
+    NARROW_CHARSETS,
     TEXT_BYTES,
     beyond,
     bounds_of,
 )
 from exuvia.catalog.temporal import MOST_TIME
 
-_NARROW = ("ascii", "utf8", "gbk")
 _documents = msgspec.json.Decoder()
 
 Look = Callable[[Vector, FieldType], Array]
@@ -129,7 +129,7 @@ def _texts(vector: Vector, field: FieldType) -> Array:
         wrong = _over(pc.utf8_length(texts), most)
     if field.Tp == TypeCode.STRING:
         wrong |= np.asarray(pc.fill_null(pc.ends_with(texts, " "), False))
-    if field.Charset in _NARROW:
+    if field.Charset in NARROW_CHARSETS:
         plain = np.asarray(pc.fill_null(pc.string_is_ascii(texts), True))
         for n in np.flatnonzero(~plain):
             wrong[n] |= bool(beyond(field.Charset, texts[n].as_py()))

@@ -19,6 +19,26 @@ CHARSETS: dict[str, tuple[str, str, int]] = {
     "utf8": ("utf8_bin", "UTF-8 Unicode", 3),
     "utf8mb4": ("utf8mb4_bin", "UTF-8 Unicode", 4),
 }
+# Those of one byte a character that TiDB has not, with MySQL's defaults
+CHARSETS_OF_MYSQL: dict[str, tuple[str, str, int]] = {
+    "latin2": ("latin2_general_ci", "ISO 8859-2 Central European", 1),
+    "latin5": ("latin5_turkish_ci", "ISO 8859-9 Turkish", 1),
+    "latin7": ("latin7_general_ci", "ISO 8859-13 Baltic", 1),
+    "greek": ("greek_general_ci", "ISO 8859-7 Greek", 1),
+    "hebrew": ("hebrew_general_ci", "ISO 8859-8 Hebrew", 1),
+    "cp1250": ("cp1250_general_ci", "Windows Central European", 1),
+    "cp1251": ("cp1251_general_ci", "Windows Cyrillic", 1),
+    "cp1256": ("cp1256_general_ci", "Windows Arabic", 1),
+    "cp1257": ("cp1257_general_ci", "Windows Baltic", 1),
+    "koi8r": ("koi8r_general_ci", "KOI8-R Relcom Russian", 1),
+    "koi8u": ("koi8u_general_ci", "KOI8-U Ukrainian", 1),
+    "cp850": ("cp850_general_ci", "DOS West European", 1),
+    "cp852": ("cp852_general_ci", "DOS Central European", 1),
+    "cp866": ("cp866_general_ci", "DOS Russian", 1),
+    "macroman": ("macroman_general_ci", "Mac West European", 1),
+    "macce": ("macce_general_ci", "Mac Central European", 1),
+}
+CHARSETS |= CHARSETS_OF_MYSQL
 Defaults = Mapping[str, str]
 """The collation of each charset where none is said."""
 DEFAULTS: Defaults = {charset: line[0] for charset, line in CHARSETS.items()}
@@ -52,8 +72,54 @@ COLLATIONS: dict[str, tuple[str, int]] = {
     "utf8mb4_unicode_520_ci": ("utf8mb4", 246),
     "utf8mb4_unicode_ci": ("utf8mb4", 224),
 }
+_OF_SINGLE_BYTE: dict[str, tuple[str, int]] = {
+    "cp1250_bin": ("cp1250", 66),
+    "cp1250_croatian_ci": ("cp1250", 44),
+    "cp1250_general_ci": ("cp1250", 26),
+    "cp1250_polish_ci": ("cp1250", 99),
+    "cp1251_bin": ("cp1251", 50),
+    "cp1251_bulgarian_ci": ("cp1251", 14),
+    "cp1251_general_ci": ("cp1251", 51),
+    "cp1251_general_cs": ("cp1251", 52),
+    "cp1251_ukrainian_ci": ("cp1251", 23),
+    "cp1256_bin": ("cp1256", 67),
+    "cp1256_general_ci": ("cp1256", 57),
+    "cp1257_bin": ("cp1257", 58),
+    "cp1257_general_ci": ("cp1257", 59),
+    "cp1257_lithuanian_ci": ("cp1257", 29),
+    "cp850_bin": ("cp850", 80),
+    "cp850_general_ci": ("cp850", 4),
+    "cp852_bin": ("cp852", 81),
+    "cp852_general_ci": ("cp852", 40),
+    "cp866_bin": ("cp866", 68),
+    "cp866_general_ci": ("cp866", 36),
+    "greek_bin": ("greek", 70),
+    "greek_general_ci": ("greek", 25),
+    "hebrew_bin": ("hebrew", 71),
+    "hebrew_general_ci": ("hebrew", 16),
+    "koi8r_bin": ("koi8r", 74),
+    "koi8r_general_ci": ("koi8r", 7),
+    "koi8u_bin": ("koi8u", 75),
+    "koi8u_general_ci": ("koi8u", 22),
+    "latin2_bin": ("latin2", 77),
+    "latin2_croatian_ci": ("latin2", 27),
+    "latin2_general_ci": ("latin2", 9),
+    "latin2_hungarian_ci": ("latin2", 21),
+    "latin5_bin": ("latin5", 78),
+    "latin5_turkish_ci": ("latin5", 30),
+    "latin7_bin": ("latin7", 79),
+    "latin7_estonian_cs": ("latin7", 20),
+    "latin7_general_ci": ("latin7", 41),
+    "latin7_general_cs": ("latin7", 42),
+    "macce_bin": ("macce", 43),
+    "macce_general_ci": ("macce", 38),
+    "macroman_bin": ("macroman", 53),
+    "macroman_general_ci": ("macroman", 39),
+}
+COLLATIONS |= _OF_SINGLE_BYTE
 OF_MYSQL = frozenset(
     (
+        *_OF_SINGLE_BYTE,
         *("ascii_general_ci", "latin1_general_ci", "latin1_general_cs", "utf8mb4_0900_as_cs"),
         *("utf8_unicode_520_ci", "utf8mb4_unicode_520_ci"),
     )

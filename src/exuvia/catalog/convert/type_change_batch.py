@@ -24,6 +24,7 @@ from exuvia.base.mysql_errors import WarnDataTruncated
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.columns import Array, Vector, mixed, vector_of
+from exuvia.catalog.convert.charset_codecs import NARROW_CODECS
 from exuvia.catalog.convert.type_change import ColumnChange, is_by_arrays
 from exuvia.catalog.convert.values import bounds_of
 
@@ -152,8 +153,8 @@ _BEYOND = {"ascii": r"[^\x00-\x7f]", "utf8": r"[\x{10000}-\x{10ffff}]"}
 
 def are_all_of(values: Array, charset: str) -> bool:
     """Whether a charset has every character of Arrow texts; False where only a look at each text
-    can tell (gbk, beyond ASCII)."""
-    if charset == "gbk":
+    can tell (a charset of some characters, beyond ASCII)."""
+    if charset in NARROW_CODECS:
         return bool(pc.all(pc.string_is_ascii(values), min_count=0).as_py())
     if charset not in _BEYOND:
         return True

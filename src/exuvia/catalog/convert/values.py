@@ -72,6 +72,7 @@ from exuvia.base.types import (
 )
 from exuvia.catalog import decimals, jsontext, temporal
 from exuvia.catalog.collation import collation
+from exuvia.catalog.convert.charset_codecs import CODECS, NARROW_CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.temporal import shift_zone
@@ -321,30 +322,29 @@ TEXT_BYTES = {
 _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 # charsets that lack characters, and those: utf8 has no more than three bytes each
 _BEYOND = {"ascii": re.compile(r"[^\x00-\x7f]"), "utf8": re.compile(r"[^\x00-\uffff]")}
-NARROW_CHARSETS = frozenset((*_BEYOND, "gbk"))
-# Python's codecs of charsets whose bytes are seen: a text is kept in UTF-8, and LENGTH, HEX and
-# what becomes of it as bytes go by these
-CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
+NARROW_CHARSETS = frozenset((*_BEYOND, *NARROW_CODECS))
 
 
 def has_all_of(charset: str, other: str) -> bool:
     """Whether it has every character of the other."""
-    alike = other in (charset, "ascii") or (charset, other) == ("utf8", "gbk")
+    alike = other in (charset, "ascii") or (charset == "utf8" and other in NARROW_CODECS)
     return alike or charset not in NARROW_CHARSETS
 
 
 def _with_marks(charset: str, text: str) -> str:
     """A question mark for each character that a charset has not."""
-    if charset == "gbk":
-        return text.encode("gbk", "replace").decode("gbk")
+    codec = NARROW_CODECS.get(charset)
+    if codec is not None:
+        return text.encode(codec, "replace").decode(codec)
     return _BEYOND[charset].sub("?", text) if charset in _BEYOND else text
 
 
 def beyond(charset: str, text: str) -> str:
     """The first character of a text that a charset has not, or ""."""
-    if charset == "gbk":
+    codec = NARROW_CODECS.get(charset)
+    if codec is not None:
         try:
-            text.encode("gbk")
+            text.encode(codec)
         except UnicodeEncodeError as error:
             return text[error.start]
         return ""
@@ -369,12 +369,37 @@ def text_of(value: Value, source: FieldType, mode: Mode) -> str:
 
 def _text_in(target: FieldType, value: Value, source: FieldType, mode: Mode) -> str:
     codec = CODECS.get(target.Charset)
+    if target.Charset == "latin1" and source.family == Family.BYTES:
+        return _latin1(bytes(value))
     if codec is None or source.family != Family.BYTES:
         return text_of(value, source, mode)
     try:
         return bytes(value).decode(codec)
     except UnicodeDecodeError as error:
         _not_text(value[error.start : error.start + 6])
+
+
+_NO_TEXT = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of such bytes
+
+
+def _with_marks_of(raw: bytes, charset: str) -> str:
+    """The text, a question mark for each byte that is none."""
+    if charset == "latin1":
+        return _latin1(raw)
+    codec = CODECS.get(charset)
+    if codec is not None:
+        return raw.decode(codec, "replace").replace("\ufffd", "?")
+    return _NO_TEXT.sub("?", raw.decode("utf-8", "surrogateescape"))
+
+
+def _latin1(raw: bytes) -> str:
+    """The text of bytes for a column of latin1: UTF-8, as latin1 is sent by TiDB, else MySQL's
+    latin1, as dumps of MySQL have it under SET NAMES binary."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        signs = (bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in raw)
+        return "".join(signs)
 
 
 def _not_text(raw: bytes) -> NoReturn:
@@ -863,8 +888,7 @@ def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LE
     if target.family in (Family.STRING, Family.BYTES) and target.Flen >= 0:
         whole = to_text(value, source) if not isinstance(value, str | bytes) else value
         if isinstance(whole, bytes) and target.family is Family.STRING:
-            whole = whole.decode(CODECS.get(target.Charset, "utf-8"), "replace")
-            whole = whole.replace("\ufffd", "?") if target.Charset in CODECS else whole
+            whole = _with_marks_of(whole, target.Charset)
         elif isinstance(whole, str) and target.family is Family.BYTES:
             whole = whole.encode()
         if isinstance(whole, str) and target.family is Family.STRING:

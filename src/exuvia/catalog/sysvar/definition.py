@@ -42,12 +42,17 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import TypeCode
+from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.sysvar.effects import Effect, effect_of
+from exuvia.catalog.weights import single_byte_collations
 
 Setting = str | int | float | Decimal | bytes | None
 
-CHARSETS = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary", "gbk", "gb18030")
+CHARSETS = (
+    *("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary", "gbk", "gb18030"),
+    *SINGLE_BYTE,
+)
 COLLATIONS = {
     "utf8mb4_bin": "utf8mb4",
     "utf8mb4_general_ci": "utf8mb4",
@@ -68,6 +73,7 @@ COLLATIONS = {
     "gbk_bin": "gbk",
     "gb18030_bin": "gb18030",
     "binary": "binary",
+    **{name: name.partition("_")[0] for name in single_byte_collations()},
 }
 MODES = (
     *("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "NOT_USED"),

@@ -3,6 +3,8 @@
     unicode_520.bin    UCA 5.2.0: of each character its primary weights, without those that follow
                        from the code point (implicit)
     LATIN1_GENERAL_..  of each byte of latin1 (cp1252)
+    single_byte.bin    lines `name hex`: the characters of MySQL's character sets of one byte each
+                       (UTF-16, U+FFFE for none) and, of their collations, what each byte weighs
 
 All are those that MariaDB 10.11 prints as WEIGHT_STRING. The file is compressed with zlib; numbers
 are little-endian: of characters (u32); then, for all, distance of the code point from the last one
@@ -12,6 +14,7 @@ are little-endian: of characters (u32); then, for all, distance of the code poin
 import zlib
 from functools import lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +42,34 @@ _UNIFIED = (
     *(range(each, each + 1) for each in (0xFA23, 0xFA24, 0xFA27, 0xFA28, 0xFA29)),
 )
 _EXTENDED = range(0x3400, 0x4DB6)
+
+
+class SingleByte(NamedTuple):
+    """By name: of each character set its 256 characters, of each collation its 256 weights."""
+
+    characters: dict[str, str]
+    weights: dict[str, bytes]
+
+
+@lru_cache(1)
+def single_byte() -> SingleByte:
+    """See the module; LATIN1_GENERAL_.. are not among them."""
+    raw = zlib.decompress(files(__name__).joinpath("single_byte.bin").read_bytes())
+    tables = [line.split() for line in raw.decode().splitlines()]
+    texts: dict[str, str] = {}
+    weights: dict[str, bytes] = {}
+    for name, table in tables:
+        if len(table) == 1024:
+            texts[name] = bytes.fromhex(table).decode("utf-16-le")
+        else:
+            weights[name] = bytes.fromhex(table)
+    return SingleByte(texts, weights)
+
+
+def single_byte_collations() -> list[str]:
+    """The names of all their collations, `_bin` too."""
+    tables = single_byte()
+    return [*tables.weights, *(f"{charset}_bin" for charset in tables.characters)]
 
 
 @lru_cache(1)

@@ -33,6 +33,7 @@ from exuvia.sql.bind import operators as bind_operators
 from exuvia.sql.bind import windows as bind_windows
 from exuvia.sql.bind.literals import default_of, text_constant
 from exuvia.sql.bind.scope import BINDERS, Binder, Field, Scope, fields_of
+from exuvia.sql.charsets import CHARSETS, CHARSETS_OF_MYSQL
 from exuvia.sql.expr import (
     COERCIBLE,
     EXPLICIT,
@@ -83,8 +84,12 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
         charset = "utf8" if charset == "utf8mb3" else charset
         if charset not in ("utf8mb4", "utf8", "latin1", "ascii", *CODECS):
             raise ErrUnknownCharacterSet(charset)
+        is_mysqls = charset in CHARSETS_OF_MYSQL
+        if is_mysqls and scope.setting("exuvia_compatibility", "mysql") != "mysql":
+            raise ErrUnknownCharacterSet(charset)
         width = types.width_of(argument.type)
-        target = types.text(width, charset, f"{charset}_bin")
+        collate = CHARSETS[charset][0] if is_mysqls else f"{charset}_bin"
+        target = types.text(width, charset, collate)
         return casts.fold(
             Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT)
         )

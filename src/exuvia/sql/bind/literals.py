@@ -16,6 +16,7 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrIllegalValueForType,
+    ErrInvalidCharacterString,
     ErrNoDefaultForField,
     ErrNotSupportedYet,
     ErrTruncatedWrongValue,
@@ -23,6 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog.convert import values
+from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
@@ -30,6 +32,7 @@ from exuvia.sql import types, walks
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.binding import GLOBAL, OPEN, SESSION, USER
 from exuvia.sql.bind.scope import Binder, Field, Scope
+from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import evaluate_constant
 from exuvia.sql.expr import (
@@ -114,6 +117,8 @@ def _boolean(tree: exp.Boolean, scope: Scope) -> Expr:
 def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     charset = tree.name.lstrip("_").lower().replace("utf8mb3", "utf8")
     inner = scope.bind(tree.expression)
+    if charset in SINGLE_BYTE and scope.setting("exuvia_compatibility", "mysql") == "mysql":
+        return _of_bytes(inner, charset)
     if charset in values.CODECS:
         raise ErrUnknownCharacterSet.with_text(f"Unsupported character introducer: '{charset}'")
     if charset == "binary":
@@ -127,6 +132,20 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
         collate = scope.setting("default_collation_for_utf8mb4", collate)
     kind = types.text(len(inner.value), charset, collate)
     return evolve(inner, type=kind)
+
+
+def _of_bytes(text: Expr, charset: str) -> Expr:
+    """The text whose bytes in that charset are those that were sent. Raises 1300."""
+    if not isinstance(text, Constant):
+        return text
+    raw = text.value if isinstance(text.value, bytes) else str(text.value).encode()
+    try:
+        value = raw.decode(values.CODECS[charset])
+    except UnicodeDecodeError as error:
+        shown = values.shown_bytes(raw[error.start :])
+        raise ErrInvalidCharacterString(charset, shown) from None
+    kind = types.text(len(value), charset, CHARSETS[charset][0])
+    return evolve(text, value=value, type=kind, hexadecimal=False)
 
 
 def _national(tree: exp.Expression, scope: Scope) -> Expr:

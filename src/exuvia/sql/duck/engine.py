@@ -46,6 +46,7 @@ from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
+from exuvia.catalog.weights import single_byte_collations
 from exuvia.sql import types
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.functions import json_functions
@@ -191,6 +192,7 @@ _FOLDS = {
     "exuvia_utf8mb4_0900_as_cs": _fold("utf8mb4_0900_as_cs"),
     "exuvia_gbk": _fold("gbk_bin"),
     "exuvia_gb18030": _fold("gb18030_bin"),
+    **{f"exuvia_{name}": _fold(name) for name in single_byte_collations()},
 }
 
 

@@ -41,7 +41,7 @@ from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.sql.charsets import CHARSETS, COLLATIONS, OF_MYSQL
+from exuvia.sql.charsets import CHARSETS, CHARSETS_OF_MYSQL, COLLATIONS, OF_MYSQL
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
@@ -67,8 +67,10 @@ def engines(context: Context) -> Iterable[Row]:
 
 def character_sets(context: Context) -> Iterable[Row]:
     """CHARACTER_SET_NAME, DEFAULT_COLLATE_NAME, DESCRIPTION, MAXLEN."""
-    for charset, (collate, description, width) in CHARSETS.items():
-        yield [charset, collate, description, width]
+    has_all = context.session.variable("exuvia_compatibility") == "mysql"
+    for charset, (collate, description, width) in sorted(CHARSETS.items()):
+        if has_all or charset not in CHARSETS_OF_MYSQL:
+            yield [charset, collate, description, width]
 
 
 def collations(context: Context) -> Iterable[Row]:

@@ -44,6 +44,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.autoid import random_column
+from exuvia.catalog.convert.charset_codecs import CODECS, SINGLE_BYTE
 from exuvia.catalog.convert.type_change import (
     ChangeKind,
     Moments,
@@ -157,7 +158,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     if written.default is not None and written.default_is_expr:
         check_one_value(written.default)
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
-    refuse_new_charsets(at.txn, (info.type.Charset,))
+    refuse_new_charsets(at.reader, (info.type.Charset,))
     refuse_new_collations(at.reader, (info.type.Collate,))
     info = column_in(info, at.zone, None)
     if info.is_generated:
@@ -304,7 +305,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     table = at.table
     primary = bool(old.type.Flag & Flag.PRI_KEY)
     info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
-    refuse_new_charsets(at.txn, (info.type.Charset,))
+    refuse_new_charsets(at.reader, (info.type.Charset,))
     refuse_new_collations(at.reader, (info.type.Collate,))
     info = column_in(info, at.zone, None)
     flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
@@ -486,15 +487,16 @@ _COMPATIBLE = (
     {"utf8_general_ci", "utf8mb4_general_ci"},
     {"utf8_unicode_ci", "utf8mb4_unicode_ci"},
 )
-# changes of charset where the text stays as it is kept; beyond TiDB's those of gbk and gb18030
+# changes of charset where the text stays as it is kept; beyond TiDB's those of
+# gbk, gb18030 and the charsets of one byte a character
 _KNOWN_CHANGES = {
     *(
         ("ascii", "utf8mb4"),
         ("utf8", "utf8mb4"),
         ("latin1", "utf8mb4"),
-        ("gbk", "utf8mb4"),
-        ("gb18030", "utf8mb4"),
     ),
+    *((charset, "utf8mb4") for charset in CODECS),
+    *(("utf8mb4", charset) for charset in SINGLE_BYTE),
     *(("utf8mb4", "gbk"), ("utf8mb4", "gb18030"), ("gbk", "gb18030"), ("gb18030", "gbk")),
 }
 

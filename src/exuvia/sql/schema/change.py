@@ -44,6 +44,7 @@ from exuvia.base.mysql_errors import (
     ErrOptOnCacheTable,
     ErrTableWithoutPrimaryKey,
     ErrUnknown,
+    ErrUnknownCharacterSet,
     ErrUnknownCollation,
     ErrUnsupportedDDLOperation,
     MySQLError,
@@ -64,8 +65,13 @@ from exuvia.cluster.member import before_0_5
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
-from exuvia.kv.transaction import Transaction
-from exuvia.sql.charsets import DEFAULTS, OF_MYSQL, Defaults, default_collations
+from exuvia.sql.charsets import (
+    CHARSETS_OF_MYSQL,
+    DEFAULTS,
+    OF_MYSQL,
+    Defaults,
+    default_collations,
+)
 from exuvia.sql.files import matching
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
@@ -360,11 +366,15 @@ def charsets_of(table: TableInfo) -> set[str]:
     return {table.charset, *(column.type.Charset for column in table.cols)}
 
 
-def refuse_new_charsets(txn: Transaction, charsets: Iterable[str]) -> None:
-    """Raises 8200 for gbk and gb18030 while a node of an older release serves: it does not know
+def refuse_new_charsets(reader: SchemaReader, charsets: Iterable[str]) -> None:
+    """Raises 1115 for a charset that TiDB does not have, unless exuvia_compatibility is 'mysql',
+    and 8200 for those, gbk and gb18030 while a node of an older release serves: it does not know
     their order."""
     new = CODECS.keys() & set(charsets)
-    if new and (older := [each.title for each in before_0_5(txn)]):
+    beyond = new & CHARSETS_OF_MYSQL.keys()
+    if beyond and reader.variable("exuvia_compatibility") != "mysql":
+        raise ErrUnknownCharacterSet(min(beyond))
+    if new and (older := [each.title for each in before_0_5(reader.txn)]):
         said = f"CHARACTER SET {min(new)} while {', '.join(older)} of an older release serves"
         raise ErrUnsupportedDDLOperation(said)
 

@@ -139,7 +139,7 @@ def _job(
     else:
         info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)
-    refuse_new_charsets(reader.txn, charsets_of(info))
+    refuse_new_charsets(reader, charsets_of(info))
     refuse_new_collations(reader, collations_of(info))
     if not info.is_temporary:
         check_adopted(reader, database, info)
@@ -216,7 +216,7 @@ def _select_job(
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
     require_primary_key(reader, primary_key(info) is not None)
-    refuse_new_charsets(reader.txn, charsets_of(info))
+    refuse_new_charsets(reader, charsets_of(info))
     refuse_new_collations(reader, collations_of(info))
     info = placement.with_placement(reader, database, node, info)
     info = ttl.with_ttl(reader, database, node, info)

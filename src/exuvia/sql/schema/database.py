@@ -37,7 +37,7 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
     charset, collate = resolve(
         node.charset, node.collate, resolve(*server, server), default_collations(reader.variable)
     )
-    refuse_new_charsets(reader.txn, (charset,))
+    refuse_new_charsets(reader, (charset,))
     refuse_new_collations(reader, (collate,))
     if meta.find_database(reader.txn, name) is not None:
         return unneeded(ErrDBCreateExists(name), node.if_not_exists)
@@ -57,7 +57,7 @@ def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Chan
         require_no_replicas(node.replicas)
     old = database.charset, database.collate
     new = resolve(node.charset, node.collate, old, default_collations(reader.variable))
-    refuse_new_charsets(reader.txn, new[:1])
+    refuse_new_charsets(reader, new[:1])
     refuse_new_collations(reader, new[1:])
     jobs = []
     if new != old:

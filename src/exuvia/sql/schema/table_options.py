@@ -44,6 +44,7 @@ from exuvia.catalog.autoid import (
     random_column,
     too_many_bits,
 )
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import before_0_5, without_change_logs
@@ -252,7 +253,7 @@ def check_supported(options: dict[str, str]) -> None:
 
 
 NOTHING_TO_DO = frozenset({"engine", "row_format"})
-TO_UTF8MB4 = frozenset({"ascii", "utf8", "utf8mb4", "latin1", "gbk", "gb18030"})
+TO_UTF8MB4 = frozenset({"ascii", "utf8", "utf8mb4", "latin1", *CODECS})
 
 
 def table_options(at: AlterContext, spec: TableOptions) -> Job | None:

@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
     ErrDDLSetting,
     ErrLockDeadlock,
+    ErrUnknownCharacterSet,
     ErrUnresolvedHintName,
     ErrWarnConflictingHint,
     ErrWarnOptimizerHintUnsupportedHint,
@@ -43,7 +44,14 @@ from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import types
 from exuvia.sql.bind.scope import nullable
-from exuvia.sql.charsets import CHARSETS, COLLATIONS, charset_named, collation_named, resolve
+from exuvia.sql.charsets import (
+    CHARSETS,
+    CHARSETS_OF_MYSQL,
+    COLLATIONS,
+    charset_named,
+    collation_named,
+    resolve,
+)
 from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse import hints
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -214,8 +222,16 @@ def variable_of(value: Value, kind: FieldType) -> tuple[Value, FieldType]:
     return value, nullable(kind)
 
 
+def _client_charset(session: SessionApi, name: str) -> str:
+    """The charset of SET NAMES. Raises 1115; also for one of MySQL's that TiDB has not."""
+    charset = "utf8mb4" if name.lower() == "default" else charset_named(name)
+    if charset in CHARSETS_OF_MYSQL and session.variable("exuvia_compatibility") != "mysql":
+        raise ErrUnknownCharacterSet(name)
+    return charset
+
+
 def _names(session: SessionApi, item: Assignment) -> Refused | None:
-    charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
+    charset = _client_charset(session, item.name)
     if item.extra:
         resolve(charset, item.extra, ("utf8mb4", "utf8mb4_bin"))
     collate = collation_named(item.extra) if item.extra else CHARSETS[charset][0]
@@ -227,7 +243,7 @@ def _names(session: SessionApi, item: Assignment) -> Refused | None:
 
 def _charset(session: SessionApi, item: Assignment) -> Refused | None:
     """SET CHARACTER SET: what is sent, and what is answered; texts are the database's."""
-    charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
+    charset = _client_charset(session, item.name)
     settings = session.settings
     for name in ("character_set_client", "character_set_results"):
         settings.set_session(name, charset)

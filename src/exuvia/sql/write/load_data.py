@@ -24,6 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrWarnTooManyRecords,
 )
 from exuvia.base.types import Family, Value
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
@@ -43,8 +44,7 @@ _CODECS = {
     "binary": "latin-1",
     "latin1": "cp1252",
     "ascii": "ascii",
-    "gbk": "gbk",
-    "gb18030": "gb18030",
+    **CODECS,
 }
 Step = Callable[[Row, Value, Context, int], None]
 

@@ -1,0 +1,39 @@
+"""Python's codecs of the character sets whose bytes are seen: a text is kept in UTF-8, and LENGTH,
+HEX, the order of `_bin` and what becomes of a text as bytes go by these.
+
+Those of one byte a character are MySQL's own, not Python's of the same name, which differ in a few
+signs (koi8u, cp866, greek, hebrew, cp1256). A byte that stands for no character is refused.
+"""
+
+import codecs
+from functools import cache
+
+from exuvia.catalog.weights import single_byte
+
+SINGLE_BYTE = (
+    *("latin2", "latin5", "latin7", "greek", "hebrew", "cp1250", "cp1251", "cp1256", "cp1257"),
+    *("koi8r", "koi8u", "cp850", "cp852", "cp866", "macroman", "macce"),
+)
+_PREFIX = "exuvia_"
+CODECS = {"gbk": "gbk", "gb18030": "gb18030", **{name: _PREFIX + name for name in SINGLE_BYTE}}
+NARROW_CODECS = {name: codec for name, codec in CODECS.items() if name != "gb18030"}
+
+
+@cache
+def _codec(name: str) -> codecs.CodecInfo | None:
+    charset = name.removeprefix(_PREFIX)
+    if charset == name or charset not in SINGLE_BYTE:
+        return None
+    characters = single_byte().characters[charset]
+    table = codecs.charmap_build(characters)
+
+    def encode(text: str, errors: str = "strict") -> tuple[bytes, int]:
+        return codecs.charmap_encode(text, errors, table)
+
+    def decode(raw: bytes, errors: str = "strict") -> tuple[str, int]:
+        return codecs.charmap_decode(raw, errors, characters)
+
+    return codecs.CodecInfo(encode, decode, name=name)
+
+
+codecs.register(_codec)
