@@ -190,10 +190,10 @@ def test_bytes_that_are_no_text(session):
     """A column of latin1 takes them as latin1, as dumps of MySQL under SET NAMES binary have them;
     in others a question mark stands for each where the mode is not strict."""
     run(session, "CREATE TABLE t (a varchar(9) CHARSET latin1, u varchar(9))")
-    run(session, "INSERT INTO t (a) VALUES (x'e98081'), (x'c3a9')")
+    run(session, "INSERT INTO t (a) VALUES (x'8081e9'), (x'c3a9')")
     with pytest.raises(Refused) as refused:
         session.execute("INSERT INTO t (u) VALUES (x'61e962')")
     assert refused.value.code == 1366
     run(session, "SET sql_mode = ''")
     run(session, "INSERT INTO t VALUES (x'e9', x'61e962')")
-    assert rows(session, "SELECT a, u FROM t") == [["é€\x81", None], ["é", None], ["é", "a?b"]]
+    assert rows(session, "SELECT a, u FROM t") == [["€\x81é", None], ["é", None], ["é", "a?b"]]
