@@ -174,6 +174,23 @@ def _labels(session: Session, text: str) -> list[str]:
     return [column.name for column in result.columns]
 
 
+def test_information_schema_compares_by_utf8_as_phpmyadmin_asks(session: Session) -> None:
+    run(session, "CREATE TABLE Tab (a INT)")
+    text = (
+        "SELECT t.table_name n FROM information_schema.tables t WHERE table_schema COLLATE {0} IN "
+        "(DATABASE()) AND t.table_name COLLATE {0} = '{1}'"
+    )
+    assert error(session, text.format("utf8_bin", "Tab")) == (1253, "42000")
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    for collate, name, found in (
+        ("utf8_bin", "Tab", [["Tab"]]),
+        ("utf8_bin", "tab", []),
+        ("utf8_general_ci", "tAB", [["Tab"]]),
+    ):
+        assert rows(session, text.format(collate, name)) == found
+    assert error(session, text.format("latin1_bin", "Tab")) == (1253, "42000")
+
+
 LABELS = {  # the query: what MySQL calls its columns; TiDB calls them as they are written
     "SELECT table_name, Engine FROM information_schema.tables LIMIT 1": "TABLE_NAME ENGINE",
     "SELECT t.table_name FROM information_schema.tables t WHERE 1 = 0": "TABLE_NAME",

@@ -97,6 +97,11 @@ def _php(*packages: str) -> Application:
     return Application(("php", "apt-get", "dpkg"), (("sh", "-ec", _PHP, "sh", *packages),))
 
 
+def _debian(package: str) -> Application:
+    """A package that is installed on this machine, as sysbench is."""
+    return Application(("apt-get",), (("sh", str(ROOT / "tools" / "apt.sh"), package),))
+
+
 APPLICATIONS = {
     "go": _go(
         *("github.com/pressly/goose/v3/cmd/goose@v3.22.1", _GOOSE_HAS),
@@ -109,6 +114,8 @@ APPLICATIONS = {
             ("mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"),
         ),
     ),
+    "mydumper": _debian("mydumper"),
+    "percona-toolkit": _debian("percona-toolkit"),
     "mediawiki": _php("mediawiki", "mediawiki-classes"),
     "node": _npm(
         "2026-11-01",

@@ -41,6 +41,7 @@ from exuvia.sql.expr import (
     IMPLICIT,
     Call,
     Cast,
+    Column,
     Constant,
     Expr,
 )
@@ -125,11 +126,20 @@ def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
 def _collate(tree: exp.Collate, scope: Scope) -> Expr:
     inner = scope.bind(tree.this)
     inner = casts.to_text(inner) if inner.family is not types.family_of(types.blob(1)) else inner
-    name = casts.checked_collation(tree.expression.name, inner.type.Charset)
+    charset, wanted = inner.type.Charset, tree.expression.name
+    if _is_of_utf8_in_mysql(inner, scope) and wanted.lower().startswith("utf8_"):
+        charset = "utf8"
+    name = casts.checked_collation(wanted, charset)
     kind = casts.with_collation(inner.type, name)
     if isinstance(inner, Constant):
         return evolve(inner, type=kind, coercibility=EXPLICIT)
     return Call(type=kind, function="collate", arguments=(inner,), coercibility=EXPLICIT)
+
+
+def _is_of_utf8_in_mysql(expr: Expr, scope: Scope) -> bool:
+    """A column of information_schema: phpMyAdmin compares it by utf8_bin."""
+    is_there = isinstance(expr, Column) and expr.full.lower().startswith("information_schema.")
+    return is_there and scope.setting("exuvia_compatibility", "tidb") == "mysql"
 
 
 # -- calls -----------------------------------------------------------------------------------------
