@@ -25,7 +25,7 @@ TABLES = (
 
 def _dsn(database: Database, table: str = "") -> str:
     named = f",t={table}" if table else ""
-    return f"h=127.0.0.1,P={database.port},u=root,D={database.name}{named}"
+    return f"h=127.0.0.1,P={database.port},u=root,A=utf8mb4,D={database.name}{named}"
 
 
 @pytest.mark.application("percona-toolkit")
