@@ -1,4 +1,4 @@
-"""A client that speaks gbk or gb18030: its statements, parameters and answers are in it."""
+"""A client that speaks gbk, gb18030 or latin2: its statements, parameters and answers are in it."""
 
 import pymysql
 import pytest
@@ -36,3 +36,16 @@ def test_a_client_of_a_charset(node: NodeProcess, charset: str) -> None:
         cursor.execute(f"SELECT a FROM {charset}_t ORDER BY a")
         wanted = sorted(texts, key=lambda each: each.encode(charset))
         assert [row[0] for row in cursor.fetchall()] == wanted
+
+
+def test_a_client_of_latin2(node: NodeProcess) -> None:
+    with node.connect("test", autocommit=True, charset="latin2") as client:
+        cursor = client.cursor()
+        cursor.execute("SET exuvia_compatibility = 'mysql'")
+        cursor.execute("SET NAMES latin2")
+        cursor.execute("CREATE TABLE l2 (a VARCHAR(9) CHARSET latin2, b VARCHAR(9))")
+        cursor.execute("INSERT INTO l2 VALUES (%s, %s)", ("Łódź", "Łódź"))
+        cursor.execute(
+            "SELECT a, b, LENGTH(a), LENGTH(b), CHARSET('x') FROM l2 WHERE a = %s", "łódŹ"
+        )
+        assert cursor.fetchall() == (("Łódź", "Łódź", 4, 7, "latin2"),)
