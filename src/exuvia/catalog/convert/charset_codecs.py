@@ -7,6 +7,7 @@ signs (koi8u, cp866, greek, hebrew, cp1256). A byte that stands for no character
 
 import codecs
 from functools import cache
+from typing import Any
 
 from exuvia.catalog.weights import single_byte
 
@@ -27,10 +28,10 @@ def _codec(name: str) -> codecs.CodecInfo | None:
     characters = single_byte().characters[charset]
     table = codecs.charmap_build(characters)
 
-    def encode(text: str, errors: str = "strict") -> tuple[bytes, int]:
+    def encode(text: str, errors: str = "strict", /) -> tuple[bytes, int]:
         return codecs.charmap_encode(text, errors, table)
 
-    def decode(raw: bytes, errors: str = "strict") -> tuple[str, int]:
+    def decode(raw: Any, errors: str = "strict", /) -> tuple[str, int]:
         return codecs.charmap_decode(raw, errors, characters)
 
     return codecs.CodecInfo(encode, decode, name=name)

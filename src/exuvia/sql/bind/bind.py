@@ -21,7 +21,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownCharacterSet,
 )
 from exuvia.base.types import Family, TypeCode
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.sql import types, walks
 from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls

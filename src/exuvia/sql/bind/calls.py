@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongParamcountToNativeFct,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types, walks
 from exuvia.sql.bind import cast as casts

@@ -18,7 +18,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types, walks
 from exuvia.sql.env import PlainEnv

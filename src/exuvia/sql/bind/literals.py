@@ -24,7 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
+from exuvia.catalog.convert.charset_codecs import CODECS, SINGLE_BYTE
 from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
@@ -119,7 +119,7 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     inner = scope.bind(tree.expression)
     if charset in SINGLE_BYTE and scope.setting("exuvia_compatibility", "mysql") == "mysql":
         return _of_bytes(inner, charset)
-    if charset in values.CODECS:
+    if charset in CODECS:
         raise ErrUnknownCharacterSet.with_text(f"Unsupported character introducer: '{charset}'")
     if charset == "binary":
         return casts.to_bytes(inner)
@@ -140,7 +140,7 @@ def _of_bytes(text: Expr, charset: str) -> Expr:
         return text
     raw = text.value if isinstance(text.value, bytes) else str(text.value).encode()
     try:
-        value = raw.decode(values.CODECS[charset])
+        value = raw.decode(CODECS[charset])
     except UnicodeDecodeError as error:
         shown = values.shown_bytes(raw[error.start :])
         raise ErrInvalidCharacterString(charset, shown) from None

@@ -52,7 +52,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.collation import collation
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of

@@ -28,7 +28,8 @@ from typing import Any
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
-from exuvia.catalog.convert.values import CODECS, to_text
+from exuvia.catalog.convert.charset_codecs import CODECS
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain

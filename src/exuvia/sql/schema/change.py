@@ -50,7 +50,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import packed_moment
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,

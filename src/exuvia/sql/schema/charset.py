@@ -8,7 +8,7 @@ against all rows; each column of a foreign key is judged as a MODIFY of it is.
 
 from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql_errors import ErrTooLongKey, ErrUnsupportedDDLOperation
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.model import ColumnInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import indexes_with
@@ -46,7 +46,7 @@ def _charset(
 ) -> Job | None:
     table = at.table
     new = resolve(charset, collate, (table.charset, table.collate), at.modes.collations)
-    refuse_new_charsets(at.txn, new[:1])
+    refuse_new_charsets(at.reader, new[:1])
     refuse_new_collations(at.reader, new[1:])
     old = table.charset, table.collate
     if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):

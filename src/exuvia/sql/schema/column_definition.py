@@ -64,7 +64,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.values import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.catalog.temporal import shift_zone

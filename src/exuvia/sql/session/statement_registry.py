@@ -212,7 +212,7 @@ def _refresh_stats(session: SessionApi, node: nodes.RefreshStats) -> None:
         if target.db == "*":
             session.rights.demand_everywhere("RESTORE_ADMIN", "SELECT")
         elif target.name == "*":
-            session.rights.demand_database("SELECT", target.db)
+            session.rights.demand_database("SELECT", target.db or session.database)
         else:
             session.rights.demand_table(("SELECT",), *_at(session, target))
 
