@@ -46,7 +46,7 @@ from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
-from exuvia.catalog.weights import single_byte_collations
+from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.sql import types
 from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.functions import json_functions
@@ -112,6 +112,8 @@ def _open() -> Any:
     found.execute("SET enable_external_access = false")  # behind the place where it spills
     for name, function in _FOLDS.items():
         found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
+    pair = ["VARCHAR", "VARCHAR"]
+    found.create_function(_SINGLE_BYTE, _single_byte_keys, pair, "VARCHAR", type="arrow")
     found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
     found.create_function("exuvia_decimal", _decimal_keys, ["VARCHAR"], "BLOB", type="arrow")
     found.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
@@ -182,6 +184,7 @@ def _fold(name: str) -> Callable[[str], str]:
     return run
 
 
+_SINGLE_BYTE = "exuvia_single_byte"
 _FOLDS = {
     "exuvia_general": _fold("utf8mb4_general_ci"),
     "exuvia_unicode": _fold("utf8mb4_unicode_ci"),
@@ -192,8 +195,19 @@ _FOLDS = {
     "exuvia_utf8mb4_0900_as_cs": _fold("utf8mb4_0900_as_cs"),
     "exuvia_gbk": _fold("gbk_bin"),
     "exuvia_gb18030": _fold("gb18030_bin"),
-    **{f"exuvia_{name}": _fold(name) for name in single_byte_collations()},
 }
+
+
+def _single_byte_keys(texts: Any, names: Any) -> Any:
+    """Of texts in a collation of MySQL's character sets of one byte: one function for all of
+    them, since each that DuckDB has takes a millisecond when a process begins."""
+    import pyarrow
+
+    found = [None] * len(texts)
+    if len(texts):
+        fold = _fold(names[0].as_py())
+        found = [None if text is None else fold(text) for text in texts.to_pylist()]
+    return pyarrow.array(found, pyarrow.string())
 
 
 # -- types and values ------------------------------------------------------------------------------
@@ -284,6 +298,8 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
     own = "unicode_520" if found.name.endswith("_unicode_520_ci") else found.name
     if f"exuvia_{own}" in _FOLDS:
         return f"exuvia_{own}({text})"
+    if found.name.partition("_")[0] in SINGLE_BYTE:
+        return f"{_SINGLE_BYTE}({text}, '{found.name}')"
     if found.is_exact:
         return f"exuvia_{name.lower().partition('_')[0]}({text})"
     if found.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):
