@@ -41,7 +41,15 @@ from exuvia.events import change_log as logs_kept
 from exuvia.events.change_log import Log, Moment
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.sql.charsets import CHARSETS, CHARSETS_OF_MYSQL, COLLATIONS, OF_MYSQL
+from exuvia.sql.charsets import (
+    CHARSETS,
+    CHARSETS_OF_MYSQL,
+    COLLATIONS,
+    DEFAULTS,
+    OF_MYSQL,
+    Defaults,
+    default_collations,
+)
 from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
 from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
@@ -68,15 +76,23 @@ def engines(context: Context) -> Iterable[Row]:
 def character_sets(context: Context) -> Iterable[Row]:
     """CHARACTER_SET_NAME, DEFAULT_COLLATE_NAME, DESCRIPTION, MAXLEN."""
     has_all = context.session.variable("exuvia_compatibility") == "mysql"
-    for charset, (collate, description, width) in sorted(CHARSETS.items()):
+    defaults = _defaults(context)
+    for charset, (_, description, width) in sorted(CHARSETS.items()):
         if has_all or charset not in CHARSETS_OF_MYSQL:
-            yield [charset, collate, description, width]
+            yield [charset, defaults[charset], description, width]
+
+
+def _defaults(context: Context) -> Defaults:
+    variable = context.session.variable
+    is_mysql = variable("exuvia_compatibility") == "mysql"
+    return default_collations(variable) if is_mysql else DEFAULTS
 
 
 def collations(context: Context) -> Iterable[Row]:
     """COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT, IS_COMPILED, SORTLEN, PAD_ATTRIBUTE."""
+    defaults = _defaults(context)
     for collate, (charset, number) in _known(context):
-        default = "Yes" if CHARSETS[charset][0] == collate else ""
+        default = "Yes" if defaults[charset] == collate else ""
         pad = "NO PAD" if "_0900_" in collate or collate == "binary" else "PAD SPACE"
         length = _SORT_LENGTHS.get(collate.partition("_")[2], 1)
         yield [collate, charset, number, default, "Yes", length, pad]
