@@ -155,11 +155,8 @@ def test_a_column_of_latin2_has_its_bytes_and_its_order(session):
     assert [row[0] for row in rows(session, grouped)] == [3, 2, 5, 1, 4]
     assert rows(session, "SELECT id FROM t WHERE a = 'łódź'") == [[1]]
     assert rows(session, "SELECT id FROM t WHERE a LIKE 'łÓ%'") == [[1]]
-    assert rows(session, "SELECT x.id FROM t x JOIN t y ON x.a = y.a AND y.a > 'ĽZ'") == [
-        [5],
-        [1],
-        [4],
-    ]
+    joined = "SELECT x.id FROM t x JOIN t y ON x.a = y.a AND y.a > 'ĽZ' ORDER BY 1"
+    assert rows(session, joined) == [[1], [4], [5]]
     run(session, "ADMIN CHECK TABLE t")
     for kind in ("utf8mb4", "cp1250 COLLATE cp1250_polish_ci", "cp852 COLLATE cp852_bin"):
         run(

@@ -39,10 +39,10 @@ def test_a_client_of_a_charset(node: NodeProcess, charset: str) -> None:
 
 
 def test_a_client_of_latin2(node: NodeProcess) -> None:
-    with node.connect("test", autocommit=True, charset="latin2") as client:
+    with node.connect("test", autocommit=True) as client:
         cursor = client.cursor()
         cursor.execute("SET exuvia_compatibility = 'mysql'")
-        cursor.execute("SET NAMES latin2")
+        client.set_character_set("latin2")
         cursor.execute("CREATE TABLE l2 (a VARCHAR(9) CHARSET latin2, b VARCHAR(9))")
         cursor.execute("INSERT INTO l2 VALUES (%s, %s)", ("Łódź", "Łódź"))
         cursor.execute(
