@@ -78,11 +78,12 @@ def test_a_partition_is_locked_alone(world: World) -> None:
 
 def test_refresh_stats_plans_with_what_is_stored(world: World) -> None:
     s = world.session()
-    for targets in ("*.*", "test.*, pn", "pn FULL", "test.pn, mysql.* LITE CLUSTER"):
+    run(s, "CREATE TABLE fresh (a INT)")
+    for targets in ("*.*", "test.*, fresh", "fresh FULL", "test.fresh, mysql.* LITE CLUSTER"):
         assert not run(s, f"REFRESH STATS {targets}").warnings
     notes = run(s, "REFRESH STATS nowhere.*, absent").warnings
     assert [note.code for note in notes or ()] == [1049, 1146]
-    for wrong in ("", "*", "pn QUICK", "*.pn"):
+    for wrong in ("", "*", "fresh QUICK", "*.fresh"):
         assert error(s, f"REFRESH STATS {wrong}") == (1064, "42000")
 
 

@@ -46,6 +46,7 @@ def test_a_client_of_latin2(node: NodeProcess) -> None:
         cursor.execute("CREATE TABLE l2 (a VARCHAR(9) CHARSET latin2, b VARCHAR(9))")
         cursor.execute("INSERT INTO l2 VALUES (%s, %s)", ("Łódź", "Łódź"))
         cursor.execute(
-            "SELECT a, b, LENGTH(a), LENGTH(b), CHARSET('x') FROM l2 WHERE a = %s", "łódŹ"
+            "SELECT a, b, LENGTH(a), LENGTH(b), CHARSET('x') FROM l2 WHERE a = %s",
+            ("łódŹ",),
         )
         assert cursor.fetchall() == (("Łódź", "Łódź", 4, 7, "latin2"),)
