@@ -203,7 +203,7 @@ def _single_byte_keys(texts: Any, names: Any) -> Any:
     them, since each that DuckDB has takes a millisecond when a process begins."""
     import pyarrow
 
-    found = [None] * len(texts)
+    found: list[str | None] = [None] * len(texts)
     if len(texts):
         fold = _fold(names[0].as_py())
         found = [None if text is None else fold(text) for text in texts.to_pylist()]
