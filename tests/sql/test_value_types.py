@@ -8,6 +8,7 @@ zones     a stored TIMESTAMP is UTC. What a query yields is of the session's zon
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from exuvia.base.types import TypeCode
 from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.temporal import MOST_TIME
 from exuvia.kv.packet import Span
 from exuvia.server.packets import described
 from exuvia.sql import types
@@ -643,3 +645,54 @@ def test_rows_of_values_may_say_row(session: Session) -> None:
     assert rows(session, "SELECT * FROM said") == [[1, 700], [3, 5], [4, 7]]
     for mixed in ("ROW(8, 1), (9, 1)", "(8, 1), ROW(9, 1)"):
         assert error(session, f"INSERT INTO said VALUES {mixed}")[0] == 1064
+
+
+NEAREST = [  # column, value, what is stored where no strict mode holds
+    ("TINYINT", "DATE'2024-01-01'", 127),
+    ("TINYINT", "TIME'-10:00:00'", -128),
+    ("DECIMAL(5,2)", "TIMESTAMP'2024-01-01 10:00:00'", Decimal("999.99")),
+    ("INT", "TIME'23:59:59.5'", 240000),
+    ("BIGINT", "TIMESTAMP'2024-02-29 23:59:59.5'", 20240301000000),
+    ("TIME", "TIMESTAMP'2024-01-01 23:59:59.5'", 24 * 3600 * 10**6),
+    ("TIME", "'900:00:00'", MOST_TIME),
+    ("TIME", "-9000000", -MOST_TIME),
+    ("TIME", "'x'", 0),
+    ("TIME", "9999", 0),
+    ("SET('a','b','c')", "'a,x,c'", 5),
+    ("SET('a','b','c')", "13", 5),
+    ("SET('2024-01-01')", "DATE'2024-01-01'", 1),
+    ("DATE", "10", 0),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "expected"), NEAREST)
+def test_the_nearest_value_is_stored_where_no_strict_mode_holds(
+    session: Session, column: str, value: str, expected: object
+) -> None:
+    run(session, f"CREATE TABLE n (a {column})")
+    run(session, "SET sql_mode = ''")
+    run(session, f"INSERT INTO n VALUES ({value})")
+    run(session, f"INSERT INTO n SELECT {value}")
+    assert rows(session, "SELECT a FROM n") == [[expected]] * 2
+
+
+def test_what_is_merged_keeps_its_digits_and_bytes(session: Session) -> None:
+    columns = "d DATETIME, d6 DATETIME(6), t TIME, t3 TIME(3), f FLOAT, n TINYINT, b BIT(8)"
+    run(session, f"CREATE TABLE m (i INT PRIMARY KEY, {columns}, y VARBINARY(4), v VARCHAR(9))")
+    moments = "'2024-01-01 10:00:00', '2024-01-01 10:00:00.5', '10:00:00', '10:00:00.5'"
+    run(session, f"INSERT INTO m VALUES (1, {moments}, 0.1, 5, b'11111111', x'ff00', '10')")
+
+    def answer(items: str) -> Result:
+        return run(session, f"SELECT {items}")
+
+    found = answer("GREATEST(d, d6), LEAST(t3, '11:00:00'), GREATEST(d, '2000-01-01') FROM m")
+    printed = [to_text(v, c.type) for v, c in zip(found.rows[0], found.columns, strict=True)]
+    assert printed == ["2024-01-01 10:00:00.500000", "10:00:00.500000", "2024-01-01 10:00:00"]
+    for items in ("f FROM m UNION SELECT f FROM m WHERE i", "COALESCE(f, n) FROM m"):
+        assert answer(items).columns[0].type.Tp == TypeCode.FLOAT, items
+    assert answer("i FROM m UNION SELECT v + 0 FROM m").columns[0].type.Tp == TypeCode.DOUBLE
+    assert answer("-f FROM m").columns[0].type.Tp == TypeCode.DOUBLE
+    found = answer("GROUP_CONCAT(y), GROUP_CONCAT(b, v SEPARATOR '-') FROM m")
+    assert found.rows == [[b"\xff\0", b"\xff10"]]
+    found = answer("CONCAT(b, v), IF(i, b, v), CONCAT(y, b), v IN (10, DATE'2024-01-01') FROM m")
+    assert found.rows == [[b"\xff10", b"\xff", b"\xff\0\xff", 1]]

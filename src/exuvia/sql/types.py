@@ -35,6 +35,7 @@ BIGINT = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY, Flen=20, Decimal=0)
 UNSIGNED = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY | Flag.UNSIGNED, Flen=20, Decimal=0)
 BOOLEAN = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY, Flen=1, Decimal=0)
 DOUBLE = FieldType(Tp=TypeCode.DOUBLE, Flag=_BINARY, Flen=22, Decimal=-1)
+FLOAT = FieldType(Tp=TypeCode.FLOAT, Flag=_BINARY, Flen=12, Decimal=-1)
 DATE = FieldType(Tp=TypeCode.DATE, Flag=_BINARY, Flen=10, Decimal=0)
 JSON = FieldType(Tp=TypeCode.JSON, Flag=_BINARY, Flen=-1, Charset="utf8mb4", Collate="utf8mb4_bin")
 
@@ -177,13 +178,13 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
     textual = any(is_text_like(kind) for kind in present)
     first = present[0]
     listed = first.Tp in (TypeCode.ENUM, TypeCode.SET)
-    if not listed and collate is None and all(kind == first for kind in present):
+    if not listed and collate is None and len({_without_key(kind) for kind in present}) == 1:
         return first
     if families == {Family.JSON}:
         return JSON
     if textual or Family.JSON in families or _mixed_temporal(families):
         width = max(width_of(kind) for kind in present)
-        binary = any(family_of(kind) is Family.BYTES for kind in present)
+        binary = any(is_bytes(kind) for kind in present)
         return blob(width) if binary else text(width, *(collate or ("utf8mb4", "utf8mb4_bin")))
     if families <= TEMPORAL:
         digits = max(fraction_digits(kind) for kind in present)
@@ -191,7 +192,7 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
             return DATE
         return time(digits) if families == {Family.TIME} else datetime(digits)
     if Family.FLOAT in families:
-        return DOUBLE
+        return FLOAT if all(kind.Tp in _SINGLE for kind in present) else DOUBLE
     sizes = [precision_of(kind) for kind in present]
     if families <= WHOLE:
         if len(families) == 1:
@@ -201,6 +202,20 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
         return integer(max(p for p, _ in sizes))
     scale = max(s for _, s in sizes)
     return decimal(max(p - s for p, s in sizes) + scale, scale)
+
+
+_SINGLE = (TypeCode.FLOAT, TypeCode.TINY, TypeCode.SHORT, TypeCode.INT24, TypeCode.YEAR)
+_OF_TYPE = Flag.UNSIGNED | Flag.ZEROFILL
+
+
+def _without_key(kind: FieldType) -> FieldType:
+    """The type without what its column adds: NOT NULL, keys, AUTO_INCREMENT."""
+    return evolve(kind, Flag=kind.Flag & _OF_TYPE)
+
+
+def is_bytes(kind: FieldType) -> bool:
+    """Whether the text of a value is bytes: that of a BIT is, too."""
+    return kind.Tp == TypeCode.BIT or family_of(kind) is Family.BYTES
 
 
 def _mixed_temporal(families: set[Family | None]) -> bool:

@@ -228,6 +228,7 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
     if source.family == Family.STRING:
         number, is_all = leading_number(value, _WORDS[TypeCode(target.Tp)])
     else:
+        value = _whole_seconds(value, source)
         number, is_all = number_of(value, source, _WORDS[TypeCode(target.Tp)], mode), True
     if isinstance(number, float):
         number = round(number) if abs(number) < 1e20 else out_of_range()
@@ -237,6 +238,16 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
     if not least <= number <= most:
         out_of_range()
     return int(number) if is_all else truncated()
+
+
+def _whole_seconds(value: Value, source: FieldType) -> Value:
+    """A time or moment rounded to whole seconds, so that an integer shows one that is on a clock:
+    23:59:59.5 is 240000. Anything else as it is."""
+    if source.family == Family.TIME:
+        return temporal.round_time(value, 0)
+    if source.family == Family.DATETIME:
+        return temporal.round_datetime(value, 0) or value
+    return value
 
 
 def _whole(number: Decimal) -> int:
@@ -717,8 +728,7 @@ def to_time(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
     if source.family == Family.DATETIME:
         if source.Tp == TypeCode.TIMESTAMP:
             value = temporal.shift_zone(value, None, mode.zone)
-        rounded = temporal.round_datetime(value, digits)
-        return temporal.time_of(value if rounded is None else rounded)
+        return temporal.round_time(temporal.time_of(value), digits)
     text = _written(value, source)
     micro = temporal.parse_time(text, digits)
     return incorrect_time("time", text) if micro is None else micro
@@ -876,15 +886,20 @@ def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LE
     that the clocks of the mode's zone skip it is the next valid moment."""
     if value is None or source.Tp == TypeCode.NULL:
         return zero_of(target)
-    if target.Tp in (TypeCode.ENUM, TypeCode.SET):
+    if target.Tp == TypeCode.ENUM:
         return 0
+    if target.Tp == TypeCode.SET:
+        return _known_elements(value, source, target, mode)
     if target.Tp == TypeCode.BIT:
         return (1 << max(1, target.Flen)) - 1
     if target.Tp in INTEGER_BITS:
         least, most = bounds_of(target)
-        return min(max(int(decimals.rounded(_number(value, source), 0)), least), most)
+        number = _number(_whole_seconds(value, source), source, mode)
+        return min(max(int(decimals.rounded(number, 0)), least), most)
     if target.family in (Family.DECIMAL, Family.FLOAT):
-        return _nearest(_number(value, source), target)
+        return _nearest(_number(value, source, mode), target)
+    if target.family == Family.TIME:
+        return _nearest_time(value, source)
     if target.family in (Family.STRING, Family.BYTES) and target.Flen >= 0:
         whole = to_text(value, source) if not isinstance(value, str | bytes) else value
         if isinstance(whole, bytes) and target.family is Family.STRING:
@@ -911,8 +926,34 @@ def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LE
     return zero_of(target)
 
 
-def _number(value: Value, source: FieldType) -> Decimal:
-    """The number a value begins with; 0 where it is none."""
+def _known_elements(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """The elements of a SET that a text names or a number has bits for, without the others."""
+    elements = target.Elems or ()
+    if not _is_named(source):
+        return int(decimals.rounded(_number(value, source, mode), 0)) & (1 << len(elements)) - 1
+    parts = text_of(value, source, mode).split(",")
+    places = {_place(part, elements, target.Collate) for part in parts} - {None}
+    return sum(1 << place for place in places if place is not None)
+
+
+def _nearest_time(value: Value, source: FieldType) -> int:
+    """838:59:59 or -838:59:59 for what lies beyond them, 0 for what is no time."""
+    if source.family in _NUMERIC:
+        is_beyond = abs(value) > temporal.time_number(temporal.MOST_TIME)
+        return (temporal.MOST_TIME if value > 0 else -temporal.MOST_TIME) if is_beyond else 0
+    found = temporal.split_time(_written(value, source))
+    if found is None or found.cut or found.parts[0] <= _MOST_HOURS:
+        return 0
+    return -temporal.MOST_TIME if found.negative else temporal.MOST_TIME
+
+
+_MOST_HOURS = temporal.MOST_TIME // (3600 * temporal.SECOND)
+
+
+def _number(value: Value, source: FieldType, mode: Mode) -> Decimal:
+    """The number a value begins with; 0 where it is none. A date or time is one."""
+    if source.family in _MOMENTS:
+        return Decimal(number_of(value, source, "", mode))
     if source.family == Family.JSON:
         found = jsontext.read(value)
         value = str(int(found) if isinstance(found, bool) else found)

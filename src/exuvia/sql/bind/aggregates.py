@@ -183,10 +183,13 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
         last = parts[-1]
         order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in last.expressions)
         parts = [*parts[:-1], last.this]
-    texts = [casts.to_text(inner.bind(part)) for part in parts]
+    bound = [inner.bind(part) for part in parts]
+    has_bytes = any(types.is_bytes(part.type) for part in bound)
+    texts = [casts.to_bytes(part) if has_bytes else casts.to_text(part) for part in bound]
     separator = tree.args.get("separator")
     collate, level = casts.merged_collation(texts, "group_concat", needed=False)
     kind = types.text(1024, casts.charset_of(collate), collate)
+    kind = types.blob(1024) if has_bytes else kind
     found = Aggregate(
         type=kind,
         coercibility=level,

@@ -218,7 +218,7 @@ def _locate(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 def _as_texts(arguments: Sequence[Expr], name: str) -> tuple[tuple[Expr, ...], str]:
     collate, _ = casts.merged_collation(arguments, name, needed=True)
-    if collate == "binary" and any(argument.family is Family.BYTES for argument in arguments):
+    if collate == "binary" and any(types.is_bytes(argument.type) for argument in arguments):
         return tuple(casts.to_bytes(argument) for argument in arguments), "binary"
     return tuple(casts.to_text(argument, collate) for argument in arguments), collate
 

@@ -274,7 +274,8 @@ def _in(tree: exp.In, scope: Scope) -> Expr:
 
 def membership(needle: Expr, items: Sequence[Expr]) -> Expr:
     """needle IN (items): one domain where all agree, else a chain of comparisons."""
-    kinds = {types.is_text_like(each.type) for each in items if each.type.Tp != TypeCode.NULL}
+    present = [each for each in items if each.type.Tp != TypeCode.NULL]
+    kinds = {(types.is_text_like(e.type), e.family in types.TEMPORAL) for e in present}
     if len(kinds) > 1:
         return joined("or", [compare("=", needle, item) for item in items])
     operands, collate = comparable((needle, *items), "in")
@@ -400,12 +401,20 @@ def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
         for argument in arguments
     ):
         operands, collate = comparable(arguments, name)
-        kind = operands[0].type
+        kind = types.merged([_own_type(each) for each in operands])
         converted = list(operands)
     else:
         converted, kind, _ = branches(arguments, name)
         _, collate = comparable(converted, name)
     return fold(Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,)))
+
+
+def _own_type(moment: Expr) -> FieldType:
+    """The type of a date or time; a text that was one has no more digits than it needs."""
+    value = moment.value if isinstance(moment, Constant) else None
+    if moment.family is not Family.DATETIME or not isinstance(value, int) or value & 0xFFFFF:
+        return moment.type
+    return types.datetime()
 
 
 def expect(name: str, arguments: Sequence[object], least: int, most: int) -> None:
@@ -529,6 +538,8 @@ def _negative(tree: exp.Neg, scope: Scope) -> Expr:
     kind = operand.type if operand.family is not Family.UINT else types.BIGINT
     if kind.Tp == TypeCode.NULL or operand.family is Family.INT:
         kind = types.integer(operand.type.Flen)
+    if operand.family is Family.FLOAT:
+        kind = types.DOUBLE
     return fold(Call(type=kind, function="negative", arguments=(operand,)))
 
 

@@ -495,6 +495,8 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
             return None
         return lambda value, env: _cut(value, limit, "BINARY", env).ljust(limit, b"\0")
     text, codec = text_of(source), CODECS.get(source.Charset)
+    if source.Tp == TypeCode.BIT:
+        return _bytes_in(text, "latin-1", limit)  # its text has a character for each byte
     if codec is not None and is_text_like(source):
         return _bytes_in(text, codec, limit)
     if limit < 0:

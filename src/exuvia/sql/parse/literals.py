@@ -289,7 +289,7 @@ TYPED = {
     "D": types.DATE,
     **{letter: types.datetime(digits) for digits, letter in enumerate("0123456")},
     **{letter: types.time(digits) for digits, letter in enumerate("TUVWXYZ")},
-    "F": FieldType(Tp=TypeCode.FLOAT, Flag=int(Flag.BINARY), Flen=12),
+    "F": types.FLOAT,
     "J": types.JSON,
 }
 _LETTER_OF_TYPE = {(kind.Tp, max(0, kind.Decimal)): letter for letter, kind in TYPED.items()}
