@@ -647,6 +647,68 @@ def test_rows_of_values_may_say_row(session: Session) -> None:
         assert error(session, f"INSERT INTO said VALUES {mixed}")[0] == 1064
 
 
+def test_equal_hours_of_autumn_stay_two(session: Session) -> None:
+    """A TIMESTAMP goes from table to table without passing through the local time, of which two
+    moments have the same."""
+    run(session, "SET time_zone = '+00:00'")
+    run(session, "CREATE TABLE h (i INT PRIMARY KEY, t TIMESTAMP, u TIMESTAMP(3) NULL, KEY (t))")
+    run(
+        session,
+        "INSERT INTO h (i, t) VALUES (1, '2024-10-27 00:30:00'), (2, '2024-10-27 01:30:00')",
+    )
+    run(session, "CREATE TABLE g (i INT PRIMARY KEY, t TIMESTAMP)")
+    run(session, "CREATE VIEW v AS SELECT i, t FROM h")
+    run(session, "SET time_zone = 'Europe/Berlin'")
+    seconds = [[1, 1729989000], [2, 1729992600]]
+    for query in COPIES:
+        run(session, f"REPLACE INTO g {query}")
+        assert rows(session, "SELECT i, UNIX_TIMESTAMP(t) FROM g ORDER BY i") == seconds, query
+        run(session, f"CREATE TABLE c AS {query}")
+        run(session, "SET time_zone = '+00:00'")
+        copy = rows(session, "SELECT * FROM c ORDER BY 1")
+        assert copy == rows(session, "SELECT i, t FROM h ORDER BY i"), query
+        run(session, "SET time_zone = 'Europe/Berlin'")
+        run(session, "DROP TABLE c")
+    run(session, "UPDATE h SET u = t")
+    assert rows(session, "SELECT i, UNIX_TIMESTAMP(u) FROM h ORDER BY i") == seconds
+    run(session, "UPDATE g, h SET g.t = h.u WHERE g.i = 3 - h.i")
+    run(session, "INSERT INTO g SELECT i, t FROM h ON DUPLICATE KEY UPDATE t = h.t")
+    run(
+        session,
+        "INSERT INTO g VALUES (2, (SELECT t FROM h WHERE i = 2)) AS n"
+        " ON DUPLICATE KEY UPDATE t = n.t",
+    )
+    assert rows(session, "SELECT i, UNIX_TIMESTAMP(t) FROM g ORDER BY i") == seconds
+    assert rows(session, "SELECT COUNT(*) FROM h GROUP BY t") == [[1], [1]]
+    assert rows(session, "SELECT COUNT(*) FROM h x JOIN h y ON x.t = y.t") == [[2]]
+    assert rows(session, "SELECT COUNT(DISTINCT t), MAX(t) > MIN(t) FROM h") == [[2, 1]]
+    assert rows(session, "SELECT i FROM h ORDER BY t DESC") == [[2], [1]]
+    assert len(rows(session, "SELECT DISTINCT t FROM h")) == 2
+    steps = "WITH RECURSIVE r AS (SELECT t FROM h WHERE i = 2 UNION ALL SELECT t + INTERVAL 1 HOUR"
+    found = run(session, f"{steps} FROM r LIMIT 2) SELECT * FROM r")
+    assert [to_text(row[0], found.columns[0].type)[11:] for row in found.rows] == [
+        *("02:30:00", "03:30:00"),
+    ]
+
+
+COPIES = (
+    *("SELECT i, t FROM h", "SELECT * FROM v"),
+    *("SELECT DISTINCT i, t FROM h", "SELECT i, t FROM h ORDER BY t LIMIT 2"),
+    "SELECT * FROM (SELECT i, t FROM h) d",
+    "SELECT i, t FROM h UNION SELECT i, t FROM h",
+    "WITH w AS (SELECT i, t FROM h) SELECT * FROM w",
+    "SELECT x.i, y.t FROM h x LEFT JOIN h y USING (i)",
+    "SELECT i, MAX(t) AS t FROM h GROUP BY i",
+    "SELECT i, FIRST_VALUE(t) OVER (PARTITION BY i) AS t FROM h",
+    "SELECT i, (SELECT t FROM h y WHERE y.i = x.i) AS t FROM h x",
+    "SELECT i, COALESCE(u, t) AS t FROM h",
+    "SELECT i, IF(i = 1, t, t) AS t FROM h",
+    "SELECT i, CASE WHEN i THEN t END AS t FROM h",
+    "SELECT i, GREATEST(t, COALESCE(u, t)) AS t FROM h",
+    "SELECT i, t FROM h WHERE i = 1 UNION SELECT i, COALESCE(u, t) FROM h WHERE i = 2",
+)
+
+
 NEAREST = [  # column, value, what is stored where no strict mode holds
     ("TINYINT", "DATE'2024-01-01'", 127),
     ("TINYINT", "TIME'-10:00:00'", -128),
@@ -687,7 +749,7 @@ def test_what_is_merged_keeps_its_digits_and_bytes(session: Session) -> None:
 
     found = answer("GREATEST(d, d6), LEAST(t3, '11:00:00'), GREATEST(d, '2000-01-01') FROM m")
     printed = [to_text(v, c.type) for v, c in zip(found.rows[0], found.columns, strict=True)]
-    assert printed == ["2024-01-01 10:00:00.500000", "10:00:00.500000", "2024-01-01 10:00:00"]
+    assert printed == ["2024-01-01 10:00:00.500000", "10:00:00.500", "2024-01-01 10:00:00"]
     for items in ("f FROM m UNION SELECT f FROM m WHERE i", "COALESCE(f, n) FROM m"):
         assert answer(items).columns[0].type.Tp == TypeCode.FLOAT, items
     assert answer("i FROM m UNION SELECT v + 0 FROM m").columns[0].type.Tp == TypeCode.DOUBLE

@@ -31,14 +31,12 @@ class Expr(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(Expr, frozen=True, kw_only=True):
-    """A column of the nearest scope. `full` is database.table.column, as errors say it. `shown` is
-    its type in definitions, where it is another one (result.py)."""
+    """A column of the nearest scope. `full` is database.table.column, as errors say it."""
 
     position: int
     name: str = ""
     table: str = ""
     full: str = ""
-    shown: FieldType | None = None
 
 
 class Outer(Expr, frozen=True, kw_only=True):
@@ -49,7 +47,6 @@ class Outer(Expr, frozen=True, kw_only=True):
     name: str = ""
     table: str = ""
     full: str = ""
-    shown: FieldType | None = None
 
 
 class Constant(Expr, frozen=True, kw_only=True):

@@ -50,11 +50,12 @@ NOT_KEPT = Result()
 _LACKING = {each.code for each in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist)}
 
 
-def plan(node: Statement | exp.Query, context: Context) -> Plan:
-    """The plan of a statement that reads or writes rows, by its binding if it has one.
+def plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
+    """The plan of a statement that reads or writes rows, by its binding if it has one. `stored`: a
+    query answers TIMESTAMPs as they are stored, not as the session's zone shows them.
 
     Raises Refused, 1235 for what is not done."""
-    found = _bound(node, context) or _plan(node, context)
+    found = _bound(node, context, stored) or _plan(node, context, stored)
     into = node.meta.get("into") if isinstance(node, exp.Query) else None
     if isinstance(into, IntoFile):
         return IntoFilePlan(found, into)
@@ -87,12 +88,12 @@ def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statemen
     return limited
 
 
-def _bound(node: Statement | exp.Query, context: Context) -> Plan | None:
+def _bound(node: Statement | exp.Query, context: Context, stored: bool) -> Plan | None:
     """The plan with a binding's hints, noted; None without one."""
     tree = _with_hints(node, context, context.binding)
     if tree is None:
         return None
-    made = _plan(tree, context)
+    made = _plan(tree, context, stored)
     made.is_bound = True
     context.session.settings.bindings.note()
     return made
@@ -109,8 +110,8 @@ def _with_hints(
     return None if found is None else bound(node, found)
 
 
-def _plan(node: Statement | exp.Query, context: Context) -> Plan:
-    found = _kept(node, context.binding)
+def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
+    found = _kept(node, context.binding, stored)
     if found is not None:
         found.check(context)
         return found
@@ -122,11 +123,11 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
             return LockedQuery(node, context)
     if isinstance(node, exp.Query):
         assert isinstance(node, exp.Expression)
-        return relational.plan(node, context)
+        return relational.plan(node, context, stored=stored)
     if isinstance(node, Insert):
         node, more = insert.with_selected(node, context)
         assert node.query is not None
-        return insert.InsertQuery(node, _plan(node.query, context), context, more)
+        return insert.InsertQuery(node, _plan(node.query, context, stored=True), context, more)
     if isinstance(node, Update):
         return UpdateFound(node, context)
     if isinstance(node, Delete):
@@ -134,9 +135,9 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     raise ErrNotSupportedYet(type(node).__name__)
 
 
-def _kept(node: Statement | exp.Query, binding: Binding) -> KeptPlan | None:
+def _kept(node: Statement | exp.Query, binding: Binding, stored: bool = False) -> KeptPlan | None:
     if isinstance(node, exp.Select):
-        return read.plan(node, binding)
+        return read.plan(node, binding, stored)
     if isinstance(node, Insert):
         return insert.plan(node, binding)
     if isinstance(node, Update):

@@ -190,6 +190,8 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
         digits = max(fraction_digits(kind) for kind in present)
         if families == {Family.DATE}:
             return DATE
+        if all(kind.Tp == TypeCode.TIMESTAMP for kind in present):
+            return evolve(datetime(digits), Tp=TypeCode.TIMESTAMP)
         return time(digits) if families == {Family.TIME} else datetime(digits)
     if Family.FLOAT in families:
         return FLOAT if all(kind.Tp in _SINGLE for kind in present) else DOUBLE

@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.scope import Binder, Scope
+from exuvia.sql.bind.scope import Binder, Scope, local, stored
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -56,6 +56,7 @@ AGGREGATES = frozenset(
         "grouping",
     ]
 )
+_OF_STORED = frozenset(("min", "max", "any_value", "count", "approx_count_distinct", "grouping"))
 _DEVIATION = {
     "std": "stddev_pop",
     "stddev": "stddev_pop",
@@ -73,7 +74,7 @@ def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
         raise ErrInvalidGroupFuncUse()
     found = bound_aggregate(name, trees, scope)
     scope.grouped.append(found)
-    return found
+    return local(found, scope.zone) if found.type.Tp == TypeCode.TIMESTAMP else found
 
 
 def _inside(scope: Scope) -> Scope:
@@ -103,6 +104,8 @@ def bound_aggregate(
     if name == "count" and len(given) == 1 and isinstance(given[0], exp.Star):
         return Aggregate(type=types.integer(21), function="count", arguments=())
     arguments = [inner.bind(each) for each in given]
+    if name in _OF_STORED:
+        arguments = [stored(each) for each in arguments]
     if name == "approx_count_distinct":
         name, distinct = "count", True
     if name == "grouping" and arguments:
@@ -215,12 +218,13 @@ def _scalar(tree: exp.Expression, scope: Scope) -> Expr:
     if len(planned.columns) != 1:
         raise ErrOperandColumns(1)
     kind = planned.columns[0].type
-    return Subquery(
+    found = Subquery(
         type=evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512)),
         coercibility=COERCIBLE,
         kind="scalar",
         query=planned,
     )
+    return local(found, scope.zone) if kind.Tp == TypeCode.TIMESTAMP else found
 
 
 def _exists(tree: exp.Exists, scope: Scope) -> Expr:

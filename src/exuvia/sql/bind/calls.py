@@ -41,7 +41,7 @@ from exuvia.sql.bind.operators import (
     expect,
     moved,
 )
-from exuvia.sql.bind.scope import Binder, Scope
+from exuvia.sql.bind.scope import Binder, Scope, stored
 from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.functions.json_functions import is_json
@@ -54,9 +54,11 @@ from exuvia.sql.parse.syntax_error import Misplaced
 def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if not arguments:
         return Call(type=types.BIGINT, function="unix_timestamp_now", arguments=())
-    function = FUNCTIONS[name]
     expect(name, arguments, 1, 1)
     operand = casts.to_datetime(arguments[0])
+    if stored(operand) is not operand:
+        name, operand = "unix_timestamp_stored", stored(operand)
+    function = FUNCTIONS[name]
     # Fractional digits of a moment: those written in a constant text, or its type's
     given = arguments[0]
     if isinstance(given, Constant) and isinstance(given.value, str):
@@ -218,7 +220,8 @@ def _locate(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 def _as_texts(arguments: Sequence[Expr], name: str) -> tuple[tuple[Expr, ...], str]:
     collate, _ = casts.merged_collation(arguments, name, needed=True)
-    if collate == "binary" and any(types.is_bytes(argument.type) for argument in arguments):
+    has_bits = any(argument.type.Tp == TypeCode.BIT for argument in arguments)
+    if has_bits or (collate == "binary" and any(each.family is Family.BYTES for each in arguments)):
         return tuple(casts.to_bytes(argument) for argument in arguments), "binary"
     return tuple(casts.to_text(argument, collate) for argument in arguments), collate
 
@@ -444,7 +447,7 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         plain = [text for text in texts if text.family is Family.STRING]
         collate, coercibility = casts.merged_collation(plain, name, needed=False)
     binary = any(
-        a.family is Family.BYTES for a, k in zip(arguments, letters, strict=True) if k == "S"
+        types.is_bytes(a.type) for a, k in zip(arguments, letters, strict=True) if k == "S"
     )
     made: list[Expr] = []
     for place, (argument, letter) in enumerate(zip(arguments, letters, strict=True), 1):

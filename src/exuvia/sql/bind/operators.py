@@ -41,7 +41,7 @@ from exuvia.sql.bind.cast import (
     to_text,
     to_time,
 )
-from exuvia.sql.bind.scope import Binder, Scope
+from exuvia.sql.bind.scope import Binder, Scope, all_stored, local
 from exuvia.sql.expr import (
     COERCIBLE,
     Call,
@@ -82,6 +82,7 @@ def joined(name: str, terms: Sequence[Expr]) -> Expr:
 
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments in the domain in which they compare, and the collation they compare in."""
+    arguments, _ = all_stored(arguments)
     if any(is_year(each) for each in arguments):
         arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
     if any(isinstance(each, Column | Outer) and each.type.Tp == TypeCode.BIT for each in arguments):
@@ -206,7 +207,7 @@ def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
     if not isinstance(inner, exp.Query) or scope.query is None:
         return [scope.bind(part) for part in _leaves(tree)]
     planned = scope.query(inner, scope)
-    return [planned.member(n) for n in range(len(planned.columns))]
+    return [planned.member(n, scope.zone) for n in range(len(planned.columns))]
 
 
 def _by_parts(name: str, bound: list[tuple[Expr, Expr]]) -> Expr:
@@ -353,13 +354,17 @@ def _as_text(subject: Expr, test: Expr) -> Expr:
 
 def chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
     """CASE WHEN conditions THEN values ELSE the last value."""
+    values, zone = all_stored(values)
     converted, kind, coercibility = branches(values, "case")
     arguments: list[Expr] = []
     for test, value in zip(conditions, converted, strict=False):
         arguments += [test, value]
     arguments.append(converted[-1])
-    return fold(
-        Call(type=kind, coercibility=coercibility, function="case", arguments=tuple(arguments))
+    return local(
+        fold(
+            Call(type=kind, coercibility=coercibility, function="case", arguments=tuple(arguments))
+        ),
+        zone,
     )
 
 
@@ -372,20 +377,21 @@ def _if(tree: exp.If, scope: Scope) -> Expr:
 
 def _coalesce(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2 if name == "ifnull" else 1, 2 if name == "ifnull" else -1)
+    arguments, zone = all_stored(arguments)
     converted, kind, coercibility = branches(arguments, name)
-    return fold(
-        Call(type=kind, coercibility=coercibility, function="coalesce", arguments=tuple(converted))
-    )
+    parts = tuple(converted)
+    found = Call(type=kind, coercibility=coercibility, function="coalesce", arguments=parts)
+    return local(fold(found), zone)
 
 
 def _null_if(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, 2)
-    value = arguments[0]
     same = compare("=", *arguments)
+    (value,), zone = all_stored(arguments[:1])
     kind = evolve(value.type, Flag=value.type.Flag & ~1)
-    return fold(
-        Call(type=kind, coercibility=value.coercibility, function="nullif", arguments=(value, same))
-    )
+    level = value.coercibility
+    found = Call(type=kind, coercibility=level, function="nullif", arguments=(value, same))
+    return local(fold(found), zone)
 
 
 def _is_null_call(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -395,6 +401,7 @@ def _is_null_call(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, -1)
+    arguments, zone = all_stored(arguments)
     temporal = {argument.family for argument in arguments} & types.TEMPORAL
     if temporal and all(
         argument.family in types.TEMPORAL or types.is_text_like(argument.type)
@@ -406,7 +413,8 @@ def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     else:
         converted, kind, _ = branches(arguments, name)
         _, collate = comparable(converted, name)
-    return fold(Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,)))
+    found = Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,))
+    return local(fold(found), zone)
 
 
 def _own_type(moment: Expr) -> FieldType:

@@ -9,15 +9,18 @@ inside out.
 
 Columns are met in the session's time zone: TIMESTAMPs are kept in UTC and met as local time.
 
-    stored       UTC, in rows, keys and defaults at rest
+    stored       UTC, in rows, keys and defaults at rest; its type is TIMESTAMP
     expression   the column's value as a DATETIME of the session's zone (`local`); a session in UTC
                  meets the column itself, so it loses nothing, keys included
-    written      back into UTC by the assignment (catalog/convert/values.py, Mode.zone)
+    query        what a nested query hands on is stored again (`stored`), and what is picked from
+                 TIMESTAMPs alone is one (`all_stored`): two equal hours of autumn stay two
+    written      back into UTC by the assignment (catalog/convert/values.py, Mode.zone), unless it
+                 is stored already
 
 The zone is a fact that kept plans depend on (bind/binding.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
@@ -36,13 +39,10 @@ from exuvia.sql.bind.binding import Binding
 from exuvia.sql.expr import (
     COERCIBLE,
     IMPLICIT,
-    Aggregate,
     Call,
     Column,
     Expr,
     Outer,
-    Subquery,
-    Windowed,
 )
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -68,24 +68,23 @@ def stored(expr: Expr) -> Expr:
 
 
 def shown_type(expr: Expr) -> FieldType | None:
-    """The type in definitions of what is computed, where its values have another one (None where
-    they have not): TIMESTAMP, of a column that the session's zone shifts, and of a value that is
-    picked from such a column."""
-    column = stored(expr)
-    if column is not expr:
-        return column.type
-    if isinstance(expr, Aggregate | Windowed | Call) and expr.function in _PICKS:
-        first, *others = (shown_type(each) for each in (*expr.arguments[:1], *expr.arguments[2:]))
-        return None if first is None or None in others else nullable(first)
-    if isinstance(expr, Subquery) and expr.kind == "scalar":
-        planned: FieldType | None = expr.query.columns[0].shown
-        return planned
-    return expr.shown if isinstance(expr, Column | Outer) else None
+    """The type in definitions of what is computed, where its values have another one: TIMESTAMP, of
+    what the session's zone shifts. None where they have not."""
+    found = stored(expr)
+    return None if found is expr else found.type
 
 
-_PICKS = frozenset(
-    ("min", "max", "any_value", "first_value", "last_value", "nth_value", "lag", "lead")
-)
+def all_stored(values: Sequence[Expr]) -> tuple[list[Expr], tzinfo | None]:
+    """The stored values and their zone, where all that is not NULL is a shifted TIMESTAMP; else the
+    values as they are, and None."""
+    zones = [
+        value.extra[0]
+        for value in values
+        if isinstance(value, Call) and value.function == "at_zone"
+    ]
+    if not zones or len(zones) < sum(value.type.Tp != TypeCode.NULL for value in values):
+        return list(values), None
+    return [stored(value) for value in values], zones[0]
 
 
 def column_in(column: ColumnInfo, source: tzinfo | None, target: tzinfo | None) -> ColumnInfo:
@@ -124,7 +123,6 @@ class Field(NamedTuple):
     column: ColumnInfo | None = None
     origin_table: str = ""
     coercibility: int = IMPLICIT
-    shown: FieldType | None = None  # as OutputColumn has it, of a derived table's column
     label: str = ""  # what MySQL calls it in answers, however it is written in the query
 
 
@@ -199,6 +197,11 @@ class Scope:
         return default if self.binding is None else self.binding.variable(name)
 
     @property
+    def zone(self) -> tzinfo | None:
+        """The session's time zone; None is UTC, and that of a stored expression."""
+        return None if self.binding is None else self.binding.zone
+
+    @property
     def division_digits(self) -> int:
         """Digits that `/` and AVG add to the scale of what is divided."""
         return int(self.setting("div_precision_increment", str(types.DIVISION_DIGITS)))
@@ -244,9 +247,10 @@ class Scope:
         """A stored TIMESTAMP as the session's zone shows it; anything else as it is.
 
         Raises 1143 for a column that the account may not read."""
-        if field.column is None or self.binding is None:
+        if self.binding is None:
             return expr
-        self.binding.check_column(field.column)
+        if field.column is not None:
+            self.binding.check_column(field.column)
         if field.type.Tp != TypeCode.TIMESTAMP:
             return expr
         return local(expr, self.binding.zone)
@@ -285,7 +289,6 @@ def column_of(field: Field, depth: int = 0) -> Expr:
             name=field.name,
             table=field.table,
             full=_full(field),
-            shown=field.shown,
         )
     return Column(
         type=kind,
@@ -294,7 +297,6 @@ def column_of(field: Field, depth: int = 0) -> Expr:
         name=field.name,
         table=field.table,
         full=_full(field),
-        shown=field.shown,
     )
 
 

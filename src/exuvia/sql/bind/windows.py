@@ -42,7 +42,7 @@ from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.aggregates import AGGREGATES, bound_aggregate
 from exuvia.sql.bind.operators import branches, moved
-from exuvia.sql.bind.scope import Binder, Scope
+from exuvia.sql.bind.scope import Binder, Scope, all_stored, local, stored
 from exuvia.sql.expr import COERCIBLE, Expr, FrameBound, Windowed, WindowFrame, is_constant
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -70,10 +70,12 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
     over = _specified(tree, scope)
     order = over.args.get("order")
     keys = tuple(
-        (_key(key.this, over, scope), bool(key.args.get("desc")))
+        (stored(_key(key.this, over, scope)), bool(key.args.get("desc")))
         for key in (order.expressions if order else ())
     )
-    partition = tuple(_key(key, over, scope) for key in over.args.get("partition_by") or ())
+    parts = over.args.get("partition_by") or ()
+    partition = tuple(stored(_key(key, over, scope)) for key in parts)
+    zone = scope.zone
     if name in AGGREGATES:
         found = bound_aggregate(name, call.expressions, scope, within_window=True)
         name, arguments, distinct = found.function, found.arguments, found.distinct
@@ -91,11 +93,13 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         elif name in ("row_number", "rank", "dense_rank", "ntile"):
             kind = types.integer(21, name == "ntile")
         else:
+            picked, zone = all_stored(given[::2])
+            given[::2] = picked
             kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
             if len(given) == 3:
                 (given[0], given[2]), kind, _ = branches((given[0], given[2]), name)
         arguments = tuple(given)
-    return Windowed(
+    windowed = Windowed(
         type=kind,
         coercibility=COERCIBLE,
         function=name,
@@ -105,6 +109,7 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         frame=_frame(over, keys, scope),
         distinct=distinct,
     )
+    return local(windowed, zone)
 
 
 def _key(tree: exp.Expression, over: exp.Expression, scope: Scope) -> Expr:

@@ -652,13 +652,20 @@ def _in_utc(env: Env, packed: int) -> int:
 
 
 def _unix_timestamp(env: Env, packed: int) -> int:
-    seconds = moment.microseconds(_in_utc(env, packed)) // 1_000_000
-    return max(0, seconds - EPOCH_DAY * 86400)
+    return _unix_stored(_in_utc(env, packed))
 
 
 def _unix_exactly(env: Env, packed: int) -> Decimal:
-    micro = _in_utc(env, packed) & 0xFFFFF
-    return _unix_timestamp(env, packed) + Decimal(micro).scaleb(-6)
+    return _unix_stored_exactly(_in_utc(env, packed))
+
+
+def _unix_stored(packed: int) -> int:
+    """As `_unix_timestamp`, of a stored TIMESTAMP."""
+    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
+
+
+def _unix_stored_exactly(packed: int) -> Decimal:
+    return _unix_stored(packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
 
 
 def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:
@@ -692,6 +699,10 @@ UNIX_TIME = {
     "unix_timestamp": Function(1, 1, "t", _BIG, _unix_timestamp, env=True),
     "unix_timestamp_exactly": Function(
         1, 1, "t", always(types.decimal(18, 6)), _unix_exactly, env=True
+    ),
+    "unix_timestamp_stored": Function(1, 1, "t", _BIG, _unix_stored),
+    "unix_timestamp_stored_exactly": Function(
+        1, 1, "t", always(types.decimal(18, 6)), _unix_stored_exactly
     ),
     "unix_timestamp_now": Function(0, 0, "", _BIG, _unix_now, env=True),
 }

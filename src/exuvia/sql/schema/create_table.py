@@ -227,7 +227,7 @@ def _select_job(
 def _with_selected(reader: SchemaReader, node: CreateTable) -> tuple[SelectedRows, CreateTable]:
     """The rows, and the definition with the query's columns. Raises what the query raises."""
     assert node.query is not None
-    columns = planner.plan(node.query, reader.context).columns
+    columns = planner.plan(node.query, reader.context, stored=True).columns
     defined = evolve(node, columns=_columns_with(node, columns), query=None)
     return SelectedRows(node.query, tuple(columns)), defined
 

@@ -41,7 +41,7 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Field, Scope, is_shifted, labelled, shown_type, stored
+from exuvia.sql.bind.scope import Field, Scope, labelled, stored
 from exuvia.sql.bind.windows import named_windows
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
@@ -167,7 +167,7 @@ def plan_block(
 ) -> Planned:
     frame = Frame(build, parent, commons)
     source = from_clause(tree, frame)
-    block = bind_block(tree, frame)
+    block = _of_stored(bind_block(tree, frame))
     build.blocks.append((block, frame))
     if block.grouped:
         check_full_group(block, frame)
@@ -228,14 +228,24 @@ def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) 
     if position is None or (virtual is not None and position in virtual.positions):
         return
     kind = scan.kinds[position]
-    if TopRows.fits(kind) and not is_shifted(kind, build.context.zone):
+    if TopRows.fits(kind):
         scan.top = TopRows(position, kind, descending, most + skip)
+
+
+def _of_stored(block: SelectBlock) -> SelectBlock:
+    """The block with TIMESTAMPs as they are stored, where they are items or keys as they are: what
+    is shown of them is for the client's query alone (relational.plan)."""
+    return block._replace(
+        items=[item._replace(expr=stored(item.expr)) for item in block.items],
+        group=[stored(key) for key in block.group],
+        order=[(stored(key), descending) for key, descending in block.order],
+    )
 
 
 def _output(item: SelectItem) -> OutputColumn:
     field = item.field
     if field is None:
-        return OutputColumn(item.name, item.expr.type, shown=shown_type(item.expr))
+        return OutputColumn(item.name, item.expr.type)
     origin = field.column.name.O if field.column is not None else field.name
     return OutputColumn(
         item.name,
@@ -244,7 +254,6 @@ def _output(item: SelectItem) -> OutputColumn:
         field.origin_table,
         origin,
         field.database,
-        shown_type(item.expr),
     )
 
 
@@ -295,7 +304,7 @@ def bind_block(tree: exp.Select, frame: Frame) -> SelectBlock:
     if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
         raise ErrNotSupportedYet("a window function in HAVING")
     rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
-    check_grouping(scope.grouped, group, rollup)
+    check_grouping(scope.grouped, [stored(key) for key in group], rollup)
     return SelectBlock(items, condition, group, having, order, aggregated, distinct, rollup)
 
 

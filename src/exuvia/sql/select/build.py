@@ -21,6 +21,7 @@ LIMIT and OFFSET: whole numbers or parameters, known before the query runs.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import tzinfo
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from exuvia.sql import walks
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.operators import comparable
-from exuvia.sql.bind.scope import Field, Scope, nullable
+from exuvia.sql.bind.scope import Field, Scope, local, nullable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.evaluate.compile import compile_expression
@@ -57,18 +58,19 @@ class Planned(NamedTuple):
     levels: list[int]
     merges: bool = False
 
-    def member(self, place: int) -> Expr:
-        """One column of the query's only row, as an expression."""
+    def member(self, place: int, zone: tzinfo | None) -> Expr:
+        """One column of the query's only row, as an expression of the session's zone."""
         column = self.columns[place]
         sql = f"SELECT o{place} AS o0 FROM ({self.sql}) q"
         alone = self._replace(sql=sql, columns=[column], levels=[self.levels[place]])
-        return Subquery(
+        found = Subquery(
             type=nullable(column.type),
             coercibility=COERCIBLE,
             kind="scalar",
             query=alone,
             operator=MEMBER,
         )
+        return local(found, zone)
 
 
 class CommonTable(NamedTuple):
@@ -223,7 +225,8 @@ def _pair(
     """The SQL of an operand and of the nested query's column, in the domain where they compare."""
     planned = expr.query
     column = planned.columns[place]
-    inner = Column(type=column.type, coercibility=planned.levels[place], position=place)
+    found = Column(type=column.type, coercibility=planned.levels[place], position=place)
+    inner = local(found, frame.build.context.zone)
     (left, right), collate = comparable((operand, inner), expr.operator)
 
     def of_query(part: Expr) -> str:

@@ -261,8 +261,7 @@ class _From:
         lost = range(middle.fields, len(frame.fields)) if side == "LEFT" else range(0)
         for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
             field = frame.fields[position]
-            shown = field.shown and nullable(field.shown)
-            frame.fields[position] = field._replace(type=nullable(field.type), shown=shown)
+            frame.fields[position] = field._replace(type=nullable(field.type))
         if side in ("LEFT", "RIGHT"):
             if condition is None and not natural:
                 raise Misplaced("")
@@ -355,7 +354,6 @@ class _From:
                 None,
                 column.origin_table,
                 level,
-                column.shown,
                 names[n] if merges else "",
             )
             for n, (column, level) in enumerate(zip(columns, levels, strict=True))

@@ -37,13 +37,13 @@ from exuvia.base.mysql_errors import (
     ErrWrongNumberOfColumnsInSelect,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, Family, FieldType
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types, walks
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.bind.operators import branches
-from exuvia.sql.bind.scope import nullable
+from exuvia.sql.bind.scope import all_stored, local
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn
@@ -152,18 +152,18 @@ def _matched(word: str, left: str, right: str, columns: Sequence[OutputColumn], 
 
 
 def _merged(parts: Sequence[Planned], build: Build) -> tuple[list[OutputColumn], list[str]]:
-    frame = Frame(build, None, {})
+    frame, zone = Frame(build, None, {}), build.context.zone
     items: list[list[str]] = [[] for _ in parts]
     columns = []
     for n in range(len(parts[0].columns)):
-        given: list[Expr] = [
-            Column(type=part.columns[n].type, coercibility=part.levels[n], position=n)
+        given = [
+            local(Column(type=part.columns[n].type, coercibility=part.levels[n], position=n), zone)
             for part in parts
         ]
+        given, _ = all_stored(given)
         converted, kind, _ = branches(given, "UNION")
         kind = _result_type(kind, [each.type for each in given])
-        shown = _shown_type([part.columns[n] for part in parts], kind)
-        columns.append(parts[0].columns[n]._replace(type=kind, shown=shown))
+        columns.append(parts[0].columns[n]._replace(type=kind))
         for place, expr in enumerate(converted):
             renderer = frame.renderer(_column_leaf)
             sql = renderer.value(expr)
@@ -177,13 +177,6 @@ def _column_leaf(expr: Expr) -> str:
     if not isinstance(expr, Column):
         raise ErrNotSupportedYet("UNION")
     return f"u.o{expr.position}"
-
-
-def _shown_type(columns: Sequence[OutputColumn], kind: FieldType) -> FieldType | None:
-    """TIMESTAMP, where all the queries show one and their values have another type."""
-    shown = [column.shown for column in columns if column.type.Tp != TypeCode.NULL]
-    first = shown[0] if shown and all(shown) else None
-    return first and evolve(nullable(first), Flen=kind.Flen, Decimal=kind.Decimal)
 
 
 def _result_type(kind: FieldType, kinds: Sequence[FieldType]) -> FieldType:
@@ -323,7 +316,11 @@ class _Clause:
         _check_step(inner.expression)
         build = self.build
         seed = plan_query(inner.this, build, self.parent, commons)
-        columns = [each._replace(type=_grown(each.type)) for each in _titled(seed, titles)]
+        zone = build.context.zone  # the values of a round are of any kind: none are stored ones
+        columns = [
+            each._replace(type=_grown(local(Column(type=each.type, position=0), zone).type))
+            for each in _titled(seed, titles)
+        ]
         before = len(build.scans)
         most = int(build.context.variable("cte_max_recursion_depth"))
         counted = build.functions.counted(most, _rows_wanted(inner, build), len(columns))
@@ -347,10 +344,12 @@ class _Clause:
         items = []
         for n, (given, wanted) in enumerate(zip(part.columns, seed.columns, strict=True)):
             column = Column(type=given.type, coercibility=part.levels[n], position=n)
-            same = column.family in (None, types.family_of(wanted.type))
-            value: Expr = column if same else cast(column, wanted.type)
+            shown = local(column, self.build.context.zone)
+            kind = local(Column(type=wanted.type, position=n), self.build.context.zone).type
+            same = shown.family in (None, types.family_of(kind))
+            value: Expr = shown if same else cast(shown, kind)
             sql = frame.renderer(_leaf).value(value)
-            items.append(f"CAST({sql} AS {duck.type_of(wanted.type)}) AS o{n}")
+            items.append(f"CAST({sql} AS {duck.type_of(kind)}) AS o{n}")
         return ", ".join(items)
 
 

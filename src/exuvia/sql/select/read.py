@@ -26,6 +26,7 @@ SELECT from rows that are computed: none at all (SELECT 1), or a table of inform
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import tzinfo
 from decimal import Context as DecimalContext
 from decimal import Decimal
 from itertools import islice
@@ -44,11 +45,12 @@ from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.binding import Binding
-from exuvia.sql.bind.scope import is_shifted, labelled, shown_type, stored
+from exuvia.sql.bind.scope import is_shifted, labelled, stored
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.operators import divide
@@ -56,7 +58,6 @@ from exuvia.sql.expr import (
     Aggregate,
     Column,
     Constant,
-    Expr,
     Outer,
     Subquery,
     Windowed,
@@ -75,20 +76,24 @@ from exuvia.sql.statement.plan import Plan
 
 class OutputItem(NamedTuple):
     """One output column. `position` is set for a plain column, `compiled` for other expressions,
-    `aggregate` for COUNT, SUM, ..."""
+    `aggregate` for COUNT, SUM, ... `zone`: in which the answer shows a stored TIMESTAMP."""
 
     column: OutputColumn
     tree: Tree
     position: int | None = None
     compiled: Compiled | None = None
     aggregate: Aggregate | None = None
+    zone: tzinfo | None = None
 
 
 _NOT_SIMPLE = (Subquery, Windowed, Outer)
 
 
-def items_of(node: exp.Select, visible: list[Visible], binding: Binding) -> list[OutputItem] | None:
-    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
+def items_of(
+    node: exp.Select, visible: list[Visible], binding: Binding, kept_stored: bool = False
+) -> list[OutputItem] | None:
+    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064.
+    `kept_stored`: TIMESTAMPs are answered as they are stored."""
     if not node.expressions:
         raise Misplaced("")
     texts = item_texts(node)
@@ -103,6 +108,8 @@ def items_of(node: exp.Select, visible: list[Visible], binding: Binding) -> list
         if item is None:
             return None
         found.append(item)
+    if not kept_stored:
+        found = [_in_zone(item, binding.zone) for item in found]
     aggregates = sum(item.aggregate is not None for item in found)
     return found if aggregates in (0, len(found)) else None
 
@@ -125,19 +132,17 @@ def _star(tree: Tree, visible: list[Visible], binding: Binding) -> list[OutputIt
             column = table.columns[position]
             binding.check_column(column)
             tree, output = exp.column(column.name.O), output_of(column, table)
-            if is_shifted(column.type, binding.zone):
-                named = exp.column(column.name.O, table.alias)
-                bound = expressions.bound(named, [table], binding)
-                items.append(_local(bound, output, tree))
-            else:
-                items.append(OutputItem(output, tree, table.offset + position))
+            items.append(OutputItem(output, tree, table.offset + position))
     return items
 
 
-def _local(bound: Expr, stored_as: OutputColumn, tree: Tree) -> OutputItem:
+def _in_zone(item: OutputItem, zone: tzinfo | None) -> OutputItem:
     """A stored TIMESTAMP as the session's zone shows it."""
-    column = stored_as._replace(type=bound.type, shown=stored_as.type)
-    return OutputItem(column, tree, compiled=expressions.compiled_bound(bound))
+    kind = item.column.type
+    if not is_shifted(kind, zone):
+        return item
+    local = types.datetime(types.fraction_digits(kind))
+    return item._replace(column=item.column._replace(type=local, shown=kind), zone=zone)
 
 
 def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColumn:
@@ -160,14 +165,13 @@ def _item(tree: Tree, text: str, visible: list[Visible], binding: Binding) -> Ou
     bound = expressions.bound(inner, visible, binding, "field list", aggregates=True)
     if any(isinstance(node, _NOT_SIMPLE) for node in walk(bound)):
         return None
-    plain = stored(bound)
-    if isinstance(plain, Column):
-        item = _plain(plain, inner, name, visible, binding)
-        return item if plain is bound else _local(bound, item.column, inner)
+    bound = stored(bound)
+    if isinstance(bound, Column):
+        return _plain(bound, inner, name, visible, binding)
     literal = inner.expression if isinstance(inner, exp.Introducer) else inner
     if isinstance(literal, exp.Literal) and literal.is_string:
         text = literal.name
-    column = OutputColumn(name or text, bound.type, shown=shown_type(bound))
+    column = OutputColumn(name or text, bound.type)
     if isinstance(bound, Aggregate):
         return OutputItem(column, inner, aggregate=bound)
     if any(isinstance(node, Aggregate) for node in walk(bound)):
@@ -209,6 +213,7 @@ class Accumulators:
     def __init__(self, items: Sequence[OutputItem]) -> None:
         self._aggregates = [item.aggregate for item in items if item.aggregate is not None]
         self._calls = [_call(each) for each in self._aggregates]
+        self._zones = [item.zone for item in items if item.aggregate is not None]
         self._values: list[list[Value]] = [[] for _ in items]
         self._count = 0
 
@@ -240,10 +245,14 @@ class Accumulators:
         return self._answer()
 
     def _answer(self) -> list[Row]:
+        found = [
+            self._result(each, values)
+            for each, values in zip(self._aggregates, self._values, strict=True)
+        ]
         return [
             [
-                self._result(each, found)
-                for each, found in zip(self._aggregates, self._values, strict=True)
+                value if zone is None or value is None else shift_zone(value, None, zone)
+                for value, zone in zip(found, self._zones, strict=True)
             ]
         ]
 
@@ -320,8 +329,9 @@ def is_simple(node: exp.Select) -> bool:
     return not any(part is not None and walks.find(part, exp.Select) for part in (where, order))
 
 
-def plan(node: exp.Select, binding: Binding) -> "ReadRows | None":
-    """The plan of a simple query on one table that is stored; None for any other.
+def plan(node: exp.Select, binding: Binding, kept_stored: bool = False) -> "ReadRows | None":
+    """The plan of a simple query on one table that is stored; None for any other. `kept_stored`:
+    TIMESTAMPs are answered as they are stored.
 
     Raises Refused."""
     tree = tree_of(node)
@@ -330,10 +340,10 @@ def plan(node: exp.Select, binding: Binding) -> "ReadRows | None":
     source = source_of(tree, binding)
     if not source.table.info.is_stored or _asks_row_ids(node) or not _orders_selected(node):
         return None
-    items = items_of(node, [source.visible], binding)
+    items = items_of(node, [source.visible], binding, kept_stored)
     if items is None or not all(is_supported(item.aggregate) for item in items):
         return None
-    return ReadRows(node, source, items, binding)
+    return ReadRows(node, source, items, binding, kept_stored)
 
 
 def _orders_selected(node: exp.Select) -> bool:
@@ -359,12 +369,18 @@ class ReadRows(FilteredPlan):
     """See the module."""
 
     def __init__(
-        self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], binding: Binding
+        self,
+        node: exp.Select,
+        source: TableSource,
+        items: Sequence[OutputItem],
+        binding: Binding,
+        kept_stored: bool,
     ) -> None:
         super().__init__(source.table, source.database, source.name)
         self.columns = PlanColumns(item.column for item in items)
         self.node = node
         self.items = items
+        self._kept_stored = kept_stored
         self.is_aggregated = items[0].aggregate is not None
         self.is_distinct = node.args.get("distinct") is not None
         self._clauses: list[exp.Lock] = node.args.get("locks") or []
@@ -413,12 +429,15 @@ class ReadRows(FilteredPlan):
     def run(self, context: Context) -> Result:
         """The rows; through the relational engine where there are too many for this one."""
         found = self.here(context)
-        return engine.relational(self.node, context) if found is None else found
+        return self._relational(context).run(context) if found is None else found
+
+    def _relational(self, context: Context) -> Plan:
+        return engine.plan(self.node, context, stored=self._kept_stored)
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         found = self.here(context)
         if found is None:
-            yield from engine.plan(self.node, context).batches(context)
+            yield from self._relational(context).batches(context)
         else:
             yield found.rows
 
@@ -455,7 +474,7 @@ class ReadRows(FilteredPlan):
             rows = [project(row, context) for _, row in pairs]
         if self.is_distinct:
             rows = distinct(rows, self.columns)
-        return Result(self.columns, self.cut(rows, context))
+        return Result(self.columns, in_zones(self.cut(rows, context), self.items))
 
     def few(self, context: Context) -> Result | None:
         if self._plain is None or self._select is None:
@@ -467,7 +486,7 @@ class ReadRows(FilteredPlan):
             rows = Accumulators(self.items).of_columns(rows)
         elif self.is_distinct:
             rows = distinct(rows, self.columns)
-        return Result(self.columns, rows)
+        return Result(self.columns, in_zones(rows, self.items))
 
     def cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""
@@ -572,6 +591,18 @@ def _getter(item: OutputItem) -> Callable[[Row, Context], Value]:
     return item.compiled.call
 
 
+def in_zones(rows: list[Row], items: Sequence[OutputItem]) -> list[Row]:
+    """The rows with stored TIMESTAMPs as the session's zone shows them; aggregates are shown
+    already."""
+    for place, (_, _, _, _, aggregate, zone) in enumerate(items):
+        if zone is None or aggregate is not None:
+            continue
+        for row in rows:
+            if row[place] is not None:
+                row[place] = shift_zone(row[place], None, zone)
+    return rows
+
+
 def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
     """The first of each set of equal rows, under the columns' collations."""
     found = list(rows)
@@ -594,9 +625,9 @@ def order_keys(
         descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
         item = named_item(tree, items)
         tree = tree if item is None else item.tree
-        compiled = expressions.compiled(tree, [source.visible], binding, "order clause")
+        bound = expressions.bound(tree, [source.visible], binding, "order clause")
         position = source.resolve(tree) if isinstance(tree, exp.Column) else None
-        found.append(SortKey(compiled, descending, position))
+        found.append(SortKey(expressions.compiled_bound(stored(bound)), descending, position))
     return found
 
 
@@ -693,7 +724,7 @@ class SmallRows(Plan):
             found = distinct(found, self.columns)
         if self.limit is not None and self._needs_all:
             found = list(islice(found, *self.limit.bounds(context)))
-        return Result(self.columns, found)
+        return Result(self.columns, in_zones(found, self.items))
 
 
 def _order(

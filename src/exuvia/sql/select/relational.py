@@ -26,6 +26,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from datetime import tzinfo
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -41,8 +42,10 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
 )
 from exuvia.base.types import Family, FieldType, Value
+from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
+from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr, Subquery, walk
@@ -63,16 +66,17 @@ _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 
 def plan(
-    node: exp.Expression, context: Context, handles: bool = False
+    node: exp.Expression, context: Context, handles: bool = False, stored: bool = False
 ) -> "PlainPlan | RelationalPlan":
-    """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
+    """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME.
+    `stored`: TIMESTAMPs are answered as they are stored, not as the session's zone shows them."""
     if _is_plain(node):
         block = bind_block(node, Frame(Build(context, plan_query), None, {}))  # type: ignore[arg-type]
         if not block.grouped and not any(_nested(item.expr) for item in block.items):
             return PlainPlan(node, block, context)
     build = Build(context, plan_query)
     build.handles = handles
-    return RelationalPlan(plan_query(node, build, None, {}), build)
+    return RelationalPlan(plan_query(node, build, None, {}), build, stored)
 
 
 def _is_plain(node: exp.Expression) -> bool:
@@ -91,8 +95,9 @@ def _nested(expr: Any) -> bool:
 
 
 def found_rows(node: exp.Select, context: Context) -> tuple[Sequence[OutputColumn], list[Row]]:
-    """Columns and rows of a query that may also ask for the handles of its tables."""
-    found = plan(node, context, handles=True)
+    """Columns and rows of a query that may also ask for the handles of its tables; TIMESTAMPs as
+    they are stored."""
+    found = plan(node, context, handles=True, stored=True)
     return found.columns, collected(found, context)
 
 
@@ -159,8 +164,10 @@ class _Reading:
 class RelationalPlan(Plan):
     """A query that DuckDB runs. It can run once."""
 
-    def __init__(self, planned: Planned, build: Build) -> None:
-        self.columns = planned.columns
+    def __init__(self, planned: Planned, build: Build, stored: bool) -> None:
+        zone = None if stored else build.context.zone
+        self.columns = [_shown(column, zone) for column in planned.columns]
+        self._shifted = [n for n, c in enumerate(planned.columns) if is_shifted(c.type, zone)]
         self.sql = planned.sql
         self._build = build
         self._is_profiled = False
@@ -262,9 +269,12 @@ class RelationalPlan(Plan):
     def _rows(self, cursor: Any, resources: ExitStack) -> Iterator[list[Row]]:
         import duckdb
 
+        zone = self._build.context.zone
         try:
             for batch in self._reader(cursor, resources):
                 columns = [column.to_pylist() for column in batch.columns]
+                for n in self._shifted:
+                    columns[n] = [_local(value, zone) for value in columns[n]]
                 yield [list(row) for row in zip(*columns, strict=True)]
         except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
             self._raise(error)
@@ -292,6 +302,18 @@ class RelationalPlan(Plan):
         if "Max expression depth" in text:
             raise ErrStackOverrunNeedMore() from error
         raise ErrUnknown(text.partition("\n")[0]) from error
+
+
+def _shown(column: OutputColumn, zone: tzinfo | None) -> OutputColumn:
+    """The column as the client meets it."""
+    if not is_shifted(column.type, zone):
+        return column
+    kind = types.datetime(types.fraction_digits(column.type))
+    return column._replace(type=kind, shown=column.type)
+
+
+def _local(value: Value, zone: tzinfo | None) -> Value:
+    return None if value is None else shift_zone(value, None, zone)
 
 
 def _overflowed(text: str, operations: Sequence[tuple[str, bool, str]]) -> tuple[str, str]:

@@ -94,7 +94,7 @@ class _Loading:
         if self._begun:
             raise Unavailable("the query of CREATE TABLE lost its snapshot")
         self._begun = True
-        plan = planner.plan(self._query, context)
+        plan = planner.plan(self._query, context, stored=True)
         if list(plan.columns) != self._columns:
             raise ErrTableDefChanged()
         target = InsertTarget(table, tuple(column.name for column in self._columns))

@@ -327,7 +327,7 @@ def _create_temporary(session: SessionApi, new: CreateTemporary) -> Result | Non
     found = None
     if new.rows is not None:
         query = new.rows.query
-        found = session.run(lambda context: planner.plan(query, context).run(context))
+        found = session.run(lambda context: planner.plan(query, context, stored=True).run(context))
         if tuple(found.columns) != tuple(new.rows.columns):
             raise ErrTableDefChanged()
     held = session.temporary_tables()

@@ -38,6 +38,7 @@ from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import is_own_default
+from exuvia.sql.bind.scope import stored
 from exuvia.sql.cells import (
     MOMENT,
     NARROWED,
@@ -252,7 +253,8 @@ def _step(
     if constant is not None:
         kind = expressions.constant_type(tree, binding)
         return AssignmentStep(position, column, lambda row, at: constant(at), kind, mode)
-    compiled = expressions.compiled(tree, visible, binding)
+    bound = expressions.bound(tree, visible, binding)
+    compiled = expressions.compiled_bound(stored(bound))
     call = compiled.call
 
     def getter(row: Row, at: Execution) -> Value:

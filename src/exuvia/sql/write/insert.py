@@ -62,6 +62,7 @@ from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
+from exuvia.sql.bind.scope import stored
 from exuvia.sql.cells import (
     AssignMany,
     assign_many_to,
@@ -74,7 +75,6 @@ from exuvia.sql.parse.literals import position_of
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import plan as plan_relational
-from exuvia.sql.select.relational import relational
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.write.assignments import (
@@ -488,7 +488,7 @@ class InsertValues(KeptPlan):
         if walks.find(tree, exp.Query):
             self.short = False
             return _nested_cell(column, tree, is_auto, self._rules)
-        compiled = expressions.compiled(tree, [visible], binding)
+        compiled = expressions.compiled_bound(stored(expressions.bound(tree, [visible], binding)))
         call = _reads_zeros(compiled, self.table)
         store = storer(column, compiled.type, is_auto, self._rules)
         return lambda row, at, n: store(call(row, at), at, n)
@@ -576,7 +576,7 @@ def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, rules: Strictnes
     query = exp.Select(expressions=[walks.copy(tree)])
 
     def cell(row: Row, context: Context, number: int) -> Value:
-        found = relational(query, context)
+        found = plan_relational(query, context, stored=True).run(context)
         kind = found.columns[0].type
         return storer(column, kind, is_auto, rules)(found.rows[0][0], context, number)
 
