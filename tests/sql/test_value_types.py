@@ -709,6 +709,26 @@ COPIES = (
 )
 
 
+def test_texts_that_end_in_control_characters_sort_alike_in_both_engines(session: Session) -> None:
+    """PAD SPACE: 'a' is beyond 'a' with a tab, and before 'a b'."""
+    run(session, "CREATE TABLE p (i INT, a VARCHAR(9), b VARCHAR(9) COLLATE utf8mb4_general_ci)")
+    run(session, "INSERT INTO p VALUES (1, 'a', 'a'), (2, 'a\\t', 'a\\t'), (3, 'a b', 'a b')")
+    for name in "ab":
+        for group in ("", f"GROUP BY i, {name}"):
+            assert rows(session, f"SELECT i FROM p {group} ORDER BY {name}") == [[2], [1], [3]]
+            found = rows(session, f"SELECT i FROM p WHERE {name} > x'6109' {group}")
+            assert sorted(found) == [[1], [3]], (name, group)
+        assert rows(session, f"SELECT MIN({name}) FROM p GROUP BY i > 0") == [["a\t"]]
+
+
+def test_convert_tz_of_a_skipped_hour(session: Session) -> None:
+    call = "CAST(CONVERT_TZ('2024-03-31 02:30:00{}', 'Europe/Berlin', '{}') AS CHAR)"
+    query = f"SELECT {call.format('', 'UTC')}, {call.format('.5', 'Europe/Berlin')}"
+    assert [text.rstrip("0.") for text in rows(session, query)[0]] == [
+        *("2024-03-31 01:00:", "2024-03-31 03:00:00.5"),
+    ]
+
+
 NEAREST = [  # column, value, what is stored where no strict mode holds
     ("TINYINT", "DATE'2024-01-01'", 127),
     ("TINYINT", "TIME'-10:00:00'", -128),

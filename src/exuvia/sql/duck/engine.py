@@ -310,6 +310,14 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
     return f"exuvia_unicode({text})" if found.pads else f"exuvia_0900({text})"
 
 
+def order_key_of(text: str, kind: FieldType, collate: str = "") -> str:
+    """What a rendered value sorts by. Under PAD SPACE a text ends in a space, so that 'a' sorts
+    behind 'a' with a tab ('a' and 'a', space, tab are still in the wrong order)."""
+    key = key_of(text, kind, collate)
+    is_padded = types.family_of(kind) is Family.STRING and collation(collate or kind.Collate).pads
+    return f"({key} || ' ')" if is_padded else key
+
+
 # -- quota -----------------------------------------------------------------------------------------
 
 _ROW_BYTES, _VALUE_BYTES = 72, 40  # what Python needs beside the texts, measured

@@ -147,11 +147,16 @@ class Renderer:
         """SQL of what the value compares by."""
         return duck.key_of(self.value(expr), expr.type, collate)
 
-    def keys(self, parts: Sequence[Expr], collate: str) -> list[str]:
-        """SQL of what values that are compared with one another compare by."""
+    def order_key(self, expr: Expr, collate: str = "") -> str:
+        """SQL of what the value sorts by."""
+        return duck.order_key_of(self.value(expr), expr.type, collate)
+
+    def keys(self, parts: Sequence[Expr], collate: str, sign: str = "=") -> list[str]:
+        """SQL of what values that are compared with one another by that sign compare by."""
         if duck.is_wide([part.type for part in parts]):
             return [duck.wide_key(self.value(part)) for part in parts]
-        return [self.key(part, collate) for part in parts]
+        key = self.order_key if sign[0] in "<>" and sign != "<=>" else self.key
+        return [key(part, collate) for part in parts]
 
     def _native(self, expr: Expr) -> str | None:
         if isinstance(expr, Cast):
@@ -417,7 +422,7 @@ def _comparison(sign: str) -> Maker:
         left, right = call.arguments
         if divides(left) or divides(right) or Family.JSON in (left.family, right.family):
             return None
-        one, other = renderer.keys(call.arguments, call.extra[0])
+        one, other = renderer.keys(call.arguments, call.extra[0], call.function)
         return f"({one} {sign} {other})"
 
     return make
@@ -768,7 +773,7 @@ def group_concat(node: Aggregate, rows: Renderer) -> str:
             key = rows.key(part)
             fields[f"k{n}"] = (key, part.type if source.family is not Family.JSON else source.type)
     keys = [
-        f"{rows.key(key)} {'DESC NULLS LAST' if descending else 'ASC NULLS FIRST'}"
+        f"{rows.order_key(key)} {'DESC NULLS LAST' if descending else 'ASC NULLS FIRST'}"
         for key, descending in node.order
     ]
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
@@ -829,7 +834,7 @@ _SPREADS = {"stddev_pop", "stddev_samp", "var_pop", "var_samp"}
 def sort_keys(keys: Sequence[tuple[Expr, bool]], renderer: Renderer) -> str:
     """The list behind ORDER BY."""
     return ", ".join(
-        f"{renderer.key(key)} {'DESC NULLS LAST' if descending else 'ASC NULLS FIRST'}"
+        f"{renderer.order_key(key)} {'DESC NULLS LAST' if descending else 'ASC NULLS FIRST'}"
         for key, descending in keys
     )
 
@@ -902,7 +907,7 @@ def _count(node: Aggregate | Windowed, rows: Renderer) -> str:
 
 def _extreme(name: str, argument: Expr, value: str, rows: Renderer) -> str:
     if argument.family in (Family.STRING, Family.JSON):
-        return f"arg_{name}({value}, {rows.key(argument)})"
+        return f"arg_{name}({value}, {rows.order_key(argument)})"
     return f"{name}({value})"
 
 

@@ -735,6 +735,9 @@ def _convert(packed: int, source: str, target: str) -> int | None:
     from_zone, to_zone = _zone(source), _zone(target)
     if from_zone is None or to_zone is None:
         return None
+    later = temporal.after_gap(packed, from_zone)
+    if later is not None:  # its clocks skip that time: the next valid moment, with its fraction
+        return temporal.shift_zone(later + (packed & 0xFFFFF), UTC, to_zone)
     return temporal.shift_zone(packed, from_zone, to_zone)
 
 

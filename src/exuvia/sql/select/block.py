@@ -185,9 +185,9 @@ def plan_block(
         direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
         place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
         if place is not None:
-            keys.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
+            keys.append(("", f"{duck.order_key_of(f'o{place}', key.type)} {direction}"))
         else:
-            keys.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
+            keys.append((f"{finished.order_key(key)} AS s{n}", f"s{n} {direction}"))
     sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
     conditions = [rows.filter(block.where)] if block.where is not None else []
     if block.having is not None and not block.grouped:

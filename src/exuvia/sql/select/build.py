@@ -237,6 +237,8 @@ def _pair(
     outside, inside = frame.renderer(leaf), frame.renderer(of_query)
     if duck.is_wide([left.type, right.type]):
         return duck.wide_key(outside.value(left)), duck.wide_key(inside.value(right))
+    if expr.operator[:1] in "<>" and expr.kind in ("any", "all"):
+        return outside.order_key(left, collate), inside.order_key(right, collate)
     return outside.key(left, collate), inside.key(right, collate)
 
 

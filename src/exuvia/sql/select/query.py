@@ -193,7 +193,7 @@ def ordered_by_column(order: exp.Order | None, planned: Planned) -> str:
     keys = []
     for key in order.expressions:
         place = _place(key.this, planned)
-        shown = duck.key_of(f"o{place}", planned.columns[place].type)
+        shown = duck.order_key_of(f"o{place}", planned.columns[place].type)
         keys.append(f"{shown} {'DESC NULLS LAST' if key.args.get('desc') else 'ASC NULLS FIRST'}")
     return " ORDER BY " + ", ".join(keys)
 

@@ -139,8 +139,9 @@ class TopRows:
     A row has two words, a lower and an upper bound of its place in the order: of a number both are
     the number, of a text its first eight bytes with what a collation may still make of them.
 
-        PAD SPACE       trailing spaces are no bytes; behind the eighth there may be more of them,
-                        so spaces at the end count as zeros in the lower bound
+        PAD SPACE       a text without its trailing spaces ends in one; behind the eighth byte
+                        there may be more, so spaces and zeros at the end count as zeros in the
+                        lower bound and as spaces in the upper one
         general fold    ASCII by its upper case; from the first other byte on nothing is known
         NULL            first, and last where the order descends
 
@@ -216,11 +217,12 @@ def _word(begins: Any) -> Any:
 
 
 def _padded(begins: Any) -> tuple[Any, Any]:
-    """A space at the end may be one of the text, or be dropped."""
+    """At the end a space may be one of the text, or be dropped, and one follows the text."""
     if not ((begins[:, -1] == _SPACE) | (begins[:, -1] == 0)).any():
         return begins, begins
     ends = np.logical_and.accumulate((begins == _SPACE)[:, ::-1] | (begins == 0)[:, ::-1], axis=1)
-    return np.where(ends[:, ::-1], np.uint8(0), begins), begins
+    at_end = ends[:, ::-1]
+    return np.where(at_end, np.uint8(0), begins), np.where(at_end, np.uint8(_SPACE), begins)
 
 
 def _folded(begins: Any) -> tuple[Any, Any]:
@@ -228,11 +230,12 @@ def _folded(begins: Any) -> tuple[Any, Any]:
     upper = np.where((begins >= ord("a")) & (begins <= ord("z")), begins - _SPACE, begins)
     unknown = np.logical_or.accumulate(begins >= _BEYOND_ASCII, axis=1)
     lower, _ = _padded(np.where(unknown, np.uint8(0), upper))
+    _, upper = _padded(upper)
     return lower, np.where(unknown, np.uint8(0xFF), upper)
 
 
 def _bounds(collate: str) -> Bounds | None:
-    """How a collation's keys (sql/duck/engine.py, `key_of`) are bounded by the first bytes."""
+    """How the first bytes bound a collation's keys (sql/duck/engine.py, `order_key_of`)."""
     found = collation(collate)
     if found.fold is None:
         return _padded if found.pads else lambda begins: (begins, begins)
