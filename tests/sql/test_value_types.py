@@ -729,6 +729,13 @@ def test_convert_tz_of_a_skipped_hour(session: Session) -> None:
     ]
 
 
+def test_hexadecimal_literals_are_numbers_in_columns_of_numbers(session: Session) -> None:
+    run(session, "CREATE TABLE x (i INT PRIMARY KEY, d DECIMAL(5,1), b VARBINARY(4))")
+    run(session, "INSERT INTO x (b, i, d) SELECT x'41', 0xFF, b'11' AS n")
+    run(session, "UPDATE x JOIN x y USING (i) SET x.d = 0x10, x.b = x'4142'")
+    assert rows(session, "SELECT * FROM x") == [[255, Decimal("16.0"), b"AB"]]
+
+
 NEAREST = [  # column, value, what is stored where no strict mode holds
     ("TINYINT", "DATE'2024-01-01'", 127),
     ("TINYINT", "TIME'-10:00:00'", -128),

@@ -125,7 +125,7 @@ def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -
         assert isinstance(node, exp.Expression)
         return relational.plan(node, context, stored=stored)
     if isinstance(node, Insert):
-        node, more = insert.with_selected(node, context)
+        node, more = insert.with_selected(insert.with_numbers(node, context.binding), context)
         assert node.query is not None
         return insert.InsertQuery(node, _plan(node.query, context, stored=True), context, more)
     if isinstance(node, Update):

@@ -130,6 +130,23 @@ def with_selected(node: Insert, context: Context) -> Selected:
     return Selected(evolve(node, query=longer, on_duplicate=pairs), reads.count)
 
 
+def with_numbers(node: Insert, binding: Binding) -> Insert:
+    """The statement with hexadecimal and bit literals of its select list as the columns mean them.
+    Raises 1054, 1110."""
+    query = node.query
+    if not isinstance(query, exp.Select) or query.is_star:
+        return node
+    items = [each.unalias() for each in query.expressions]
+    if not any(isinstance(each, exp.HexString | exp.BitString) for each in items):
+        return node
+    columns = [column for _, column in _target(node, binding).named]
+    found = query.copy()
+    for item, column in zip(found.expressions, columns, strict=False):
+        literal = item.unalias()
+        literal.replace(meant_for(column, literal.copy()))
+    return evolve(node, query=found)
+
+
 def visible_of(columns: Sequence[OutputColumn], offset: int) -> Visible:
     """What was read, as a table behind the rows."""
     found = tuple(
