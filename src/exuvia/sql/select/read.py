@@ -381,6 +381,7 @@ class ReadRows(FilteredPlan):
         self.node = node
         self.items = items
         self._kept_stored = kept_stored
+        self._zones = zones_of(items)
         self.is_aggregated = items[0].aggregate is not None
         self.is_distinct = node.args.get("distinct") is not None
         self._clauses: list[exp.Lock] = node.args.get("locks") or []
@@ -474,7 +475,8 @@ class ReadRows(FilteredPlan):
             rows = [project(row, context) for _, row in pairs]
         if self.is_distinct:
             rows = distinct(rows, self.columns)
-        return Result(self.columns, in_zones(self.cut(rows, context), self.items))
+        rows = self.cut(rows, context)
+        return Result(self.columns, in_zones(rows, self._zones) if self._zones else rows)
 
     def few(self, context: Context) -> Result | None:
         if self._plain is None or self._select is None:
@@ -486,7 +488,7 @@ class ReadRows(FilteredPlan):
             rows = Accumulators(self.items).of_columns(rows)
         elif self.is_distinct:
             rows = distinct(rows, self.columns)
-        return Result(self.columns, in_zones(rows, self.items))
+        return Result(self.columns, in_zones(rows, self._zones) if self._zones else rows)
 
     def cut(self, rows: list[Row], context: Context) -> list[Row]:
         """What LIMIT leaves where it can only come last."""
@@ -591,12 +593,21 @@ def _getter(item: OutputItem) -> Callable[[Row, Context], Value]:
     return item.compiled.call
 
 
-def in_zones(rows: list[Row], items: Sequence[OutputItem]) -> list[Row]:
-    """The rows with stored TIMESTAMPs as the session's zone shows them; aggregates are shown
-    already."""
-    for place, (_, _, _, _, aggregate, zone) in enumerate(items):
-        if zone is None or aggregate is not None:
-            continue
+Zones = list[tuple[int, tzinfo]]
+
+
+def zones_of(items: Sequence[OutputItem]) -> Zones:
+    """Places of stored TIMESTAMPs that are shown in a zone; aggregates are shown already."""
+    return [
+        (place, item.zone)
+        for place, item in enumerate(items)
+        if item.zone is not None and item.aggregate is None
+    ]
+
+
+def in_zones(rows: list[Row], zones: Zones) -> list[Row]:
+    """The rows with stored TIMESTAMPs as the session's zone shows them."""
+    for place, zone in zones:
         for row in rows:
             if row[place] is not None:
                 row[place] = shift_zone(row[place], None, zone)
@@ -724,7 +735,7 @@ class SmallRows(Plan):
             found = distinct(found, self.columns)
         if self.limit is not None and self._needs_all:
             found = list(islice(found, *self.limit.bounds(context)))
-        return Result(self.columns, in_zones(found, self.items))
+        return Result(self.columns, in_zones(found, zones_of(self.items)))
 
 
 def _order(
