@@ -67,13 +67,6 @@ def stored(expr: Expr) -> Expr:
     return expr
 
 
-def shown_type(expr: Expr) -> FieldType | None:
-    """The type in definitions of what is computed, where its values have another one: TIMESTAMP, of
-    what the session's zone shifts. None where they have not."""
-    found = stored(expr)
-    return None if found is expr else found.type
-
-
 def all_stored(values: Sequence[Expr]) -> tuple[list[Expr], tzinfo | None]:
     """The stored values and their zone, where all that is not NULL is a shifted TIMESTAMP; else the
     values as they are, and None."""

@@ -70,9 +70,11 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
     over = _specified(tree, scope)
     order = over.args.get("order")
     keys = tuple(
-        (stored(_key(key.this, over, scope)), bool(key.args.get("desc")))
+        (_key(key.this, over, scope), bool(key.args.get("desc")))
         for key in (order.expressions if order else ())
     )
+    if over.args.get("spec") is None:  # the bounds of a frame are of the session's zone
+        keys = tuple((stored(key), descending) for key, descending in keys)
     parts = over.args.get("partition_by") or ()
     partition = tuple(stored(_key(key, over, scope)) for key in parts)
     zone = scope.zone
