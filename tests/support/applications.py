@@ -209,7 +209,7 @@ class Database:
             for table in tables:
                 if self.own:
                     rows(f"ADMIN CHECK TABLE `{table}` EXTENDED")
-                found[table] = rows(f"SELECT COUNT(*) FROM `{table}`")[0][0]
+                found[table.lower()] = rows(f"SELECT COUNT(*) FROM `{table}`")[0][0]
         return found
 
 
@@ -273,9 +273,14 @@ def schema(database: Database) -> dict[str, list[tuple[Any, ...]]]:
     asked = {"indexes": _INDEXES, "constraints": _CONSTRAINTS, "keys": _KEYS, "rules": _RULES}
     asked |= {"checks": _CHECKS, "views": _VIEWS}
     with database.asked() as rows:
-        return {aspect: rows(text) for aspect, text in asked.items()} | {
-            "columns": [_column(*row) for row in rows(_COLUMNS)]
-        }
+        found = {aspect: rows(text) for aspect, text in asked.items()}
+        found["columns"] = [_column(*row) for row in rows(_COLUMNS)]
+    return {aspect: [_lower(line) for line in lines] for aspect, lines in found.items()}
+
+
+def _lower(line: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Programs choose the case of names by what the server says of their tables' files."""
+    return tuple(each.lower() if isinstance(each, str) else each for each in line)
 
 
 def _column(table: str, place: int, name: str, default: str | None, *rest: Any) -> tuple[Any, ...]:

@@ -20,8 +20,8 @@ class UseLiquibase {
                 case "update" -> { liquibase.update(""); System.out.println(liquibase.listUnrunChangeSets(null, null).size()); }
                 case "snapshot" -> {
                     var found = SnapshotGeneratorFactory.getInstance().createSnapshot(database.getDefaultSchema(), database, new SnapshotControl(database));
-                    for (var kind : java.util.List.of(Table.class, Column.class, Index.class, PrimaryKey.class, ForeignKey.class, UniqueConstraint.class))
-                        found.get(kind).stream().map(each -> kind.getSimpleName() + " " + each.getName()).sorted().distinct().forEach(System.out::println);
+                    for (var kind : java.util.List.of(Table.class, Column.class, ForeignKey.class, UniqueConstraint.class))
+                        found.get(kind).stream().map(each -> kind.getSimpleName() + " " + each.getName().toLowerCase()).sorted().distinct().forEach(System.out::println);
                     liquibase.clearCheckSums();
                 }
                 case "rollback" -> liquibase.rollback(Integer.parseInt(words[3]), "");
