@@ -12,12 +12,12 @@ from sqlglot import exp
 
 from exuvia.base.interruption import check
 
-Found = TypeVar("Found", bound=exp.Expression)
+Found = TypeVar("Found", bound=exp.Expr)
 Copied = TypeVar("Copied", bound=exp.Expr)
 _CHECKED = 1 << 10
 
 
-def walk(tree: Any) -> Iterator[exp.Expression]:
+def walk(tree: Any) -> Iterator[exp.Expr]:
     """Every node, breadth first."""
     waiting: deque[Any] = deque((tree,))
     count = 0

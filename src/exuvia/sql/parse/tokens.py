@@ -870,7 +870,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     return found
 
 
-def _parsed(tokens: list[Token], text: str) -> list[exp.Expression | None]:
+def _parsed(tokens: list[Token], text: str) -> list[exp.Expr | None]:
     """The trees; of many tokens by the interpreted parser, see interpreted.py."""
     if len(tokens) > MOST_COMPILED:
         with suppress(RecursionError):
