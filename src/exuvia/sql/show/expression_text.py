@@ -297,6 +297,8 @@ def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
         sides = (("ge", tree.args["low"]), ("le", tree.args["high"]))
         parts = (CallText(name, (column, _of_tree(each, resolve))) for name, each in sides)
         return CallText("and", tuple(map(_as_moments, parts)))
+    if isinstance(tree, exp.DPipe) and tree.expression == exp.Literal.string(" "):
+        return _of_tree(tree.this, resolve)  # of a collation's key, for sorting
     operator = _OPERATORS.get(type(tree))
     if isinstance(tree, exp.Connector) and operator is not None:
         return CallText(operator, tuple(_of_tree(each, resolve) for each in tree.flatten()))
