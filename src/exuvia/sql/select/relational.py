@@ -207,14 +207,16 @@ class RelationalPlan(Plan):
             resources.enter_context(build.functions.created_on(cursor))
             for scan in build.scans:
                 cursor.register(scan.name, scan.unread())
-            planned = lambda: cursor.execute(text).fetchall()  # noqa: E731
+
+            def planned() -> Any:
+                return cursor.execute(text).fetchall()
+
             try:
                 if len(build.scans) < MANY_SCANS:
                     ((_, found),) = planned()
                 else:
                     with interruption.current().telling(cursor.interrupt):
-                        reads_nothing = lambda: True  # noqa: E731
-                        ((_, found),) = apart_until(planned, reads_nothing, resources)
+                        ((_, found),) = apart_until(planned, _Reading().never, resources)
             except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
                 self._raise(error)
         return str(found)
@@ -255,10 +257,12 @@ class RelationalPlan(Plan):
         their number, and is not interrupted meanwhile. Then it does so in a thread that the
         statement may leave behind, up to the first row that it reads in the snapshot."""
         scans = self._build.scans
-        if len(self.sql) > LONG_SQL and not self._is_profiled:  # `sql` parses it several times
-            begin = lambda: cursor.execute(self.sql).to_arrow_reader(BATCH_ROWS)  # noqa: E731
-        else:
-            begin = lambda: cursor.sql(self.sql).to_arrow_reader(BATCH_ROWS)  # noqa: E731
+        # `sql` parses a text several times
+        run = cursor.execute if len(self.sql) > LONG_SQL and not self._is_profiled else cursor.sql
+
+        def begin() -> Any:
+            return run(self.sql).to_arrow_reader(BATCH_ROWS)
+
         if len(scans) < MANY_SCANS:
             return begin()
         reading = _Reading()
