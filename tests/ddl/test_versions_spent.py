@@ -41,6 +41,7 @@ VERSIONS = {
     "alter table cache": 1,
     "exuvia schema locked": 1,
     "exuvia change log": 2,
+    "exuvia fulltext": 1,
     "alter table nocache": 1,
     "create placement policy": 1,
     "alter placement policy": 1,

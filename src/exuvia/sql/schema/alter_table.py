@@ -371,7 +371,8 @@ def _without_checks_that_go(at: AlterContext, specs: Sequence[Spec]) -> tuple[Sp
 
 def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs but ADD FULLTEXT (warning 1214); in mysql mode their names are noted, and dropped
-    and renamed as if there were such keys. Raises 1061."""
+    and renamed as if there were such keys. Raises 1061; 8200 while a node of an older release
+    serves, which does not know such a change."""
     noted = {each.lower() for each in at.table.exuvia_fulltext if at.table.index(each) is None}
     goes = DropIndex | RenameIndex if at.modes.fulltext else DropIndex
     dropped, added, kept = [], [], []
@@ -389,6 +390,9 @@ def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ..
     taken = (noted | {each.idx_name.L for each in at.table.indexes}) - gone
     names = fulltext_names(added, taken) if at.modes.fulltext else ()
     if names or dropped:
+        if older := [each.title for each in before_0_5(at.txn)]:
+            said = f"FULLTEXT INDEX while {', '.join(older)} of an older release serves"
+            raise ErrUnsupportedDDLOperation(said)
         kept.append(NoteFullText(names, tuple(dropped)))
     return tuple(kept)
 
