@@ -48,6 +48,7 @@ from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_pa
 from exuvia.ddl.actions.shared import add_constraint_path
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.job import Job
+from exuvia.ddl.submit import Admit
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.node.assemble import JUDGE
@@ -384,7 +385,7 @@ class Submitted(BaseException):
 class _Asking:
     """Stands for the submitter."""
 
-    def submit_nowait(self, job: Job) -> int:
+    def submit_nowait(self, job: Job, admit: Admit) -> int:
         raise Submitted(job)
 
 

@@ -437,6 +437,7 @@ WRITES_NO_ROWS = {
     nodes.SetBinding,
     nodes.SetDefaultRole,
     nodes.SetPassword,
+    nodes.RefreshStats,
     nodes.SetResourceGroup,
     nodes.SetRole,
     nodes.SetSavepoint,

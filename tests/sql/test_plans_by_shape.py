@@ -23,7 +23,6 @@ from exuvia.sql.result import Result
 from exuvia.sql.select.read import ReadRows
 from exuvia.sql.session import session as session_module
 from exuvia.sql.session.session import Session
-from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, PlanCache, StatementShape
 from exuvia.sql.type_text import quoted
@@ -226,9 +225,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def note(where: object, name: str) -> None:
         made = getattr(where, name)
 
-        def noted(node: Any, context: Context) -> Any:
+        def noted(node: Any, *others: Any) -> Any:
             found.append(type(node).__name__)
-            return made(node, context)
+            return made(node, *others)
 
         monkeypatch.setattr(where, name, noted)
 
