@@ -54,6 +54,68 @@ def test_a_first_read_may_be_a_write_or_a_read_of_temporary_tables(
     run(session, "COMMIT")
 
 
+APART = (
+    "SELECT 1",
+    "SELECT get_lock('x', 1)",
+    "SELECT count(*) FROM information_schema.tables",
+    "SHOW TABLES",
+    "SHOW CREATE TABLE kept",
+    "DESCRIBE kept",
+)
+"""Statements that read no stored table."""
+
+
+@pytest.mark.parametrize("how", ["BEGIN", "BEGIN OPTIMISTIC", "SET autocommit = 0"])
+def test_what_reads_no_stored_table_leaves_no_snapshot_in_mysql_mode(
+    session: Session, another: Session, how: str
+) -> None:
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, "CREATE TABLE kept (a INT)")
+    for n, statement in enumerate(APART):
+        run(session, "COMMIT")
+        run(session, how)
+        run(session, "SAVEPOINT first")
+        run(session, statement)
+        assert error(session, f"SELECT * FROM t{n}") == (1146, "42S02")
+        run(another, f"CREATE TABLE t{n} (a INT PRIMARY KEY, b INT)")
+        run(another, f"INSERT INTO t{n} VALUES (1, 1)")
+        assert rows(session, f"SELECT a FROM t{n}") == [[1]], statement
+        run(another, f"INSERT INTO t{n} VALUES (2, 2)")
+        run(session, statement)
+        assert rows(session, f"SELECT a FROM t{n}") == [[1]], statement  # the first read counts
+        run(session, f"INSERT INTO t{n} VALUES (3, 3)")
+        run(session, "ROLLBACK TO first")
+        run(session, f"INSERT INTO t{n} VALUES (4, 4)")
+        run(session, "COMMIT")
+        assert rows(session, f"SELECT a FROM t{n}") == [[1], [2], [4]], statement
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "first", "seen"),
+    [
+        ("tidb", "BEGIN", "SELECT count(*) FROM information_schema.tables", 0),
+        ("mysql", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SHOW TABLES", 0),
+        ("mysql", "START TRANSACTION READ ONLY", "SHOW TABLES", 1),
+        ("mysql", "START TRANSACTION READ ONLY", "SELECT count(*) FROM t", 0),
+        ("mysql", "BEGIN", "SELECT count(*) FROM v JOIN information_schema.engines", 0),
+        ("mysql", "BEGIN", "SELECT (SELECT max(a) FROM t)", 0),
+        ("mysql", "BEGIN", "SELECT a FROM t WHERE a = 7", 0),
+    ],
+)
+def test_which_first_statement_fixes_the_snapshot(
+    session: Session, another: Session, mode: str, how: str, first: str, seen: int
+) -> None:
+    run(session, "CREATE TABLE t (a INT PRIMARY KEY)")
+    run(session, "CREATE VIEW v AS SELECT a FROM t")
+    run(session, f"SET exuvia_compatibility = '{mode}'")
+    for n in range(2):  # by a kept plan, too
+        run(session, how)
+        run(session, first)
+        run(another, f"INSERT INTO t VALUES ({n})")
+        assert rows(session, "SELECT count(*) FROM t") == [[n + seen]]
+        run(session, "COMMIT")
+
+
 def test_a_silent_client_that_only_began_keeps_nothing_and_its_transaction(
     session: Session,
 ) -> None:

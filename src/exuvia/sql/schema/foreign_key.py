@@ -304,8 +304,8 @@ def with_indexes_needed(
     table: TableInfo, specs: tuple[Spec, ...], more: Sequence[list[str]] = (), prefix: str = ""
 ) -> Iterator[Spec]:
     """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name.
-    `more`: the columns of indexes that are made besides. Raises 1553 where what serves it goes in
-    the same statement."""
+    `more`: the columns of indexes that are made besides. Where what serves it goes in the same
+    statement, raises 1553, or adds an index too where MySQL gives keys their names (`prefix`)."""
     made = [
         [(part.column or "").lower() for part in spec.index.parts]
         for spec in specs
@@ -314,6 +314,7 @@ def with_indexes_needed(
     made += more
     dropped = (table.index(spec.name) for spec in specs if isinstance(spec, DropIndex))
     gone = [each for each in dropped if each is not None]
+    without = [each.id for each in gone]
     new = {spec.column.name.lower() for spec in specs if isinstance(spec, AddColumn)}
     for spec in specs:
         if isinstance(spec, AddForeignKey):
@@ -323,10 +324,10 @@ def with_indexes_needed(
             names = [each.name for each in found]
             is_new = not new.isdisjoint(columns)
             if (is_new or len(found) == len(columns)) and not is_made:
-                if is_new or not covered(table, names):
+                if is_new or not covered(table, names, without if prefix else ()):
                     key = spec.foreign_key
                     yield AddIndex(key_index(key.name, key.columns, prefix))
-                elif not covered(table, names, [each.id for each in gone]):
+                elif not covered(table, names, without):
                     raise ErrDropIndexNeededInForeignKey(_serving(gone, found).idx_name.O)
         yield spec
 

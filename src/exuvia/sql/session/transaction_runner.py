@@ -3,6 +3,10 @@
 alone     again on a fresh snapshot while others win the race, a bounded number of times
 within    a failure undoes this statement; a lost race or a lost snapshot undoes the transaction
 
+In mysql mode a transaction that has used no stored table has no snapshot: after GET_LOCK, SHOW or
+a read of information_schema the next statement reads a newer one, as InnoDB makes its read view
+with the first read of rows.
+
 What writes or reads FOR UPDATE waits for the rows that other sessions hold (statement/locks.py),
 and runs again then. In an open transaction it reads the newest snapshot; plain reads keep the
 transaction's own, unless it is READ COMMITTED. Optimistic transactions lock nothing before their
@@ -288,7 +292,7 @@ class TransactionRunner:
             open_.relying,
         )
         context.admit = partial(self._admit, open_)
-        if open_.may_yet_write:
+        if open_.explicit:
             context.reading = open_.reading
         context.counted = open_.counted
         context.held = open_.names
@@ -484,6 +488,8 @@ class TransactionRunner:
                     result = run(current, work, parameters, letters)
             except Refused as error:
                 if current.answered or error.code != ErrInfoSchemaChanged.code:
+                    if self.current is current:
+                        self._forget_unused(current)
                     raise
                 if isinstance(error, Closing):
                     self._wait_for_change(error)
@@ -492,18 +498,34 @@ class TransactionRunner:
                 session.user_variables = variables
                 raise
             else:
-                current.answered = True
+                current.answered = current.answered or not self._forget_unused(current)
                 return result
-            current.close()
-            self._release(committed=False)
-            again = self._open(
-                explicit=True, read_only=current.read_only, pessimistic=current.pessimistic
-            )
-            again.read_committed, again.savepoints = current.read_committed, current.savepoints
-            self.current = current = again
+            current = self._begin_again(current)
             session.user_variables = dict(variables)
         self.rollback()
         raise failure
+
+    def _forget_unused(self, current: OpenTransaction) -> bool:
+        """In mysql mode, forgets the snapshot of a transaction that has used no stored table.
+        Returns whether the next statement may read a newer snapshot."""
+        if current.answered or current.uses_tables:
+            return False
+        if self._session.variable("exuvia_compatibility") != "mysql":
+            return False
+        if not current.txn.is_unread:
+            self._begin_again(current)
+        return True
+
+    def _begin_again(self, current: OpenTransaction) -> OpenTransaction:
+        """The same transaction without a snapshot, writes and locks."""
+        current.close()
+        self._release(committed=False)
+        again = self._open(
+            explicit=True, read_only=current.read_only, pessimistic=current.pessimistic
+        )
+        again.read_committed, again.savepoints = current.read_committed, current.savepoints
+        self.current = again
+        return again
 
     def _wait_for_change(self, closing: Closing) -> None:
         """Until the table's revision is another one. Raises 1205, 1317, WouldWait."""

@@ -347,7 +347,7 @@ def created_sequence(context: Context, info: TableInfo) -> Result:
 def _named(context: Context, node: Show, kind: str) -> TableInfo:
     assert node.table is not None
     database = context.database_of(node.table.db or "")
-    info = context.table(database, node.table.name).info
+    info = context.definition(database, node.table.name).info
     if info.is_local_temporary:
         # What a temporary table of that name hides. Raises 1142, 1146
         session = context.session

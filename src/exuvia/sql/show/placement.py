@@ -78,7 +78,7 @@ def _for_database(context: Context, name: str) -> Iterator[Row]:
 def _for_table(context: Context, node: Show) -> Iterator[Row]:
     assert node.table is not None
     database = context.database_of(node.table.db or "")
-    info = context.table(database, node.table.name).info
+    info = context.definition(database, node.table.name).info
     place = f"TABLE {identifier(database)}.{identifier(info.name.O)}"
     if node.like is None:
         yield from _row(context, place, info.policy_ref_info)

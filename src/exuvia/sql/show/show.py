@@ -352,7 +352,7 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
     database = context.database_of(name.db or "")
     virtual = context.virtual(database, name.name)
     if virtual is None:
-        return context.table(database, name.name).info
+        return context.definition(database, name.name).info
     return virtual.info or virtual
 
 

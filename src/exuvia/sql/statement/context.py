@@ -452,6 +452,17 @@ class Context(Execution):
                         self.forbidden[id(column)] = column.name.O, place[1]
         return found
 
+    def definition(self, database: str, name: str) -> Table:
+        """As `table`, for a statement that shows the table's definition and reads none of its rows:
+        in mysql mode the transaction has not used the table then."""
+        if self._session.variable("exuvia_compatibility") != "mysql":
+            return self.table(database, name)
+        reading, self.reading = self.reading, None
+        try:
+            return self.table(database, name)
+        finally:
+            self.reading = reading
+
     def means(self, database: str, name: str, table: Table) -> bool:
         """Whether `table(database, name)` is this one, which a plan was made for.
 

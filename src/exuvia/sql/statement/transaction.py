@@ -269,18 +269,23 @@ class OpenTransaction:
         self.names[table.database.db_name.L, table.info.name.L] = table_id
 
     @property
+    def uses_tables(self) -> bool:
+        """Whether it has read, written or locked anything of a stored table."""
+        return bool(self._read or self._tables or self._relied or self.writes)
+
+    @property
     def may_yet_write(self) -> bool:
         """Whether tables that it reads should wait a little for what it does next."""
         return self.explicit and self._metadata_lock and not self.read_only
 
     def reading(self, table: Table) -> None:
-        """A table is read that may be written next: while the transaction is young its metadata
-        lock is held, so that no change goes two steps past the snapshot it was read in."""
+        """A table is read. If it may be written next, its metadata lock is held while the
+        transaction is young, so that no change goes two steps past the snapshot it was read in."""
         table_id = table.info.id
         if table_id in self._read:
             return
         self._read.add(table_id)
-        if table_id >= LOCAL_IDS or table_id in self._tables:
+        if not self.may_yet_write or table_id >= LOCAL_IDS or table_id in self._tables:
             return
         locks, session = self._services.locks, self.token[0]
         if locks.is_young(self.token):
