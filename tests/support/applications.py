@@ -40,11 +40,12 @@ class Application:
     install: tuple[tuple[str, ...], ...]
 
 
-def _python(*packages: str) -> Application:
-    """A virtual environment of its own. The versions of what they need are those of the day
-    when they were pinned, in a file beside the tests."""
+def _python(name: str) -> Application:
+    """A virtual environment of its own. All packages are in a file beside the tests, in the
+    versions of the day when they were pinned."""
+    packages = (SITES / name / "requirements.txt").read_text().split()
     venv = (sys.executable, "-m", "venv", "venv")
-    return Application((), (venv, ("venv/bin/pip", "install", "-q", *packages)))
+    return Application((), (venv, ("venv/bin/pip", "install", "-q", "--no-deps", *packages)))
 
 
 def _npm(before: str, *packages: str) -> Application:
@@ -103,6 +104,7 @@ def _debian(package: str) -> Application:
 
 
 APPLICATIONS = {
+    "django": _python("django"),
     "go": _go(
         *("github.com/pressly/goose/v3/cmd/goose@v3.22.1", _GOOSE_HAS),
         *("github.com/golang-migrate/migrate/v4/cmd/migrate@v4.18.1", "mysql"),
