@@ -6,15 +6,20 @@ import json
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import ActionCode, Job, JobState
+from exuvia.server import http as http_server
 from exuvia.server.http import is_loopback
 from exuvia.server.page import pace_of, path_of, shown_query
 from exuvia.server.watchers import MOST, Watchers, difference
@@ -400,3 +405,117 @@ def test_a_difference_is_what_changed_and_what_went() -> None:
     assert difference(before, now) == {
         "n": 2, "jobs": [{"id": 1, "rows": 6}, {"id": 4}], "gone": [2],
     }  # fmt: skip
+
+
+# -- slow clients, without a node ------------------------------------------------------------------
+
+HALF = b"POST /form HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{"
+WHOLE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@contextmanager
+def status_port(**limits: float) -> Iterator[http_server.Http]:
+    """A status port with pages of its own, and these limits."""
+
+    async def livez(request: Request) -> Response:
+        return Response("alive")
+
+    async def large(request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(1000):
+                yield b"x" * 100_000
+
+        return StreamingResponse(pieces())
+
+    posted = http_server.posted(http_server.NoForm, lambda request, form: Response())
+    routes = [Route("/livez", livez), Route("/large", large)]
+    app = Starlette(routes=[*routes, Route("/form", posted, methods=["POST"])])
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in limits.items():
+            patch.setattr(http_server, name, value)
+        server = http_server.Http("127.0.0.1", 0)
+        server.start(app, lambda: None)
+        try:
+            yield server
+        finally:
+            server.stop(SOON_S)
+
+
+def opened_with(port: int, *parts: bytes) -> socket.socket:
+    """A client that sends these parts, each after the answer to the one before it."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_S)
+    for n, part in enumerate(parts):
+        client.sendall(part)
+        if n < len(parts) - 1:
+            assert is_alive(client)
+    return client
+
+
+def is_alive(client: socket.socket) -> bool:
+    """Whether the answer of /livez comes."""
+    answer = b""
+    while not answer.endswith(b"alive") and (piece := client.recv(4096)):
+        answer += piece
+    return answer.startswith(b"HTTP/1.1 200")
+
+
+def is_ended(client: socket.socket) -> bool:
+    """Waits until the server has ended the connection."""
+    with closing(client):
+        try:
+            return client.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+@pytest.mark.parametrize(
+    "parts", [(b"GET / HT",), (HALF,), (WHOLE, b"GET / HT"), (WHOLE, HALF), (WHOLE + HALF[:9],)]
+)
+def test_a_request_that_does_not_come_whole_is_ended(
+    parts: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"), status_port(REQUEST_S=0.2) as server:
+        client = opened_with(server.port, *parts)
+        if len(parts) == 1 and parts[0].startswith(WHOLE):
+            assert is_alive(client)
+            client.sendall(HALF[9:])
+        assert is_ended(client)
+        with closing(opened_with(server.port, WHOLE, WHOLE)) as quick:
+            assert is_alive(quick)
+    assert not any(record.exc_info for record in caplog.records)
+    broken = [each for each in caplog.records if each.message == "a request was broken off"]
+    assert len(broken) == (parts[-1] == HALF or parts[0].startswith(WHOLE + b"POST"))
+
+
+def test_a_client_that_does_not_read_is_ended() -> None:
+    with status_port(STALL_S=0.2) as server:
+        client = opened_with(server.port, LARGE)
+        until(lambda: server.connections)
+        until(lambda: not server.connections)
+        size = 0
+        with closing(client):
+            try:
+                while piece := client.recv(1 << 20):
+                    size += len(piece)
+            except ConnectionResetError:
+                pass
+        assert size < 100_000_000
+
+
+@pytest.mark.parametrize("part", [b"", b"GET / HT", HALF, WHOLE, LARGE])
+def test_a_probe_is_answered_when_slow_clients_have_all_places(part: bytes) -> None:
+    with status_port(MOST_CONNECTIONS=4) as server:
+        slow = [opened_with(server.port, part) for _ in range(8)]
+        until(lambda: sum(each.waits_for_client() for each in server.connections) >= 4)
+        for _ in range(3):
+            with closing(opened_with(server.port, WHOLE)) as probe:
+                assert is_alive(probe)
+        for each in slow:
+            each.close()
+
+
+@pytest.mark.parametrize("number", ["9" * 26, "9" * 5000, str(1 << 63), "-1", "x", "%D9%A3"])
+def test_a_number_of_a_query_that_is_none_is_400(node: NodeProcess, number: str) -> None:
+    status, _, body = request(node, f"/page/history?below={number}")
+    assert status == 400 and "is not the number of a job" in body

@@ -17,6 +17,7 @@ import pytest
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused
 from exuvia.server import logins as browser_logins
+from exuvia.server.authentication import conversation
 from exuvia.server.http import JobCommand
 from exuvia.server.logins import (
     ALL_GUESSES,
@@ -27,6 +28,8 @@ from exuvia.server.logins import (
     Logins,
     TooManyGuesses,
 )
+from exuvia.server.packets import Login
+from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import Account, Book
 from support.node_processes import NodeProcess, running_nodes, until
 
@@ -437,3 +440,61 @@ def test_nobody_is_let_in_by_another_ones_name() -> None:
     with pytest.raises(Refused) as refused:
         known(ByHand()).log_in("b", "x", "10.0.0.1", True)
     assert refused.value.code == 1045
+
+
+class SeveralAccounts:
+    """A book with accounts of these plugins, none of whose passwords has been seen."""
+
+    def __init__(self, *plugins: str) -> None:
+        self.book = Book(
+            tuple(
+                Account(f"known{n}", "%", plugin, passwords.stored(plugin, "sesame"), frozenset())
+                for n, plugin in enumerate(plugins)
+            ),
+            (),
+            (),
+        )
+
+    def remembered(self, account: Account) -> bytes:
+        return b""
+
+
+def talk_with(accounts: Any, user: str, plugin: str, secure: bool) -> tuple[list[bytes], str]:
+    """What the server says to a login with a wrong password."""
+    login = Login(user, "", "utf-8", 0, b"x" * 20, plugin, secure=secure)
+    talk = conversation(accounts, login, "10.0.0.1", b"n" * 20, SystemClock())
+    said: list[bytes] = []
+    try:
+        said.append(next(talk))  # type: ignore[arg-type]
+        while True:
+            said.append(talk.send(b"wrong\0"))  # type: ignore[arg-type]
+    except Refused as error:
+        return said, str(error).replace(user, "?")
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("offered", passwords.PLUGINS)
+@pytest.mark.parametrize("plugin", passwords.PLUGINS)
+def test_a_name_without_an_account_is_answered_as_one_with(
+    plugin: str, offered: str, secure: bool
+) -> None:
+    accounts = SeveralAccounts(plugin)
+    known = talk_with(accounts, "known0", offered, secure)
+    assert talk_with(accounts, "unknown", offered, secure) == known
+
+
+def test_a_name_without_an_account_has_always_the_same_plugin() -> None:
+    accounts = SeveralAccounts(*passwords.PLUGINS)
+    for n in range(20):
+        asked = [accounts.book.stand_in(f"u{n}").plugin for _ in range(3)]
+        assert len(set(asked)) == 1
+    assert {accounts.book.stand_in(f"u{n}").plugin for n in range(20)} == set(passwords.PLUGINS)
+
+
+def test_a_password_for_an_account_without_one_is_asked_for_likewise() -> None:
+    accounts = SeveralAccounts(passwords.CACHING)
+    [one] = accounts.book.accounts
+    accounts.book = accounts.book._replace(accounts=(one, one._replace(user="open", stored="")))
+    assert talk_with(accounts, "open", passwords.NATIVE, True) == talk_with(
+        accounts, "known0", passwords.NATIVE, True
+    )

@@ -6,8 +6,10 @@
         ... not seen, and encrypted             <- 4, say it           -> the password
         ... not seen, and not encrypted         1045: the password must not cross in clear text
 
-Who is not known goes the whole way too and is refused in the end with the same words. root without
-a password is let in on this machine only.
+A name without an account goes the same way, in the same time, and is refused in the end with the
+same words: it has a stand-in of one of the plugins that accounts have (accounts.py), always the
+same. So does a password that is given for an account without one. root without a password is let in
+on this machine only.
 
 Then the account's rules, in TiDB's order:
 
@@ -53,20 +55,22 @@ def conversation(
 ) -> Conversation:
     """See the module. Returns the login with its account. Raises 1045, 3118, 1862; its errands
     3955."""
-    account = accounts.book.find(login.user, host)
-    plugin = passwords.NATIVE if account is None else account.plugin
+    known = accounts.book.find(login.user, host)
+    account = known or accounts.book.stand_in(login.user)
+    plugin = account.plugin
     proof = login.proof
     if login.plugin != plugin:
         proof = yield _SWITCH + plugin.encode() + b"\0" + nonce + b"\0"
     given = bool(proof.rstrip(b"\0"))
-    if account is None:
-        raise _denied(login, host, given)
-    if not account.stored:
-        is_proved = not given
+    held = account if account.stored else account._replace(stored=passwords.unmatched(plugin))
+    if not account.stored and not given:
+        is_proved = True
     elif plugin == passwords.CACHING:
-        is_proved = yield from _cached(accounts, account, login, proof, nonce)
+        is_proved = yield from _cached(accounts, held, login, proof, nonce)
     else:
-        is_proved = passwords.proves_native(proof, nonce, account.stored)
+        is_proved = passwords.proves_native(proof, nonce, held.stored)
+    if known is None:
+        raise _denied(login, host, given)
     now_s = clock.wall_ns() // 10**9
     if account.attributes.counts_failures:
         yield Errand(partial(accounts.record_login, account, is_proved, now_s))

@@ -26,6 +26,7 @@ TLS is as on the wire: a client may begin with it, on the same port, where there
 """
 
 import asyncio
+import itertools
 import logging
 import re
 import socket
@@ -37,6 +38,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import h11
 import msgspec
 import uvicorn
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
@@ -45,7 +47,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -449,8 +451,11 @@ def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) ->
     """The page, its files, and what they ask for."""
 
     def history(request: Request) -> Response:
-        below = request.query_params.get("below", "")
-        return JSONResponse(page.history(int(below) if below.isdecimal() else None))
+        text = request.query_params.get("below", "")
+        below = _number(text)
+        if text and below is None:
+            return _refused(f"below={text[:MOST_NAME]!r} is not the number of a job", 400)
+        return JSONResponse(page.history(below))
 
     def tables(request: Request) -> Response:
         asked = request.query_params
@@ -498,6 +503,12 @@ _JobId = Annotated[int, msgspec.Meta(gt=0, le=_MOST_INT)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST_INT)]
 _Speed = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,6})? ?([KMGTP]i?)?B?\Z")]
 _Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME)]
+
+
+def _number(text: str) -> int | None:
+    """The number that a parameter of a query has, 0 to 2**63 - 1. None for any other text."""
+    found = int(text) if re.fullmatch("[0-9]{1,19}", text) else _MOST_INT + 1
+    return found if found <= _MOST_INT else None
 
 
 class LoginForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -549,7 +560,15 @@ async def _form(request: Request, kind: type[_Form]) -> _Form:
         raise ValueError(str(error)) from None
 
 
-def _posted(
+_broken_requests = itertools.count(1)
+
+
+def _broken_off() -> None:
+    """A client left, or was sent away, before its request was whole."""
+    _log.info("a request was broken off", extra={"so_far": next(_broken_requests)})
+
+
+def posted(
     kind: type[_Form], work: Callable[[Request, _Form], Response]
 ) -> Callable[[Request], Awaitable[Response]]:
     """A POST with such a form; the work is done in a thread."""
@@ -558,6 +577,9 @@ def _posted(
         try:
             form = await _form(request, kind)
             return await run_in_threadpool(work, request, form)
+        except ClientDisconnect:
+            _broken_off()
+            return Response(status_code=400)  # which nobody reads
         except ValueError as error:
             return _refused(str(error), 400)
         except Refused as error:
@@ -621,20 +643,21 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
         if login is None:
             return _refused("log in", 401)
         table, *which = (request.query_params.get(each, "") for each in ("id", "index", "of"))
-        if not table.isdecimal() or not all(each.isdecimal() for each in which if each):
+        table_id, numbers = _number(table), [_number(each) for each in which if each]
+        if table_id is None or None in numbers:
             return _refused("of which table?", 400)
         try:
             if not all(which):
-                return JSONResponse(logins.statistics(login, int(table)))
-            return JSONResponse(logins.histogram(login, int(table), *map(int, which)))
+                return JSONResponse(logins.statistics(login, table_id))
+            return JSONResponse(logins.histogram(login, table_id, *map(int, which)))
         except Refused as error:
             return JSONResponse({"error": error.message, "code": error.code}, 403)
 
     yield Route("/page/session", _answering(session))
     yield Route("/page/statistics", _answering(statistics))
-    yield Route("/page/login", _posted(LoginForm, log_in), methods=["POST"])
-    yield Route("/page/logout", _posted(NoForm, log_out), methods=["POST"])
-    yield Route("/page/command", _posted(JobCommand, command), methods=["POST"])
+    yield Route("/page/login", posted(LoginForm, log_in), methods=["POST"])
+    yield Route("/page/logout", posted(NoForm, log_out), methods=["POST"])
+    yield Route("/page/command", posted(JobCommand, command), methods=["POST"])
 
 
 def _file(path: Path) -> Endpoint:
@@ -655,32 +678,107 @@ def _answering(page: Endpoint) -> Endpoint:
 
 
 MOST_CONNECTIONS = 256
-FIRST_S = 10.0
+REQUEST_S = 10.0
+STALL_S = 60.0
 
 
 class HttpWire(H11Protocol):
-    """A connection, encrypted where the client begins so. Who says nothing for FIRST_S is sent
-    away, and who comes when there are MOST_CONNECTIONS: clients of SQL need files as well."""
+    """A connection, encrypted where the client begins so.
+
+    Clients of SQL need files as well, so there are MOST_CONNECTIONS, and no client holds one of
+    them by being slow. A connection ends
+
+        REQUEST_S   after it began, or after the first byte of a further request, unless that
+                    request has come whole
+        5 s         after an answer (uvicorn's keep-alive), unless another request begins
+        STALL_S     after its client has stopped reading the answer
+        at once     where another client comes when all places are taken, and of those that wait
+                    for their client this one has waited longest: a probe is answered
+    """
 
     def __init__(self, tls: ssl.SSLContext | None, **settings: Any) -> None:
         super().__init__(**settings)
         self._context = tls
         self._tls: Encrypted | None = None
         self._is_new = True
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._since = 0.0  # it has waited for its client since then. Unit: s of the loop
+        self._is_sent_away = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(FIRST_S, self._too_slow)
+        self._expect_request()
         if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-
-    def _too_slow(self) -> None:
-        if self.cycle is None:
-            self.transport.abort()
+            others = (each for each in self.connections if isinstance(each, HttpWire))
+            waiting = [each for each in others if each is not self and each.waits_for_client()]
+            min(waiting, key=lambda each: each._since, default=self)._send_away()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
+        self._is_sent_away = True
+        self._request_is_whole()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def _send_away(self) -> None:
+        self._is_sent_away = True
+        self.transport.abort()
+
+    def waits_for_client(self) -> bool:
+        """Whether nothing is to be done for it until its client sends or reads."""
+        if self._is_sent_away:
+            return False
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return is_answered or self._deadline is not None or self._stalled is not None
+
+    def _expect_request(self) -> None:
+        self._since = self.loop.time()
+        self._deadline = self.loop.call_later(REQUEST_S, self._send_away)
+
+    def _request_is_whole(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def handle_events(self) -> None:
+        """Also looks how much of a request has come."""
+        super().handle_events()
+        if self._is_sent_away:
+            return
+        state = self.conn.their_state
+        is_idle = state is h11.IDLE and self.timeout_keep_alive_task is not None
+        if state in (h11.IDLE, h11.SEND_BODY):
+            if self._deadline is None and not is_idle:
+                self._expect_request()
+        else:
+            self._request_is_whole()
+
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # the answer has gone already
+            self._send_away()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        if self.transport.is_closing() and self._stalled is None:
+            self.pause_writing()  # it is closed when its client has read the answer
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stalled is None:
+            self._since = self.loop.time()
+            self._stalled = self.loop.call_later(STALL_S, self._send_away)
+
+    def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._is_new:
@@ -693,7 +791,7 @@ class HttpWire(H11Protocol):
             try:
                 data = self._tls.feed(data)
             except Refused:
-                self.transport.abort()
+                self._send_away()
                 return
         if data:
             super().data_received(data)
@@ -728,6 +826,13 @@ class Http:
             daemon=True,
         )
         self._thread.start()
+
+    @property
+    def connections(self) -> list[HttpWire]:
+        """Those that are open, of a server that answers."""
+        assert self._server is not None
+        found = [*self._server.server_state.connections]
+        return [each for each in found if isinstance(each, HttpWire)]
 
     def stop(self, timeout_s: float) -> None:
         """Stop answering; requests that take longer are cut off."""

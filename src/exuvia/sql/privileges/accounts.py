@@ -17,6 +17,7 @@ Roles: accounts that are granted to accounts. What was granted is a graph, read 
 A role's own roles are active with it. A cycle does no harm.
 """
 
+import hmac
 import ipaddress
 import re
 import threading
@@ -33,6 +34,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.matching import name_matcher
+from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.rights import (
     ALL,
     DATABASE,
@@ -164,6 +166,17 @@ class Book(NamedTuple):
             if each.user in (user, "") and _matches(each.host, host):
                 return each
         return None
+
+    def stand_in(self, user: str) -> Account:
+        """What a login meets that has no account: nothing proves it. Its plugin is one that
+        accounts with a password have. Which one depends on the name and on what only the server
+        knows, so it neither changes nor tells that there is no account."""
+        with_password = [each for each in self.accounts if each.stored]
+        plugins = sorted({each.plugin for each in with_password}) or [passwords.NATIVE]
+        secret = min((each[:4] for each in with_password), default=("",))[-1].encode()
+        place = hmac.digest(secret, user.encode(), "sha256")[0] % len(plugins)
+        plugin = plugins[place]
+        return Account(user, "%", plugin, passwords.unmatched(plugin), frozenset())
 
     def account(self, user: str, host: str) -> Account | None:
         """The account of exactly that name."""

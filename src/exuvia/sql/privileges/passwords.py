@@ -33,6 +33,11 @@ def stored(plugin: str, password: str) -> str:
     return _HEAD + salt + crypted(password.encode(), salt.encode())
 
 
+def unmatched(plugin: str) -> str:
+    """A text of the form of `stored` that no password is known to give."""
+    return "*" + "0" * 40 if plugin == NATIVE else _HEAD + "." * (_SALT_BYTES + 43)
+
+
 def is_stored(plugin: str, text: str) -> bool:
     """Whether a text may be what `stored` gives."""
     if not text:
