@@ -1,6 +1,7 @@
 """The guard is total: every statement is known to it, and who may do nothing is refused all that
 needs a privilege."""
 
+from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -8,12 +9,16 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.sql import nodes
+from exuvia.sql.information_schema.registry import definitions
+from exuvia.sql.information_schema.tables import nothing
 from exuvia.sql.nodes import Node, TableName
 from exuvia.sql.parse.text import QUERY_HEADS, READERS, parse
-from exuvia.sql.privileges.rights import OnDatabase, Rights
+from exuvia.sql.privileges.rights import OnColumn, OnDatabase, Rights
+from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.session.statement_registry import STATEMENTS, check_privileges, kind_of
-from support.world import World, run
+from exuvia.sql.show.show import KINDS
+from support.world import World, rows, run
 
 DENIED = {1044, 1045, 1142, 1143, 1227}
 HELD = frozenset(
@@ -394,3 +399,214 @@ def test_a_view_is_explained_to_whom_it_is_shown(world: World) -> None:
     assert refusal(root, "EXPLAIN SELECT * FROM viewed.outer_view")[0] == 0
     for text in ("DROP DATABASE viewed", "DROP DATABASE apart"):
         run(root, text)
+
+
+# -- doors x privileges ----------------------------------------------------------------------------
+#
+# Every table that is computed and every kind of SHOW is a door to what tables, columns and rows
+# are. What an account may not know of has a name or a value that begins with `zq`, and no door says
+# it. A door at which root does not see it either has a line that says why.
+
+HIDDEN = (
+    "CREATE DATABASE zqhome",
+    "USE zqhome",
+    "CREATE TABLE zqtable (id int PRIMARY KEY, zqcolumn varchar(20) DEFAULT 'zqvalue',"
+    " KEY zqindex (zqcolumn), CONSTRAINT zqcheck CHECK (zqcolumn <> 'zqother'))",
+    "ALTER TABLE zqtable EXUVIA_CHANGE_LOG = ON",
+    "CREATE TABLE zqchild (id int PRIMARY KEY, zqparent int UNIQUE,"
+    " CONSTRAINT zqkey FOREIGN KEY (zqparent) REFERENCES zqtable (id))",
+    "ALTER TABLE zqchild ATTRIBUTES 'zq=1'",
+    "CREATE VIEW zqview AS SELECT zqcolumn FROM zqtable",
+    "CREATE SEQUENCE zqsequence",
+    "INSERT INTO zqtable VALUES (1, 'zqvalue'), (2, 'zqvalue'), (3, 'zqmore')",
+    "ANALYZE TABLE zqtable",
+    "ADMIN INSPECT TABLE zqtable",
+    "LOCK STATS zqtable",
+)
+OF_THE_SERVER = "about the server, not about tables"
+OF_ACCOUNTS = "accounts, for who may read mysql"
+NOT_HERE = "nothing of it here; it lists what all_tables or the session's rights let through"
+NO_TABLES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("engines", "character_sets", "collations", "collation_character_set_applicability"),
+            *("cluster_info", "tidb_servers_info", "session_variables", "variables_info"),
+            *("keywords", "placement_policies", "resource_groups"),
+        ),
+        OF_THE_SERVER,
+    ),
+    **dict.fromkeys(
+        (
+            *("user_privileges", "schema_privileges", "table_privileges", "column_privileges"),
+            *("enabled_roles", "applicable_roles", "user_attributes"),
+        ),
+        OF_ACCOUNTS,
+    ),
+    **dict.fromkeys(
+        (
+            *("processlist", "cluster_processlist", "slow_query", "cluster_slow_query"),
+            *("auto_analyze_queue", "exuvia_ddl_groups", "exuvia_inspect_errors", "exuvia_undo"),
+        ),
+        NOT_HERE,
+    ),
+}
+NAMES_OF_COLUMNS = "who may know of a table may know of its keys and rules, as in MySQL 8"
+COLUMN_IS_NAMED: dict[str, str] = dict.fromkeys(
+    (
+        *("statistics", "tidb_indexes", "check_constraints", "tidb_check_constraints"),
+        *("analyze_status", "SHOW index", "SHOW analyze status"),
+    ),
+    NAMES_OF_COLUMNS,
+)
+WORDS_OF_SHOW = {
+    "tables": "SHOW FULL TABLES FROM zqhome",
+    "table status": "SHOW TABLE STATUS FROM zqhome",
+    "columns": "SHOW FULL COLUMNS FROM zqhome.zqtable",
+    "index": "SHOW INDEX FROM zqhome.zqtable",
+    "create table": "SHOW CREATE TABLE zqhome.zqtable",
+    "create view": "SHOW CREATE VIEW zqhome.zqview",
+    "create sequence": "SHOW CREATE SEQUENCE zqhome.zqsequence",
+    "create database": "SHOW CREATE DATABASE zqhome",
+}
+SHOW_NO_TABLES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("histograms_in_flight", "variables", "status", "warnings", "errors", "processlist"),
+            *("engines", "character set", "collation", "plugins", "privileges", "bindings"),
+            *("placement labels", "open tables", "profiles", "profile", "engine innodb"),
+            *("master status", "binary log", "binary logs", "master logs", "binary log status"),
+            *("binlog events", "relaylog events", "replicas", "slave hosts", "replica status"),
+            *("slave status", "create placement policy", "create resource group"),
+        ),
+        OF_THE_SERVER,
+    ),
+    **dict.fromkeys(
+        (
+            *("procedure status", "function status", "triggers", "events", "create procedure"),
+            *("create function", "create trigger", "create event", "stats_extended", "placement"),
+            "affinity",
+        ),
+        NOT_HERE,
+    ),
+}
+
+
+class ColumnReader(Limited):
+    """A session of an account that may read one column of a table."""
+
+    @property
+    def rights(self) -> Rights:
+        place = ("nobody", "%", "zqhome", "zqtable")
+        own = [OnColumn(*place, "id", frozenset({"SELECT"}))]
+        return Rights(frozenset(), columns=own, account=self.account_name)
+
+
+@pytest.fixture(scope="module")
+def hidden(world: World) -> Iterator[World]:
+    root = world.session("")
+    for text in HIDDEN:
+        run(root, text)
+    assert refusal(root, "ALTER TABLE zqtable ADD UNIQUE zqunique (zqcolumn)")[0] == 1062
+    yield world
+    run(root, "UNLOCK STATS zqtable")
+    run(root, "DROP DATABASE zqhome")
+
+
+def told(session: Session, text: str) -> str:
+    """Everything that the statement answers; "" where it is refused."""
+    try:
+        result = session.execute(text)
+    except Refused:
+        return ""
+    assert isinstance(result, Result)
+    return " ".join(str(cell) for row in result.rows for cell in row)
+
+
+def doors() -> dict[str, str]:
+    """Statement by the name of the door."""
+    found = {name: f"SELECT * FROM information_schema.{name}" for name in definitions()}
+    shown = {f"SHOW {kind}": WORDS_OF_SHOW.get(kind, f"SHOW {kind}") for kind in KINDS}
+    unseen = {f"SHOW {kind}" for kind in SHOW_NO_TABLES}
+    empty = {name for name, each in definitions().items() if each.rows is nothing}
+    return {
+        name: text
+        for name, text in (found | shown).items()
+        if name not in unseen and name not in NO_TABLES and name not in empty
+    }
+
+
+def test_every_door_is_one_at_which_root_sees_the_tables(hidden: World) -> None:
+    root = hidden.session("")
+    blind = [name for name, text in doors().items() if "zq" not in told(root, text)]
+    assert blind == [], "a door without its line"
+    assert set(NO_TABLES) <= set(definitions()) and set(SHOW_NO_TABLES) <= set(KINDS)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_no_door_tells_what_an_account_may_not_know(hidden: World, reads: bool) -> None:
+    kind, secrets = (
+        (ColumnReader, ("zqcolumn", "zqvalue", "zqmore")) if reads else (Limited, ("zq",))
+    )
+    session = kind(hidden.services, 79, user="nobody", database="")
+    every = doors() | {name: f"SELECT * FROM information_schema.{name}" for name in NO_TABLES}
+    for name, text in every.items():
+        seen = told(session, text)
+        named = [each for each in secrets if each in seen]
+        assert named == [] or (named == ["zqcolumn"] and name in COLUMN_IS_NAMED and reads), name
+    session.close()
+
+
+def test_a_reader_of_a_column_sees_that_column(hidden: World) -> None:
+    session = ColumnReader(hidden.services, 80, user="nobody", database="")
+    shown = session.execute("SHOW FULL COLUMNS FROM zqhome.zqtable")
+    assert isinstance(shown, Result)
+    assert [(row[0], row[7]) for row in shown.rows] == [("id", "select")]
+    columns = "SELECT column_name, privileges FROM information_schema.columns"
+    assert rows(session, f"{columns} WHERE table_schema = 'zqhome'") == [["id", "select"]]
+    assert refusal(session, "SHOW CREATE TABLE zqhome.zqtable")[0] == 1142
+    assert refusal(session, "SELECT DEFAULT(id) FROM zqhome.zqtable")[0] == 1364
+    for text in (
+        "SELECT DEFAULT(zqcolumn) FROM zqhome.zqtable",
+        "SELECT DEFAULT(zqcolumn) FROM zqhome.zqtable WHERE id = 1",
+        "SELECT DEFAULT(a.zqcolumn) FROM zqhome.zqtable a JOIN zqhome.zqtable b USING (id)",
+    ):
+        assert refusal(session, text)[0] == 1143, text
+    session.close()
+
+
+class Locker(Limited):
+    """An account that may read a database, and one thing more."""
+
+    more = frozenset[str]()
+
+    @property
+    def rights(self) -> Rights:
+        own = [OnDatabase("nobody", "%", "mine", frozenset({"SELECT"}) | self.more)]
+        return Rights(frozenset(), own, account=self.account_name)
+
+
+def test_rows_are_locked_for_writes_by_who_may_write_or_lock(world: World, secret: str) -> None:
+    session = Locker(world.services, 81, user="nobody", database="mine")
+    locking = (
+        "SELECT * FROM t WHERE id = 1 FOR UPDATE",
+        "SELECT * FROM t FOR UPDATE",
+        "SELECT * FROM t a JOIN p b USING (id) FOR UPDATE",
+        "SELECT * FROM t a JOIN p b USING (id) FOR UPDATE OF b",
+    )
+    said = "SELECT with locking clause command denied to user 'nobody'@'%' for table"
+    for text in locking:
+        code, message = refusal(session, text)
+        assert code == 1142 and said in message, text
+    assert refusal(session, "SELECT * FROM t FOR SHARE") == (0, "it was done")  # as MySQL 8.0.22
+    for each in ("UPDATE", "DELETE", "LOCK TABLES"):
+        session.more = frozenset({each})
+        assert {refusal(session, text)[0] for text in locking} == {0}, each
+    session.close()
+
+
+def test_a_view_of_another_definer_takes_a_privilege(world: World, secret: str) -> None:
+    session = nobody(world, "mine")
+    text = "CREATE OR REPLACE DEFINER=root VIEW mine.of_root AS SELECT 1"
+    assert refusal(session, text)[0] == 1227
+    assert refusal(session, text.replace("root V", "nobody V")) == (0, "it was done")
+    session.close()

@@ -282,3 +282,33 @@ def test_dynamic_privileges(nodes: list[NodeProcess], root: pymysql.Connection) 
         assert code(ann, "SET GLOBAL tidb_ddl_reorg_worker_cnt = 4")[0] == 1227
     run(root, "DROP USER ann")
     assert run(root, "SELECT PRIV FROM mysql.global_grants") == []
+
+
+def test_a_view_reads_with_the_privileges_of_its_definer(
+    nodes: list[NodeProcess], root: pymysql.Connection
+) -> None:
+    run(root, "CREATE USER ann", "CREATE USER bob")
+    run(root, "GRANT SELECT, CREATE VIEW ON shop.* TO ann")
+    made = "VIEW shop.x AS SELECT secret FROM shop.t"
+    with entered(nodes[0], "ann") as ann, entered(nodes[0], "bob") as bob:
+        said = "Access denied; you need (at least one of) the SUPER or SET_USER_ID privilege(s)"
+        refused, message = code(ann, f"CREATE DEFINER=root {made}")
+        assert refused == 1227 and message.startswith(said)
+        run(ann, f"CREATE {made}")
+        run(root, "GRANT SELECT ON shop.x TO bob")
+        read = "SELECT secret FROM shop.x ORDER BY 1"
+        assert shown(ann, read) == shown(bob, read) == [7, 8]
+        run(root, "REVOKE SELECT ON shop.* FROM ann", "GRANT SELECT ON shop.x TO ann")
+        assert [code(each, read)[0] for each in (ann, bob)] == [1356, 1356]
+        run(root, "GRANT SELECT (secret) ON shop.t TO ann")
+        assert shown(bob, read) == [7, 8]
+        run(root, "DROP USER ann")
+        assert code(bob, read) == (
+            1449,
+            "The user specified as a definer ('ann'@'%') does not exist",
+        )
+        assert shown(root, read) == [7, 8]
+        run(root, "GRANT CREATE VIEW, DROP ON shop.* TO bob", "GRANT SET_USER_ID ON *.* TO bob")
+        run(bob, "CREATE OR REPLACE DEFINER=root VIEW shop.x AS SELECT 9 AS secret")
+        assert shown(bob, read) == [9]
+    run(root, "DROP VIEW shop.x")

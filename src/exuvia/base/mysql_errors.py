@@ -403,6 +403,9 @@ ErrTooBigDisplaywidth = MySQLError(
     "Display width out of range for column '%s' (max = %s)",
 )
 ErrDatetimeFunctionOverflow = MySQLError(1441, "22008", "Datetime function: %s field overflow")
+ErrNoSuchUser = MySQLError(
+    1449, "HY000", "The user specified as a definer ('%s'@'%s') does not exist"
+)
 ErrForbidSchemaChange = MySQLError(
     1450,
     "HY000",

@@ -256,6 +256,8 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
     column = field.column
     if column is None:
         raise ErrNoDefaultForField(named.name)
+    if scope.binding is not None:
+        scope.binding.check_column(column)
     if column.default_is_expr or values.is_current_timestamp(column):
         return scope.bind(parse_expression(str(column.default)))
     value = values.default_of(column)

@@ -37,7 +37,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.job import packed_time, timestamp
 from exuvia.sql import walks
 from exuvia.sql.information_schema.server import processes_seen
-from exuvia.sql.information_schema.tables import all_tables, nothing
+from exuvia.sql.information_schema.tables import all_tables, nothing, privileges_of
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.parse.tokens import RESERVED
 from exuvia.sql.privileges.accounts import read
@@ -56,7 +56,8 @@ def _tables(context: Context) -> Iterator[Row]:
 def _columns(context: Context) -> Iterator[Row]:
     for database, table in all_tables(context):
         for column in table.public_columns:
-            yield ["def", database.db_name.O, table.name.O, column.name.O, None, None]
+            if privileges_of(context, database.db_name.L, table, column) is not None:
+                yield ["def", database.db_name.O, table.name.O, column.name.O, None, None]
 
 
 def _constraints(context: Context) -> Iterator[Row]:

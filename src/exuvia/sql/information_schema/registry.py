@@ -121,7 +121,7 @@ def _own_tables(context: Context) -> Iterator[Row]:
 def _own_columns(context: Context) -> Iterator[Row]:
     for table in _asked(context):
         for n, column in enumerate(table.cols):
-            yield tables.column_row(_HOME, table, column, n + 1)
+            yield tables.column_row(_HOME, table, column, n + 1, tables.PRIVILEGES)
 
 
 # -- by their names --------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from exuvia.sql.charsets import (
     Defaults,
     default_collations,
 )
-from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
+from exuvia.sql.information_schema.tables import all_tables, nothing, reads, row_count, sees
 from exuvia.sql.privileges.accounts import Account, Book, read
 from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
@@ -166,12 +166,15 @@ def _jobs(context: Context) -> Iterator[Job]:
 
 
 def _ddl_jobs(context: Context) -> Iterable[Row]:
-    rights = context.session.rights
     for job in _jobs(context):
-        if not rights.everything and not rights.sees_table(job.schema_name, job.table_name):
+        place = job.schema_name, job.table_name
+        if not sees(context, *place):
             continue
+        # The text names columns, and why a job failed may be a value of one
+        query = job.query if context.session.rights.whole_table(*place) else None
+        is_told = reads(context, *place)
         for row in (job.row(), *sub_rows(job)):
-            yield [*row[:12], job.query, *row[12:]]
+            yield [*row[:12], query, row[12] if is_told else None, *row[13:]]
 
 
 def slow_seen(context: Context, told: SlowEverywhere) -> list[tuple[str, SlowStatement]]:
@@ -526,13 +529,13 @@ def analyze_queue(context: Context) -> Iterable[Row]:
     names = _Names(context)
     for state, jobs in (("running", answer.running), ("waiting", answer.waiting)):
         for job in jobs:
-            yield [
-                *names.of(job.table_id, job.key, job.partition),
-                state,
-                *_scored(job, answer.at_s),
-            ]
+            place = names.of(job.table_id, job.key, job.partition)
+            if sees(context, place[0], place[1]):
+                yield [*place, state, *_scored(job, answer.at_s)]
     for key, table_id in answer.must_retry.items():
-        yield [*names.of(table_id, key, key), "must retry", *[None] * _UNSCORED]
+        place = names.of(table_id, key, key)
+        if sees(context, place[0], place[1]):
+            yield [*place, "must retry", *[None] * _UNSCORED]
 
 
 def _scored(job: AnalysisJob, at_s: float) -> Iterator[object]:
@@ -577,6 +580,8 @@ def analyze_status(context: Context) -> Iterable[Row]:
     """Analyses, the latest first: information_schema.analyze_status."""
     zone = context.zone
     for each in analyze_jobs.newest(context.txn):
+        if not sees(context, each.schema, each.table):
+            continue
         started, ended = (
             None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
             for moment in (each.started, each.ended)
@@ -679,6 +684,8 @@ _INSPECT_ERROR_COLUMNS = (
 def inspect_jobs(context: Context) -> Iterable[Row]:
     """Inspections that are kept, the oldest first."""
     for each in inspection.every(context.txn):
+        if not sees(context, each.database, each.table):
+            continue
         moments = [
             shift_zone(packed_moment(moment), None, context.zone) & _WHOLE_SECONDS
             if moment
@@ -690,8 +697,10 @@ def inspect_jobs(context: Context) -> Iterable[Row]:
 
 
 def inspect_errors(context: Context) -> Iterable[Row]:
-    """What they found."""
+    """What they found: values of rows are among it."""
     for each in inspection.every(context.txn):
+        if not reads(context, each.database, each.table):
+            continue
         for found in each.findings:
             yield [each.id, each.database, each.table, *found_as_row(found)]
 

@@ -29,6 +29,7 @@ from exuvia.kv import keys
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in
 from exuvia.sql.charsets import CHARSETS
+from exuvia.sql.privileges.rights import EVERYBODY_READS
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import (
@@ -58,6 +59,30 @@ def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
         for table in schemas.tables(context.txn, database.db_name.O, about.table_name):
             if rights.everything or rights.sees_table(database.db_name.O, table.name.O):
                 yield database, SHOWN_USER if table.id == SHOWN_USER.id else table
+
+
+def sees(context: Context, database: str | None, table: str | None) -> bool:
+    """Whether the account may know of a table that a list names; NULL names what is gone."""
+    rights = context.session.rights
+    if database is None or table is None:
+        return rights.everything
+    return rights.everything or rights.sees_table(database, table)
+
+
+def reads(context: Context, database: str, table: str) -> bool:
+    """Whether the account may SELECT the whole table: a list has values of its rows."""
+    rights = context.session.rights
+    return rights.everything or "SELECT" in rights.on_table(database, table)
+
+
+def privileges_of(
+    context: Context, database: str, table: TableInfo, column: ColumnInfo
+) -> str | None:
+    """PRIVILEGES of a column. None where the account may not know of the column, as in MySQL 8."""
+    rights = context.session.rights
+    if rights.everything or database in EVERYBODY_READS or table.is_local_temporary:
+        return PRIVILEGES
+    return ",".join(rights.of_column(database, table.name.O, column.name.L)).lower() or None
 
 
 def _schemata(context: Context) -> Iterable[Row]:
@@ -151,13 +176,15 @@ def _tables(context: Context) -> Iterable[Row]:
         yield table_row(context, database, table)
 
 
-def column_row(database: DatabaseInfo, table: TableInfo, column: ColumnInfo, n: int) -> Row:
+def column_row(
+    database: DatabaseInfo, table: TableInfo, column: ColumnInfo, n: int, privileges: str
+) -> Row:
     """A row of COLUMNS; `n` counts from 1."""
     kind = column.type
     row: Row = ["def", database.db_name.O, table.name.O, column.name.O, n, default_text(column)]
     row += ["NO" if column.not_null else "YES", type_name(kind), *_lengths(kind)]
     row += [kind.Charset, kind.Collate] if is_text(kind) else [None, None]
-    row += [type_text(kind), key_text(column), extra_text(column), PRIVILEGES]
+    row += [type_text(kind), key_text(column), extra_text(column), privileges]
     return [*row, column.comment, column.generated_expr_string, None]
 
 
@@ -186,7 +213,10 @@ _PRECISION = {1: 3, 2: 5, 9: 7, 3: 10, 8: 19}
 def _columns(context: Context) -> Iterable[Row]:
     for database, table in all_tables(context):
         for n, column in enumerate(table.public_columns):
-            yield column_row(database, table, column_in(column, None, context.zone), n + 1)
+            privileges = privileges_of(context, database.db_name.L, table, column)
+            if privileges is not None:
+                shown = column_in(column, None, context.zone)
+                yield column_row(database, table, shown, n + 1, privileges)
 
 
 def nothing(context: Context) -> Iterable[Row]:
@@ -251,6 +281,8 @@ def _bytes(column: ColumnInfo, rows: int, analyzed: dict[int, int]) -> int:
     return analyzed.get(column.id, 0)
 
 
+SHOWS_VIEW = frozenset(("SELECT", "SHOW VIEW"))
+
 ALGORITHMS = ("UNDEFINED", "MERGE", "TEMPTABLE")
 
 
@@ -265,8 +297,12 @@ def _views(context: Context) -> Iterable[Row]:
         view = info.view
         if view is None:
             continue
-        definer = f"{view.view_definer.Username}@{view.view_definer.Hostname}"
-        row: Row = ["def", database.db_name.O, info.name.O, view.view_select]
+        maker = view.view_definer.Username, view.view_definer.Hostname
+        definer = "@".join(maker)
+        rights = context.session.rights
+        held = rights.on_table(database.db_name.O, info.name.O)
+        is_shown = rights.everything or maker == rights.account or SHOWS_VIEW <= held
+        row: Row = ["def", database.db_name.O, info.name.O, view.view_select if is_shown else ""]
         row += [CHECK_OPTIONS[view.view_checkoption], "NO", definer]
         yield [*row, SECURITIES[view.view_security], info.charset, info.collate]
 
@@ -379,6 +415,8 @@ def _key_column_usage(context: Context) -> Iterable[Row]:
             for n, part in enumerate(index.idx_cols):
                 if expression_of(table, part) is not None:
                     continue  # the hidden column behind it is nobody's
+                if privileges_of(context, schema, table, table.cols[part.offset]) is None:
+                    continue
                 row: Row = ["def", schema, index.idx_name.O, "def", schema, table.name.O]
                 place = 1 if index.is_primary and table.pk_is_handle else None
                 yield [*row, part.name.O, n + 1, place, None, None, None]
@@ -419,6 +457,9 @@ def key_usage(context: Context) -> Iterable[Row]:
         for key in shown_keys(context, table):
             pairs = zip(key.cols, key.ref_cols, strict=True)
             for n, (own, theirs) in enumerate(pairs, 1):
+                column = next((each for each in table.cols if each.name.L == own.L), None)
+                if column is not None and privileges_of(context, schema, table, column) is None:
+                    continue
                 row: Row = ["def", schema, key.fk_name.O, "def", schema, table.name.O, own.O, n, n]
                 yield [*row, key.ref_schema.O, key.ref_table.O, theirs.O]
 

@@ -214,6 +214,7 @@ class Accounts:
         self.version = 0
         self.book = Book((), (), ())
         self._hashes: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._definers: dict[Name, tuple[Book, Rights | None]] = {}
         self._turns: defaultdict[Name, threading.Lock] = defaultdict(threading.Lock)
         self.load()
 
@@ -236,6 +237,23 @@ class Accounts:
         logins of that account here, which would only conflict. Raises 3955, Conflict."""
         with self._turns[account[:2]]:
             login_failures.record(self._store, account.user, account.host, is_proved, now_s)
+
+    def rights_of_definer(self, user: str, host: str, by_name: bool) -> Rights | None:
+        """Rights of a view's definer with its default roles, None if there is no such account.
+
+        `by_name`: any account of that user will do. Views that were made before hosts were stored
+        have the host `%` for each definer."""
+        book, name = self.book, (user, host.lower())
+        found = self._definers.get(name)
+        if found is None or found[0] is not book:
+            account = book.account(*name)
+            if account is None and by_name:
+                account = next((each for each in book.accounts if each.user == user), None)
+            rights = None
+            if account is not None:
+                rights = book.rights(account, book.roles.defaults_of(account[:2]))
+            found = self._definers[name] = book, rights
+        return found[1]
 
     def remembered(self, account: Account) -> bytes:
         """The double hash that was noted for what is stored now, or b""."""

@@ -75,17 +75,18 @@ DATABASE: Final = (
 )
 GLOBAL: Final = tuple(COLUMNS)
 COLUMN: Final = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
+LOCKING: Final = frozenset(("UPDATE", "DELETE", "LOCK TABLES"))
 DYNAMIC: Final = frozenset(
     (
         *("BACKUP_ADMIN", "RESTORE_ADMIN", "SYSTEM_USER", "SYSTEM_VARIABLES_ADMIN", "ROLE_ADMIN"),
         *("CONNECTION_ADMIN", "PLACEMENT_ADMIN", "DASHBOARD_CLIENT", "RESTRICTED_TABLES_ADMIN"),
         *("RESTRICTED_STATUS_ADMIN", "RESTRICTED_VARIABLES_ADMIN", "RESTRICTED_USER_ADMIN"),
         *("RESTRICTED_CONNECTION_ADMIN", "RESTRICTED_REPLICA_WRITER_ADMIN"),
-        *("RESOURCE_GROUP_ADMIN", "RESOURCE_GROUP_USER"),
+        *("RESOURCE_GROUP_ADMIN", "RESOURCE_GROUP_USER", "SET_USER_ID"),
     )
 )
-"""TiDB's. Those that are asked for: ROLE_ADMIN, CONNECTION_ADMIN, SYSTEM_VARIABLES_ADMIN; SUPER
-stands for each of them."""
+"""TiDB's, and MySQL's SET_USER_ID. Those that are asked for: ROLE_ADMIN, CONNECTION_ADMIN,
+SYSTEM_VARIABLES_ADMIN, SET_USER_ID; SUPER stands for each of them."""
 
 EVERYTHING: Final = frozenset((*GLOBAL, GRANT))
 
@@ -196,7 +197,11 @@ class Rights:
         """Whether it may know that the table is there."""
         if (database.lower(), table.lower()) in self._columns:
             return True
-        return bool(self.on_table(database, table) - {GRANT})
+        return self.whole_table(database, table)
+
+    def whole_table(self, database: str, table: str) -> bool:
+        """Whether it has a privilege for the table, not only for columns of it."""
+        return self.everything or bool(self.on_table(database, table) - {GRANT})
 
     def lists_database(self, database: str) -> bool:
         """Whether lists of databases show it: it may know of it, or see all."""
@@ -231,6 +236,27 @@ class Rights:
         for each in columns:
             if each.lower() not in held:
                 raise ErrColumnaccessDenied(privilege, *self.account, each, place[1])
+
+    def demand_locking(self, database: str, table: str) -> None:
+        """Raises 1142 where it may not read the table's rows FOR UPDATE: as MySQL 8, that needs one
+        of UPDATE (of a column, at least), DELETE and LOCK TABLES besides SELECT."""
+        if LOCKING.isdisjoint(self.on_table(database, table)) and not (
+            self.on_columns(database, table, "UPDATE")
+        ):
+            raise ErrTableaccessDenied("SELECT with locking clause", *self.account, table)
+
+    def reads(self, database: str, table: str, columns: Iterable[str]) -> bool:
+        """Whether it may SELECT all of these columns."""
+        if self.everything or "SELECT" in self.on_table(database, table):
+            return True
+        return self.on_columns(database, table, "SELECT").issuperset(map(str.lower, columns))
+
+    def of_column(self, database: str, table: str, column: str) -> list[str]:
+        """The privileges it holds for a column, in the order of COLUMN. Without any it may not know
+        of the column, as in MySQL 8."""
+        mine = self._columns.get((database.lower(), table.lower()), _NONE)
+        held = self.on_table(database, table) | mine.get(column.lower(), frozenset())
+        return [each for each in COLUMN if each in held]
 
     def demand_database(self, privilege: str, database: str) -> None:
         """Raises 1044."""

@@ -272,6 +272,7 @@ class SchemaReader:
         self.database = session.database
         self.user = session.user
         self.host = session.host
+        self.account = session.account_name
         self.check_interrupt = session.check_interrupt
         self._store = session.services.store
         self._clock = session.services.clock

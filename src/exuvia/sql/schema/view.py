@@ -63,7 +63,7 @@ from exuvia.sql.type_text import identifier
 def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1356, 1060, and what its query raises."""
     check_name(node.view.name, ErrWrongTableName)
-    user, host = node.definer or (reader.user, "%")
+    user, host = node.definer or reader.account
     check_lengths(user, host)
     definer = Definer(
         Username=user,

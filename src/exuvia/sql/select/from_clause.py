@@ -26,6 +26,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrBadField,
+    ErrColumnaccessDenied,
     ErrDerivedMustHaveAlias,
     ErrNoDB,
     ErrNonUniq,
@@ -34,6 +35,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrPartitionClauseOnNonpartitioned,
     ErrSpDoesNotExist,
+    ErrTableaccessDenied,
     ErrTooManyTables,
     ErrViewInvalid,
     ErrViewNoExplain,
@@ -115,7 +117,8 @@ _GONE = frozenset(
         ErrViewInvalid.code,
     }
 )
-
+_DENIED = frozenset({ErrTableaccessDenied.code, ErrColumnaccessDenied.code})
+"""The definer's lack of a privilege is no affair of the reader: 1356, as in MySQL."""
 
 _KEPT = Flag.NOT_NULL | Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB
 _FLAGS = _KEPT | Flag.ENUM | Flag.SET
@@ -150,18 +153,21 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     tree = parse_one(view.view_select)
     handles, build.handles = build.handles, False
     build.views.append(table.info.id)
-    trusted = 0 if view.view_security == INVOKER else 1
-    build.context.trusted += trusted
-    build.context.in_views += 1
+    context = build.context
+    definers = context.definers
+    if view.view_security != INVOKER:
+        context.definers = [*definers, context.rights_of_definer(view.view_definer)]
+    context.in_views += 1
     try:
         assert isinstance(tree, exp.Expression)
         planned = build.plan(tree, None, {})
     except Refused as error:
-        gone = error.code in _GONE and error is not replaced[1]
+        denied = context.definers and error.code in _DENIED
+        gone = denied or (error.code in _GONE and error is not replaced[1])
         raise ErrViewInvalid(*place) if gone else error from None
     finally:
-        build.context.trusted -= trusted
-        build.context.in_views -= 1
+        context.definers = definers
+        context.in_views -= 1
         build.views.pop()
         build.handles = handles
     if len(planned.columns) != len(table.info.cols):

@@ -413,6 +413,11 @@ class ReadRows(FilteredPlan):
             self.short and limit is None and self._plain is not None and self.filter.is_exact
         )
 
+    def check(self, context: Context) -> None:
+        super().check(context)
+        if self._exclusive:
+            context.demand_locking(self.table)
+
     @property
     def lock_clauses(self) -> Sequence[exp.Lock]:
         """Its FOR UPDATE, FOR SHARE."""

@@ -367,6 +367,9 @@ class LockedQuery(Plan):
             if not named or source.alias.lower() in named
         ]
         self._tables = [source.table for source in sources]
+        if any(clause.args.get("update") for clause in self.clauses):
+            for table in self._tables:
+                context.demand_locking(table)
         self._handles = _handles(node, sources)
         query = walks.copy(node)
         query.set("locks", None)

@@ -170,6 +170,8 @@ def _rename(session: SessionApi, node: nodes.RenameTables) -> None:
 def _create_view(session: SessionApi, node: nodes.CreateView) -> None:
     wanted = ("CREATE VIEW", "DROP") if node.or_replace else ("CREATE VIEW",)
     session.rights.demand_table(wanted, *_at(session, node.view))
+    if node.definer not in (None, session.account_name):
+        session.rights.demand_everywhere("SUPER", "SET_USER_ID")  # it reads with their privileges
 
 
 def _set(session: SessionApi, node: nodes.SetStatement) -> None:

@@ -31,6 +31,7 @@ from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS, Defaults
 from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES, description, shown_keys
 from exuvia.sql.nodes import Show
+from exuvia.sql.privileges.rights import EVERYBODY_READS
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context
@@ -358,7 +359,18 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
         info = session.services.schemas.lasting(context.txn, database, node.table.name).info
     if (info.view if kind == "VIEW" else info.sequence) is None:
         raise ErrWrongObject(database, node.table.name, kind)
+    demand_shown(context, database, info)
     return info
+
+
+def demand_shown(context: Context, database: str, info: TableInfo) -> None:
+    """Raises 1142, as MySQL 8: a definition is shown to who has a privilege for the whole table,
+    that of a view to who has SELECT and SHOW VIEW for it."""
+    rights = context.session.rights
+    if info.view is not None:
+        rights.demand_table(("SELECT", "SHOW VIEW"), database, info.name.O)
+    elif database.lower() not in EVERYBODY_READS and not rights.whole_table(database, info.name.O):
+        raise ErrTableaccessDenied("SHOW", *rights.account, info.name.O)
 
 
 def view_statement(info: TableInfo, view: ViewInfo, quote: Quote = identifier) -> str:

@@ -19,7 +19,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import TypeCode, packed_moment
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.placement import living
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.temporal import shift_zone
@@ -45,6 +45,7 @@ from exuvia.sql.information_schema.tables import (
     next_auto,
     next_random,
     options_text,
+    privileges_of,
     row_count,
 )
 from exuvia.sql.matching import only_text
@@ -156,21 +157,25 @@ def _locked(context: Context) -> Iterable[Row]:
 
 
 def _found(context: Context, whole: bool) -> Iterator[tuple[StatisticsSubject, Statistics, Row]]:
-    """Place, statistics, and the columns that say whose they are."""
-    reads = records.read if whole else records.heads
+    """Place, statistics, and the columns that say whose they are; of columns that the account may
+    SELECT: statistics tell their values."""
+    records_of, rights = records.read if whole else records.heads, context.session.rights
     for place in places(context):
-        for each in reads(context.txn, place.physical_id):
-            name = _name(place.table, each)
-            if name is not None:
+        for each in records_of(context.txn, place.physical_id):
+            name, columns = _subject(place.table, each)
+            if name and rights.reads(place.database, place.table.name.O, columns):
                 yield place, each, [*place.head, name, int(each.is_index)]
 
 
-def _name(table: TableInfo, found: Statistics) -> str | None:
-    """None for what has gone since."""
-    if found.is_index:
-        indexes = (each.idx_name.O for each in table.indexes if each.id == found.hist_id)
-        return next(indexes, None)
-    return next((each.name.O for each in table.cols if each.id == found.hist_id), None)
+def _subject(table: TableInfo, found: Statistics) -> tuple[str, list[str]]:
+    """Name of the index or column, and its columns; "" for what has gone since."""
+    if not found.is_index:
+        names = [each.name.O for each in table.cols if each.id == found.hist_id]
+        return (names[0] if names else ""), names
+    for each in table.indexes:
+        if each.id == found.hist_id:
+            return each.idx_name.O, [part.name.O for part in each.idx_cols]
+    return "", []
 
 
 def _histograms(context: Context) -> Iterable[Row]:
@@ -359,19 +364,26 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
 def columns(context: Context, node: Show) -> Result:
     """SHOW [FULL] COLUMNS, DESCRIBE."""
     found = _table(context, node.table)
-    infos = found.columns if isinstance(found, VirtualTable) else found.public_columns
-    infos = tuple(column_in(each, None, context.zone) for each in infos)
+    database = context.database_of(node.table.db or "") if node.table else ""
+    infos: list[tuple[ColumnInfo, str]] = []
+    if isinstance(found, VirtualTable):
+        infos += [(each, PRIVILEGES) for each in found.columns]
+    else:
+        for each in found.public_columns:
+            privileges = privileges_of(context, database.lower(), found, each)
+            if privileges is not None:
+                infos.append((column_in(each, None, context.zone), privileges))
     line = "Field Type:65535 Null Key Default:65535 Extra"
     if node.full:
         line = "Field Type:65535 Collation Null Key Default:65535 Extra Privileges Comment:1024"
     rows: list[Row] = []
-    for each in infos:
+    for each, privileges in infos:
         row: Row = [each.name.O, type_text(each.type)]
         if node.full:
             row.append(each.type.Collate if is_text(each.type) else None)
         row += ["NO" if each.not_null else "YES", key_text(each)]
         row += [default_text(each), extra_text(each)]
-        rows.append([*row, PRIVILEGES, each.comment] if node.full else row)
+        rows.append([*row, privileges, each.comment] if node.full else row)
     return listing(context, columns_of(line), rows, node.like, node.where)
 
 
@@ -404,6 +416,9 @@ def indexes(context: Context, node: Show) -> Result:
 def create_table(context: Context, node: Show) -> Result:
     """SHOW CREATE TABLE."""
     found, quote = _named_table(context, node.table), quote_of(context)
+    if isinstance(found, TableInfo) and not found.is_local_temporary:
+        assert node.table is not None
+        show_objects.demand_shown(context, context.database_of(node.table.db or ""), found)
     if isinstance(found, TableInfo) and not found.is_stored:
         created = created_sequence if found.view is None else created_view
         return created(context, found)

@@ -28,12 +28,13 @@ from exuvia.base.mysql_errors import (
     ErrColumnaccessDenied,
     ErrNoDB,
     ErrNoSuchTable,
+    ErrNoSuchUser,
     ErrTableaccessDenied,
 )
 from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.autoid import TableIds
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
+from exuvia.catalog.model import ColumnInfo, Definer, SchemaState, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
@@ -42,7 +43,7 @@ from exuvia.sql.bind.binding import Answers, Binding, FactNames
 from exuvia.sql.env import Execution
 from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import TYPED, TypedValue, type_of
-from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
+from exuvia.sql.privileges.rights import ALL, EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
 from exuvia.sql.statement.plan_cache import ShapedStatement
@@ -293,6 +294,7 @@ class Context(Execution):
         "about",
         "admit",
         "counted",
+        "definers",
         "explains",
         "forbidden",
         "held",
@@ -303,7 +305,6 @@ class Context(Execution):
         "parameters",
         "reading",
         "relying",
-        "trusted",
         "warnings",
         "writing",
     )
@@ -341,11 +342,36 @@ class Context(Execution):
         self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
         self.locks = locks
         self.own_ids: Callable[[TableInfo], TableIds] = session.services.ids.of
-        self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
-        self.trusted = 0  # how many views of a definer are being planned
+        self.definers: list[Rights] = []  # of the views that are being planned, the inmost last
+        self.forbidden: dict[tuple[int, int], tuple[str, str]] = {}  # (reader, column) by identity
         self.explains = False  # a plan is told, not only made
         self.in_views = 0  # how many views are being planned: temporary tables hide none of theirs
         self.warnings: list[Note] = []
+
+    @property
+    def rights(self) -> Rights:
+        """Of the account that reads: the definer of the view that is being planned, or the
+        session's."""
+        return self.definers[-1] if self.definers else self._session.rights
+
+    @property
+    def _reader(self) -> int:
+        """Identity of the definer's rights, 0 for the session. The accounts hold those rights."""
+        return id(self.definers[-1]) if self.definers else 0
+
+    def rights_of_definer(self, definer: Definer) -> Rights:
+        """Rights of a view's definer. Raises 1449 where it is no account, unless the session may do
+        everything."""
+        accounts = self._session.services.accounts
+        if accounts is None:
+            return ALL
+        user, host = definer.Username, definer.Hostname
+        found = accounts.rights_of_definer(user, host, definer.CurrentUser)
+        if found is not None:
+            return found
+        if self._session.rights.everything:
+            return ALL
+        raise ErrNoSuchUser(user, host)
 
     @property
     def schemas(self) -> Schemas:
@@ -428,11 +454,11 @@ class Context(Execution):
 
         Raises 1046, 1146 (also where its database is not there, as TiDB does)."""
         owner = self.database_of(database)
-        rights = self._session.rights
-        if not (rights.everything or self.trusted or rights.sees_table(owner, name)) and (
+        rights = self.rights
+        if not (rights.everything or rights.sees_table(owner, name)) and (
             self.temporary(owner, name) is None
         ):
-            raise ErrTableaccessDenied("SELECT", *self._session.account_name, name)
+            raise ErrTableaccessDenied("SELECT", *rights.account, name)
         found = self._held_table(owner, name) if self.held else None
         try:
             schemas = self._schemas
@@ -442,14 +468,14 @@ class Context(Execution):
             raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
         if self.reading is not None:
             self.reading(found)
-        if rights.by_columns and not self.trusted:
+        if rights.by_columns:
             # note the columns of a table that its account may not read, though it reads others
             place = found.database.db_name.O, found.info.name.O
             readable = rights.on_columns(*place, "SELECT")
             if readable and "SELECT" not in rights.on_table(*place):
                 for column in found.info.cols:
                     if column.name.L not in readable:
-                        self.forbidden[id(column)] = column.name.O, place[1]
+                        self.forbidden[self._reader, id(column)] = column.name.O, place[1]
         return found
 
     def definition(self, database: str, name: str) -> Table:
@@ -507,10 +533,9 @@ class Context(Execution):
 
     def check_column(self, column: ColumnInfo | None) -> None:
         """Raises 1143 for a column that the account may not read."""
-        if self.forbidden and not self.trusted and id(column) in self.forbidden:
-            raise ErrColumnaccessDenied(
-                "SELECT", *self._session.account_name, *self.forbidden[id(column)]
-            )
+        place = self.forbidden and self.forbidden.get((self._reader, id(column)))
+        if place:
+            raise ErrColumnaccessDenied("SELECT", *self.rights.account, *place)
 
     def demand_writable(self, table: Table, writes: bool = True) -> None:
         """Its rows are to be written, or only locked. Raises 1290, 1836 in a read-only mode."""
@@ -519,12 +544,18 @@ class Context(Execution):
 
     def demand(self, table: Table, *privileges: str) -> None:
         """Raises 1142 where the account has not all of these for the table."""
-        if self._session.rights.everything or self.trusted or table.info.is_local_temporary:
+        rights = self.rights
+        if rights.everything or table.info.is_local_temporary:
             return
         place = table.database.db_name.O, table.info.name.O
-        if "SELECT" in privileges and self._session.rights.on_columns(*place, "SELECT"):
+        if "SELECT" in privileges and rights.on_columns(*place, "SELECT"):
             privileges = tuple(each for each in privileges if each != "SELECT")  # see check_column
-        self._session.rights.demand_table(privileges, *place)
+        rights.demand_table(privileges, *place)
+
+    def demand_locking(self, table: Table) -> None:
+        """Raises 1142 where the account may not read the table's rows FOR UPDATE."""
+        if not (self.rights.everything or table.info.is_local_temporary):
+            self.rights.demand_locking(table.database.db_name.O, table.info.name.O)
 
     def demand_columns(self, table: Table, privilege: str, columns: Iterable[str]) -> None:
         """Raises 1143 for the first column that the account has not the privilege for."""
@@ -549,7 +580,7 @@ class Context(Execution):
         """The computed table of that name, or None where an ordinary one is meant."""
         found = self._session.virtual(self, database or self._session.database, name)
         if found is not None and found.database not in EVERYBODY_READS:
-            self._session.rights.demand_table(("SELECT",), found.database, found.name)
+            self.rights.demand_table(("SELECT",), found.database, found.name)
         return found
 
     def is_computed(self, database: str, name: str) -> bool:
