@@ -461,7 +461,7 @@ def _packed(folder: Path) -> Path:
     packed = folder / f"exuvia-{__version__}.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
         for path in sorted(package.rglob("*")):
-            if path.suffix in (".py", ".sql"):
+            if path.suffix in (".py", ".sql", ".bin"):
                 made.write(path, path.relative_to(package.parent))
     return packed
 
