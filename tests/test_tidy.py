@@ -339,6 +339,39 @@ def test_the_glossary_has_each_term_once_and_in_order() -> None:
 SHREDS = 24
 
 
+_MAKERS = {"makedirs", "mkdir", "write_text", "write_bytes"}
+MAKERS_MAY = {
+    "src/exuvia/base/private_files.py": "the one place",
+    "src/exuvia/pipeline/class_archive.py": "classes of Spark's, which every account may read",
+    "src/exuvia/cli/main.py": "a picture of what a simulation measured",
+    "src/exuvia/cli/client.py": "a place in the feed",
+    "src/exuvia/cli/changes.py": "a place in the feed",
+    "src/exuvia/cli/demo/story.py": "a log in a temporary folder of its own",
+}
+_WRITING = re.compile("[rwxab+t]*[wxa+][b+t]*")
+
+
+def _makes_file(node: ast.AST) -> bool:
+    """Whether a call makes a folder or a file that keeps to the umask."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = dotted(node.func)
+    last = name.rpartition(".")[2]
+    if name == "os.open":
+        return "O_CREAT" in ast.unparse(node)
+    if last != "open" or any(each.arg == "opener" for each in node.keywords):
+        return last in _MAKERS
+    modes = [*node.args[:2], *(each.value for each in node.keywords if each.arg == "mode")]
+    return any(
+        isinstance(each, ast.Constant) and _WRITING.fullmatch(str(each.value)) for each in modes
+    )
+
+
+def test_files_are_made_private() -> None:
+    found = {relative(path) for path in SOURCE for node in nodes_of(path) if _makes_file(node)}
+    assert found == set(MAKERS_MAY)
+
+
 def test_few_small_modules_serve_one_beside_them() -> None:
     """A concept lies in one file: a small module that only its neighbour imports is part of it."""
     tool = house()

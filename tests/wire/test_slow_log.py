@@ -93,7 +93,11 @@ def test_failures_passwords_and_parameters(nodes: list[NodeProcess]) -> None:
         rows(client, "PREPARE p FROM 'SELECT a FROM t WHERE id = ?'")
         (found,) = rows(client, SLOW, "SELECT missing%")
         assert (found[2], found[3]) == (0, None)
-        assert [row[4] for row in rows(client, SLOW, "ALTER USER%")] == ["ALTER USER ..."]
+        rows(client, "/*!40101 ALTER USER sue */ /* c */ IDENTIFIED BY 'secret word'")
+        rows(client, "PREPARE q FROM 'SET PASSWORD FOR sue = ''secret word'''")
+        shown = [row[4] for row in rows(client, SLOW, "ALTER USER%")]
+        assert shown == ["ALTER USER sue IDENTIFIED BY '***'"] * 2
+        assert [row[4] for row in rows(client, SLOW, "PREPARE q%")] == ["PREPARE q FROM '***'"]
         assert rows(client, SLOW, "%secret word%") == []
         rows(client, "INSERT INTO t VALUES (3, 30)")
         (found,) = rows(client, SLOW, "INSERT INTO t VALUES (3%")

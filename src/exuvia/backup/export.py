@@ -14,6 +14,7 @@ from exuvia.backup import definitions
 from exuvia.backup.folder import RowsFile
 from exuvia.backup.make import moment_of, physical_parts
 from exuvia.backup.rows import FILE_ROWS, RowsCrew, RowsTask, Say
+from exuvia.base import private_files
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrNoSuchTable, ErrOptOnTemporaryTable
 from exuvia.catalog.infoschema import Schemas
@@ -30,7 +31,7 @@ def export(
     url: str, database: str, table: str, form: str, place: str, master: str, say: Say
 ) -> int:
     """How many rows. Raises Unavailable, 1146, OSError."""
-    os.makedirs(place, exist_ok=True)
+    private_files.make_folder(place)
     prefix = f"{database}.{table}."
     if any(name.startswith(prefix) for name in os.listdir(place)):
         raise Unavailable(f"{place} has files of {database}.{table} already")

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from exuvia.base import private_files
 from exuvia.base.errors import Unavailable
 from exuvia.catalog.bootstrap import FORMAT_VERSION
 from exuvia.catalog.model import DatabaseInfo, TableInfo
@@ -87,10 +88,10 @@ def kind_of(folder: str) -> str:
 
 def begin(folder: str) -> None:
     """Into an empty folder, or one that is not there. Raises Unavailable."""
-    os.makedirs(folder, exist_ok=True)
+    private_files.make_folder(folder)
     if os.listdir(folder):
         raise Unavailable(f"{folder} is not empty: a backup has a folder of its own")
-    os.mkdir(os.path.join(folder, ROWS))
+    private_files.make_folder(os.path.join(folder, ROWS))
 
 
 def clear(folder: str) -> None:
@@ -108,7 +109,8 @@ def folder_of(database: str, table: TableInfo) -> str:
 
 def write(folder: str, record: RowsRecord, schema: str) -> None:
     """What is written last."""
-    with open(os.path.join(folder, SCHEMA), "x", encoding="utf-8") as text:
+    place = os.path.join(folder, SCHEMA)
+    with open(place, "x", encoding="utf-8", opener=private_files.opener) as text:
         text.write(schema)
         text.flush()
         os.fsync(text.fileno())
@@ -116,7 +118,7 @@ def write(folder: str, record: RowsRecord, schema: str) -> None:
     sealed = _Sealed("rows", hasher(raw).hexdigest(), msgspec.Raw(raw))
     for place, _, _ in os.walk(folder):
         _sync(place)
-    with open(os.path.join(folder, RECORD), "xb") as file:
+    with open(os.path.join(folder, RECORD), "xb", opener=private_files.opener) as file:
         file.write(msgspec.json.encode(sealed) + b"\n")
         file.flush()
         os.fsync(file.fileno())

@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from exuvia.backup import columns as parquet
 from exuvia.backup import text
 from exuvia.backup.folder import RowsFile, hasher
+from exuvia.base import private_files
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.limits import COLD_INLINE, INLINE_ROWS
 from exuvia.catalog.codec import row_batch
@@ -102,7 +103,10 @@ def _written_as_text(task: RowsTask, store: Store, told: Told) -> RowsFile:
     checksum = RowsChecksum(task.info)
     schema = parquet.schema_of(task.info)
     try:
-        with open(draft, "wb") as file, closing(moment.view_of(store, task.store)) as view:
+        with (
+            open(draft, "wb", opener=private_files.opener) as file,
+            closing(moment.view_of(store, task.store)) as view,
+        ):
             for batch in _batches(task, view, schema, checksum):
                 file.write(text.lines_of(task.info, batch))
                 told(batch.num_rows)
@@ -145,12 +149,15 @@ class _Digesting:
 
 def _written(task: RowsTask, store: Store, told: Told) -> RowsFile:
     path = os.path.join(task.folder, task.file.name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    private_files.make_folder(os.path.dirname(path))
     draft = f"{path}.{os.getpid()}"
     checksum = RowsChecksum(task.info)
     schema = parquet.schema_of(task.info)
     try:
-        with open(draft, "wb") as file, closing(moment.view_of(store, task.store)) as view:
+        with (
+            open(draft, "wb", opener=private_files.opener) as file,
+            closing(moment.view_of(store, task.store)) as view,
+        ):
             digesting = _Digesting(file)
             writer = pq.ParquetWriter(
                 pa.PythonFile(digesting, "w"),

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from exuvia import __version__
+from exuvia.base import private_files
 from exuvia.cli.client import NodeClient
 from exuvia.cli.config import Setting
 from exuvia.cli.doctor import examine
@@ -134,7 +135,10 @@ def make(
     if log is not None:
         makers["log.jsonl"] = lambda: _log(log)
     missing: dict[str, str] = {}
-    with tarfile.open(to, "x:gz") as archive:
+    with (
+        open(to, "xb", opener=private_files.opener) as file,
+        tarfile.open(fileobj=file, mode="w:gz") as archive,
+    ):
         for name, text_of in makers.items():
             try:
                 _add(archive, name, text_of())

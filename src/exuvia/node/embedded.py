@@ -53,6 +53,7 @@ from exuvia.kv.store import Store, open_store, pinned, require_shared
 from exuvia.node.assemble import EVALUATOR, LEAST_STALL_S, Loops, VersionFollower
 from exuvia.node.supervise import Supervisor
 from exuvia.server.processes import ClusterProcesses, answers, id_of_connection
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.bindings import BindingsFollower
@@ -91,7 +92,7 @@ class EmbeddedSession:
             command="Query" if self.running else "Sleep",
             time_s=int(now - self.since),
             state="in transaction" if session.current is not None else "",
-            info=session.statement if self.running else "",
+            info=without_secrets(session.statement) if self.running else "",
         )
 
 

@@ -37,6 +37,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.throttle import Heard, Latency, reports_in
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.stats import queue as stats_queue
 
 SHOWN_JOBS = 1000
@@ -55,16 +56,16 @@ _PACE = re.compile(r"(\d+) rows/s")
 _LEFT = re.compile(r"(\d+) s left")
 _P99 = re.compile(r"clients' p99 ([\d.e+-]+) ms of ([\d.e+-]+) allowed")
 _SHARE = re.compile(r"share (\d+)%")
-_SECRET = re.compile(r"identified|password|passwd|secret|://[^/\s'\"]*:[^/\s'\"]*@", re.IGNORECASE)
 Values = dict[str, Any]
 Definition = Callable[[str, str], str]
 """SHOW CREATE TABLE of (database, table)."""
 
 
 def shown_query(text: str) -> str:
-    """A statement's text as far as it may be read by whoever opens the page."""
-    if _SECRET.search(text):
-        return "(not shown: it may hold a password)"
+    """A statement's text as far as it may be read by whoever opens the page.
+
+    Jobs keep their text without secrets, but for those of releases before 0.5.0."""
+    text = without_secrets(text)
     return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…"
 
 

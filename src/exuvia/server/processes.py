@@ -38,6 +38,7 @@ from exuvia.kv.store import Store
 from exuvia.server.fronts import Place
 from exuvia.server.packets import Login
 from exuvia.server.slow_log import SlowLog
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
 MOST = 1024
@@ -195,7 +196,7 @@ def _process(client: ClientConnection, now: float) -> ProcessInfo:
         command="Sleep" if task is None else "Query",
         time_s=int(now - client.since),
         state=_state(statements),
-        info="" if task is None else task.about,
+        info="" if task is None else without_secrets(task.about),
         attributes=() if client.login is None else client.login.attributes,
     )
 

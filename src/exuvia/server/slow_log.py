@@ -5,11 +5,10 @@
     ADMIN SHOW SLOW RECENT n | TOP n
 
 The plan is what EXPLAIN says right after the command, in the session that ran it; statements that
-are not planned, and texts above MOST_PLANNED, have none. What names a password is cut short.
+are not planned, texts above MOST_PLANNED and those with a secret (sql/parse/secrets.py) have none.
 """
 
 import logging
-import re
 from collections import deque
 from collections.abc import Sequence
 from math import inf
@@ -21,22 +20,16 @@ from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, Topic
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.statement.context import SessionApi
 from exuvia.sql.statement.services import SlowEverywhere, SlowStatement
 
 MOST_KEPT = 1000
 MOST_TEXT = 4096
 MOST_PLANNED = 65_536
-_PASSWORD = re.compile(r"\s*(CREATE\s+USER|ALTER\s+USER|SET\s+PASSWORD|GRANT)\b", re.IGNORECASE)
 _LIST: Topic[None, list[SlowStatement]] = Topic("slow", None, list[SlowStatement])
 
 _log = logging.getLogger(__name__)
-
-
-def shown_text(text: str) -> str:
-    """A statement without the passwords in it, and no longer than is kept."""
-    secret = _PASSWORD.match(text)
-    return f"{secret[1].upper()} ..." if secret else text[:MOST_TEXT]
 
 
 class SlowLog:
@@ -64,7 +57,9 @@ class SlowLog:
         if not text:
             return
         succeeded = session.variable("error_count") == "0"
+        shown = without_secrets(text, MOST_TEXT)
         is_planned = succeeded and len(text) <= MOST_PLANNED  # of one that was killed: never again
+        is_planned &= text.startswith(shown)  # a plan repeats what its statement says
         plan = session.plan_of(text, parameters) if is_planned else []
         each = SlowStatement(
             ended_ns=self._clock.wall_ns(),
@@ -75,7 +70,7 @@ class SlowLog:
             database=session.database,
             succeeded=succeeded,
             plan="\n".join("\t".join("" if at is None else str(at) for at in row) for row in plan),
-            query=shown_text(text),
+            query=shown,
         )
         self._kept.append(each)
         about = {"took_s": round(took_s, 6), "connection": connection_id, "query": each.query}

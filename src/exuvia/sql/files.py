@@ -3,10 +3,10 @@
 Without the option there are none (1290): whoever may write SQL shall not thereby read the host.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from exuvia.base import private_files
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     EECantCreateFile,
@@ -66,7 +66,7 @@ def read_file(path: Path) -> Iterator[bytes]:
 def write_file(path: Path, chunks: Iterator[bytes]) -> None:
     """Make it, or leave nothing. Raises 1086, Refused for what the host refuses."""
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640), "wb") as file:
+        with open(path, "xb", opener=private_files.opener) as file:
             file.writelines(chunks)
     except FileExistsError:
         raise ErrFileExists(str(path)) from None

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 import lmdb
 import msgspec
 
+from exuvia.base import private_files
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb import compact
@@ -63,7 +64,7 @@ def make(environment: Environment, folder: str, program: str) -> BackupRecord:
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, _hash).hexdigest()
     record = BackupRecord(FORMAT, program, began, version, sequence, entries, size, digest)
-    with open(os.path.join(folder, RECORD), "xb") as file:
+    with open(os.path.join(folder, RECORD), "xb", opener=private_files.opener) as file:
         file.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -94,13 +95,16 @@ def restore(folder: str, path: str) -> BackupRecord:
     """A store at `path`, an empty folder or none. Raises Unavailable where the backup is not what
     was made, and then no store is there."""
     record = read(folder)
-    os.makedirs(path, exist_ok=True)
+    private_files.make_folder(path)
     if os.listdir(path):
         raise Unavailable(f"{path} is not empty: a store is restored into a folder of its own")
     draft = os.path.join(path, DRAFT)
     digest = _hash()
     try:
-        with open(os.path.join(folder, DATA), "rb") as source, open(draft, "xb") as target:
+        with (
+            open(os.path.join(folder, DATA), "rb") as source,
+            open(draft, "xb", opener=private_files.opener) as target,
+        ):
             while piece := source.read(PIECE_BYTES):
                 digest.update(piece)
                 target.write(piece)

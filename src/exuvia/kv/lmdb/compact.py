@@ -30,6 +30,7 @@ from contextlib import suppress
 
 import lmdb
 
+from exuvia.base import private_files
 from exuvia.base.errors import Broken, Unavailable
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
 from exuvia.kv.lmdb.gate import DOOR, SWAPPER, LockFile
@@ -46,7 +47,7 @@ At = Callable[[str], None]
 
 def copy(opened: lmdb.Environment, folder: str) -> int:
     """Write a compact copy, a whole store's data file, into an empty folder; its bytes."""
-    os.makedirs(folder, exist_ok=True)
+    private_files.make_folder(folder)
     if os.listdir(folder):
         raise Unavailable(f"{folder} is not empty: a copy needs a folder of its own")
     path = os.path.join(folder, "data.mdb")
@@ -56,7 +57,7 @@ def copy(opened: lmdb.Environment, folder: str) -> int:
 
 
 def _write_copy(opened: lmdb.Environment, path: str) -> None:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    file = private_files.opened(path, os.O_EXCL)
     try:
         opened.copyfd(file, compact=True)
         os.fsync(file)
@@ -77,7 +78,7 @@ def estimate_s(environment: Environment) -> float:
     pages = pages_of(environment.lmdb)
     path = environment.file(DRAFT + ".probe")
     began = time.monotonic()
-    with open(path, "wb") as file:
+    with open(path, "wb", opener=private_files.opener) as file:
         file.writelines(os.urandom(1 << 20) for _ in range(PROBE_BYTES >> 20))
         file.flush()
         os.fsync(file.fileno())

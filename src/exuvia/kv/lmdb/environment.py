@@ -33,6 +33,7 @@ from urllib.parse import parse_qsl
 
 import lmdb
 
+from exuvia.base import private_files
 from exuvia.base.clock import Clock
 from exuvia.base.errors import (
     Broken,
@@ -133,6 +134,10 @@ SMALL_BYTES = 1 << 20
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
 UNKNOWN = "nobody knows whether it was applied; read and see"
 
+_OWN_FILES = (
+    *(".", "data.mdb", "lock.mdb", "locks", "notes", "swap", process.RECORD, "readers.json"),
+    *("presence", "wake", "rowlocks", "rowlocks.wake"),
+)
 _opened: set[str] = set()
 _parents: "list[Environment]" = []
 """Those of the process that forked this one: never to be closed here."""
@@ -147,7 +152,7 @@ class SwapNumber:
     """Counts exchanges of the data file; odd while one is under way. Mapped by every process."""
 
     def __init__(self, path: str) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = private_files.opened(path)
         try:
             os.posix_fallocate(file, 0, 8)
             self._shared = mmap.mmap(file, 8)
@@ -223,7 +228,7 @@ class Environment:
         self.data_path = self.file("data.mdb")
         if settings.id:
             process.require_id(self.path, self.file(process.RECORD), settings.id)
-        os.makedirs(self.path, exist_ok=True)
+        private_files.make_folder(self.path)
         self.settings = settings
         self._clock = clock
         self._is_open = False
@@ -237,6 +242,7 @@ class Environment:
         if self.path in _opened:
             raise Unavailable(f"the store {self.path} is already open in this process")
         process.require_local(self.path)
+        self._tighten()
         self.locks = LockFile(self.file("locks"))
         try:
             with self._door():
@@ -262,6 +268,14 @@ class Environment:
     def file(self, name: str) -> str:
         """A path inside the store's folder."""
         return os.path.join(self.path, name)
+
+    def _tighten(self) -> None:
+        """Releases before 0.5.0 made stores that every account of the machine could read."""
+        is_older = os.path.exists(self.data_path)
+        changed = private_files.tighten(map(self.file, _OWN_FILES))
+        if changed and is_older:
+            told = {"store": self.path, "changed": [os.path.basename(each) for each in changed]}
+            log.warning("other accounts could read the store's files; no more", extra=told)
 
     @contextmanager
     def _door(self) -> Iterator[None]:
@@ -296,7 +310,7 @@ class Environment:
             process.record_place(record, ours)
         # Give the reader table real blocks: a full disk must not become a bus error when it is
         # touched
-        file = os.open(self.file("lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = private_files.opened(self.file("lock.mdb"))
         try:
             os.posix_fallocate(file, 0, (self.settings.readers + 8) * READER_BYTES)
         except OSError as error:
@@ -316,6 +330,7 @@ class Environment:
                 map_size=self._map_bytes,
                 max_readers=self.settings.readers,
                 max_spare_txns=1,
+                mode=private_files.FILE,
                 sync=self.settings.sync,
                 metasync=self.settings.sync,
                 lib_version=cast(int, ENGINE if fresh else None),

@@ -56,6 +56,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from exuvia.base import private_files
+
 DOOR, TURN, WRITER, SWAPPER, ROWS = 0, 1, 2, 3, 4
 SEATS = 1 << 16
 MEMBERS = 1 << 32
@@ -71,7 +73,7 @@ class LockFile:
     """One opened lock file. The locks of this process end with `close`."""
 
     def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = private_files.opened(path)
 
     def try_take(self, byte: int, shared: bool = False) -> bool:
         """Take a lock if no other process has it."""
@@ -153,7 +155,7 @@ class Gate:
         self.inside = self._begun = False
         self._pid = os.getpid()
         self.waiting = False
-        file = os.open(notes_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = private_files.opened(notes_path)
         try:
             os.posix_fallocate(file, 0, _NOTES_BYTES)
             # never closed: a thread may still look while another one closes the store

@@ -42,6 +42,7 @@ import lmdb
 import msgspec
 import numpy as np
 
+from exuvia.base import private_files
 from exuvia.kv.lmdb.leaves import Outline
 from exuvia.kv.packet import Span
 
@@ -142,7 +143,7 @@ def note_seen(path: str, seen: Seen, stale_s: float) -> None:
     if found is not None and longer and abs(seen.at_s - found.at_s) < stale_s:
         return
     draft = f"{path}.{seen.pid}.{threading.get_native_id()}"
-    with open(draft, "wb") as file:
+    with open(draft, "wb", opener=private_files.opener) as file:
         file.write(msgspec.json.encode(seen))
     os.replace(draft, path)
 

@@ -34,6 +34,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from exuvia.base import private_files
 from exuvia.base.errors import Unavailable
 
 FORMAT = 1
@@ -94,7 +95,7 @@ def read_place(path: str) -> StorePlace | None:
 def record_place(path: str, place: StorePlace) -> None:
     """Replace the record, durably."""
     draft = path + ".new"
-    with open(draft, "wb") as file:
+    with open(draft, "wb", opener=private_files.opener) as file:
         file.write(msgspec.json.encode(place))
         file.flush()
         os.fsync(file.fileno())
@@ -253,7 +254,7 @@ class Presences:
     """The names under one folder."""
 
     def __init__(self, folder: str) -> None:
-        os.makedirs(folder, exist_ok=True)
+        private_files.make_folder(folder)
         self._folder = folder
         self._mutex = threading.Lock()
         self._ours: dict[str, int] = {}
@@ -274,7 +275,7 @@ class Presences:
 
         A file that was removed while we took it proves nothing: again."""
         while True:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            file = private_files.opened(path)
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), os.stat(path)):

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from exuvia.base import private_files
 from exuvia.base.errors import Unavailable
 from exuvia.kv.lmdb.gate import ROWS, SEATS, LockFile
 from exuvia.kv.lock_table import TABLE_BYTES
@@ -32,7 +33,7 @@ class RecordGuard:
         self._locks = locks
         self._stuck: int | None = None
         self._pause = threading.Event()  # never set
-        os.makedirs(folder, exist_ok=True)
+        private_files.make_folder(folder)
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._outbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._outbox.setblocking(False)
@@ -108,7 +109,7 @@ class Inbox:
         self._guard = guard
         self._closed = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(guard.address(self.name))
+        private_files.bind(self._socket, guard.address(self.name))
         self._thread: threading.Thread | None = None
 
     def listen(self, deliver: Deliver) -> None:
@@ -135,7 +136,7 @@ class Inbox:
 
 def mapped(path: str) -> memoryview:
     """The table's file. Raises Unavailable where there is no room."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = private_files.opened(path)
     try:
         os.posix_fallocate(file, 0, TABLE_BYTES)
         return memoryview(mmap.mmap(file, TABLE_BYTES))

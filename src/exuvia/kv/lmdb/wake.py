@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from exuvia.base import private_files
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 
@@ -45,7 +46,7 @@ class Wake:
         clock: Clock,
         fallback_s: float,
     ) -> None:
-        os.makedirs(folder, exist_ok=True)
+        private_files.make_folder(folder)
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._read = read
         self._clock = clock
@@ -99,7 +100,7 @@ class Wake:
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
         inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            inbox.bind(self._address(self._name))
+            private_files.bind(inbox, self._address(self._name))
         except OSError:
             inbox.close()
             raise  # the next waiter tries again

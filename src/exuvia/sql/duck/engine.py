@@ -38,8 +38,8 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from pathlib import Path
-from tempfile import gettempdir
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Protocol
 
 from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
@@ -57,6 +57,7 @@ _lock = threading.Lock()
 _database: Any = None
 _quotas: list[int] = []  # of the queries that run
 _limited = 0
+_spill = ""  # the folder of what goes to disk, once the database is open
 _parents: list[Any] = []  # of the process that forked this one: never to be closed here
 _OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
 
@@ -96,13 +97,15 @@ def _limit() -> None:
 def _open() -> Any:
     import duckdb
 
+    global _spill
+    _spill = mkdtemp(prefix=f"exuvia-duckdb-{os.getpid()}-")  # 0700, and nobody's before
     # of long texts it is cheaper than to parse them twice (select/relational.py)
     warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
     found: Any = duckdb.connect(
         ":memory:",
         config={
             "threads": 1,
-            "temp_directory": str(Path(gettempdir()) / f"exuvia-duckdb-{os.getpid()}"),
+            "temp_directory": _spill,
             "max_temp_directory_size": "16GB",
             "python_enable_replacements": False,
             "autoinstall_known_extensions": False,
@@ -129,13 +132,15 @@ def _end() -> None:
     if found is not None:
         with suppress(Exception):  # a query that was left behind still runs
             found.close()
+    if _spill:
+        rmtree(_spill, ignore_errors=True)
 
 
 def _after_fork() -> None:
     """In a forked child: DuckDB's threads are the parent's, so the child opens a database anew."""
-    global _lock, _database, _limited
+    global _lock, _database, _limited, _spill
     _parents.append(_database)
-    _lock, _database, _limited = threading.Lock(), None, 0
+    _lock, _database, _limited, _spill = threading.Lock(), None, 0, ""
     _quotas.clear()
 
 

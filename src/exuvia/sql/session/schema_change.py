@@ -34,6 +34,7 @@ from exuvia.ddl.job import BEFORE_PUBLIC, Job
 from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.parse.syntax_error import unmarked
 from exuvia.sql.result import Note, Result, Row
 from exuvia.sql.schema.change import (
@@ -218,6 +219,7 @@ def asked_by(session: SessionApi, job: Job) -> Job:
                 raise ErrSpecificAccessDenied("SUPER or CONNECTION_ADMIN")
     return evolve(
         job,
+        query=without_secrets(job.query, is_parsed=True),
         exuvia_by=f"{session.user}@{session.host}",
         exuvia_hold="" if hold == "off" else hold,
         exuvia_wait_timeout_s=timeout_s,

@@ -37,9 +37,12 @@ from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot, SnapshotUse, is_live
 from exuvia.kv.transaction import KIND_AT, UNBOUNDED, Expected, Transaction
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.temporary import TransactionIds
 from exuvia.stats.meta import TransactionDeltas
+
+_MOST_ABOUT = 4096  # letters of a statement that others are told when they wait for it
 
 
 class Closing(Refused):
@@ -290,7 +293,8 @@ class OpenTransaction:
         locks, session = self._services.locks, self.token[0]
         if locks.is_young(self.token):
             self._holding = True
-            locks.hold(self.token, table_id, table.revision, self.about, session, reads=True)
+            about = without_secrets(self.about, _MOST_ABOUT)
+            locks.hold(self.token, table_id, table.revision, about, session, reads=True)
 
     def relying(self, table: Table) -> None:
         """Evidence is taken from the table, which need not be written: the parent of a row, the
@@ -316,7 +320,8 @@ class OpenTransaction:
             return
         locks, session = self._services.locks, self.token[0]
         self._holding = True
-        locks.hold(self.token, table.info.id, revision, self.about, session, end=self._end)
+        about = without_secrets(self.about, _MOST_ABOUT)
+        locks.hold(self.token, table.info.id, revision, about, session, end=self._end)
         if self.explicit:
             self._look_ahead(table, held)
 

@@ -1,0 +1,82 @@
+"""No other account of the machine reads what a node, or a command of it, writes; see private_files.
+
+Under umask 0, the most open one."""
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import exuvia
+from exuvia.cli.main import app
+from exuvia.kv.store import open_store
+from exuvia.sql.duck import engine
+
+
+@pytest.fixture(autouse=True)
+def _open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def command(*words: str) -> None:
+    ended = CliRunner().invoke(app, list(words))
+    assert ended.exit_code == 0, ended.output
+
+
+def readable(top: Path) -> list[str]:
+    """What others may do something with."""
+    every = [top, *top.rglob("*")]
+    return [f"{p.lstat().st_mode:o} {p}" for p in every if p.lstat().st_mode & 0o077]
+
+
+def test_what_is_written_is_private(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    url = f"lmdb://{tmp_path}/store"
+    with exuvia.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE d")
+        cursor.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20))")
+        cursor.execute("INSERT INTO d.t VALUES (1, 'one'), (2, 'two')")
+        connection.commit()
+        cursor.execute("SELECT v, COUNT(*) FROM d.t GROUP BY v ORDER BY SUM(id)")
+        assert {"wake", "presence", "data.mdb"} <= set(os.listdir(tmp_path / "store"))
+        assert readable(tmp_path / "store") == []
+    command("backup", "--store", url, "--to", str(tmp_path / "rows"))
+    command("backup", "--store", url, "--to", str(tmp_path / "copy"), "--physical")
+    command("store", "compact", "--store", url, str(tmp_path / "compact"))
+    for form in ("csv", "parquet"):
+        command("export", str(tmp_path / form), "--table", "d.t", "--format", form, "--store", url)
+    command("restore", str(tmp_path / "copy"), "--store", f"lmdb://{tmp_path}/again")
+    made = sorted(each.name for each in tmp_path.iterdir())
+    assert made == ["again", "compact", "copy", "csv", "parquet", "rows", "store"]
+    assert all(any(each.is_file() for each in place.rglob("*")) for place in tmp_path.iterdir())
+    assert [each for name in made for each in readable(tmp_path / name)] == []
+
+
+def test_queries_spill_where_nobody_looks() -> None:
+    found = engine.cursor()
+    [(place,)] = found.execute("SELECT current_setting('temp_directory')").fetchall()
+    found.close()
+    assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
+
+
+def test_an_older_store_is_tightened_with_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "store"
+    open_store(f"lmdb://{store}").close()
+    assert not caplog.records
+    store.chmod(0o755)
+    for name in ("data.mdb", "lock.mdb"):
+        (store / name).chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        open_store(f"lmdb://{store}").close()
+        open_store(f"lmdb://{store}").close()
+    [line] = [each for each in caplog.records if "other accounts" in each.message]
+    assert line.__dict__["changed"] == [".", "data.mdb", "lock.mdb"]
+    assert readable(store) == []
