@@ -14,6 +14,7 @@ A row of `DOORS` has a cell for each constraint. Every schema change
 one without cells fails here.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -21,8 +22,12 @@ import pytest
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import ActionCode
 from exuvia.sql import nodes
+from exuvia.sql.privileges.rights import OnDatabase, Rights
+from exuvia.sql.result import Result
+from exuvia.sql.session.session import Session
 from exuvia.sql.session.statement_registry import STATEMENTS
-from support.world import error, rows, run
+from support.node_processes import until
+from support.world import Later, error, rows, run
 
 CONSTRAINTS = ("type", "not null", "check", "unique", "foreign key", "partition")
 
@@ -63,6 +68,9 @@ COLUMNS = {
     " (PARTITION p0 VALUES LESS THAN (10)",
 }
 BAD = dict(zip(CONSTRAINTS, ("1000", "NULL", "99", "2", "99", "99"), strict=True))
+FILES = {f"{value}.csv": f"3,{value}\n".replace("NULL", r"\N") for value in BAD.values()}
+FILES |= {"twice.csv": "3,2\n4,2\n"}
+"""Of a bad value in a new row; of two rows that one unique key does not hold."""
 CODES = dict(zip(CONSTRAINTS, (1264, 1048, 3819, 1062, 1452, 1526), strict=True))
 
 
@@ -104,7 +112,7 @@ DOORS: dict[str, dict[str, Cell]] = {
     "DELETE": cells(
         GOES, GOES, GOES, GOES, no(1451, "INSERT INTO t VALUES (3, 1)", "DELETE FROM p"), GOES
     ),
-    "LOAD DATA": dict.fromkeys(CONSTRAINTS, "rows pass INSERT's writer (sql/write/load_data.py)"),
+    "LOAD DATA": each_way("LOAD DATA INFILE '{}.csv' INTO TABLE t FIELDS TERMINATED BY ','"),
     "cascade": cells(
         "both columns have one type (3780)",
         no(1830, "CREATE TABLE c (x INT NOT NULL, FOREIGN KEY (x) REFERENCES p (x)"
@@ -320,7 +328,14 @@ DOORS: dict[str, dict[str, Cell]] = {
         no(1235, "CREATE TABLE u (a INT) PARTITION BY HASH (a) PARTITIONS 2 AS SELECT 99 AS a"),
     ),
     # -- tools
-    "IMPORT INTO": dict.fromkeys(CONSTRAINTS, "tests/sql/test_import_into.py: it needs a file"),
+    "IMPORT INTO": cells(
+        no(1264, "DELETE FROM t", "IMPORT INTO t FROM '1000.csv'"),
+        no(1048, "DELETE FROM t", "IMPORT INTO t FROM 'NULL.csv'"),
+        no(3819, "DELETE FROM t", "IMPORT INTO t FROM '99.csv'"),
+        no(1062, "DELETE FROM t", "IMPORT INTO t FROM 'twice.csv'"),
+        no(8173, "DELETE FROM t", "IMPORT INTO t FROM '99.csv'"),
+        no(8173, "DELETE FROM t", "IMPORT INTO t FROM '99.csv'"),
+    ),
     "Spark": dict.fromkeys(CONSTRAINTS, "tests/spark/test_write.py: it needs Spark"),
     "restore": dict.fromkeys(CONSTRAINTS, "rows of one snapshot, under its definitions"),
     "move": dict.fromkeys(CONSTRAINTS, "all keys of the store, as they are"),
@@ -483,9 +498,13 @@ PLAYED = [
 
 
 @pytest.mark.parametrize(("door", "constraint"), PLAYED)
-def test_the_rule_holds_at_the_door(session, door, constraint):
+def test_the_rule_holds_at_the_door(session, tmp_path, door, constraint):
     cell = DOORS[door][constraint]
     assert not isinstance(cell, str)
+    if door in ("LOAD DATA", "IMPORT INTO"):
+        session.services = replace(session.services, secure_file_priv=str(tmp_path))
+        for name, text in FILES.items():
+            (tmp_path / name).write_text(text)
     run(session, "CREATE TABLE p (x INT PRIMARY KEY)")
     run(session, "INSERT INTO p VALUES (1), (2), (5)")
     run(session, f"CREATE TABLE t ({COLUMNS[constraint]})")
@@ -516,3 +535,50 @@ def contents(session):
         )
         for (table,) in rows(session, "SHOW TABLES")
     }
+
+
+# -- a hold that is set for all, and what an account that may only ALTER does about it -------------
+
+
+class Limited(Session):
+    """A session of an account that may do everything in its own database, and not SUPER."""
+
+    @property
+    def rights(self):
+        own = ("SELECT", "INSERT", "CREATE", "DROP", "ALTER", "INDEX")
+        return Rights(frozenset(), [OnDatabase("dev", "%", self.database, frozenset(own))])
+
+
+WAYS_OUT = {
+    "session": ("SET SESSION exuvia_ddl_hold = 'off'", "ALTER TABLE t ADD COLUMN b INT"),
+    "default": ("SET @@exuvia_ddl_hold = DEFAULT", "ALTER TABLE t ADD INDEX (a)"),
+    "with others": (
+        "SET exuvia_ddl_window = '', exuvia_ddl_hold = 'off'",
+        "ALTER TABLE t RENAME COLUMN a TO b",
+    ),
+    "another place": ("SET exuvia_ddl_hold = 'public'", "DROP INDEX k ON t"),
+    "prepared": ("SET exuvia_ddl_hold = 'off'", "PREPARE s FROM 'TRUNCATE TABLE t'", "EXECUTE s"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_hold_of_all_is_held_at_every_way_out(session, another, way):
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY k (a))")
+    another.__class__ = Limited
+    run(session, "SET GLOBAL exuvia_ddl_hold = 'start'")
+    try:
+        *setup, last = WAYS_OUT[way]
+        for text in setup:
+            run(another, text)
+        changing = Later(another, last)
+        until(lambda: not changing.waits() or held_jobs(session))
+        assert held_jobs(session) == [session.database]
+        run(session, "ADMIN COMPLETE DDL JOBS ALL")
+        assert isinstance(changing.answer(), Result)
+    finally:
+        run(session, "SET GLOBAL exuvia_ddl_hold = 'off'")
+
+
+def held_jobs(session):
+    """The databases of the jobs that wait to be completed."""
+    return [row[1] for row in rows(session, "ADMIN SHOW DDL JOBS 1") if row[11] == "held"]
