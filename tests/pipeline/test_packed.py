@@ -14,4 +14,4 @@ def test_executors_get_every_file_that_the_package_reads(tmp_path: Path) -> None
         if each.is_file() and each.suffix != ".pyc" and each.name != "py.typed"
     }
     served = {each for each in read if each.startswith("exuvia/server/static/")}  # by a front alone
-    assert set(zipfile.ZipFile(spark._packed(tmp_path)).namelist()) == read - served
+    assert set(zipfile.ZipFile(spark.packed_for_executors(tmp_path)).namelist()) == read - served

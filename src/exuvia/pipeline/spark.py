@@ -349,7 +349,8 @@ class Spark:
         context = _context(session)
         try:
             self._folder = self._folder or tempfile.TemporaryDirectory(prefix="exuvia-")
-            packed = _packed(Path(self._folder.name))  # fetched by workers that come later too
+            folder = Path(self._folder.name)  # workers that come later fetch from it too
+            packed = packed_for_executors(folder)
             if context is None:
                 session.addArtifact(str(packed), pyfile=True)
             else:
@@ -455,7 +456,7 @@ def _python_path() -> str:
     return os.pathsep.join([here, *filter(None, known)])
 
 
-def _packed(folder: Path) -> Path:
+def packed_for_executors(folder: Path) -> Path:
     """This package as a zip that Python imports from."""
     package = Path(__file__).resolve().parents[1]
     packed = folder / f"exuvia-{__version__}.zip"
