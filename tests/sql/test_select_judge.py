@@ -29,8 +29,8 @@ from exuvia.base.errors import Refused
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.session.session import Session
-from support.typed_judge import Disagreement, TypedLife
-from support.world import Later, World, rows, run
+from support.typed_judge import Disagreement, judged, reduced
+from support.world import DONE_S, Later, World, rows, run
 
 IDENTITIES = (
     "id int PRIMARY KEY",
@@ -418,10 +418,6 @@ KNOWN: dict[str, str] = {}
 TYPED_STEPS = 30
 
 
-def fail(found: Disagreement) -> None:
-    raise found
-
-
 @pytest.fixture
 def fronts(owner: World) -> Iterator[list[World]]:
     """Two fronts on one store."""
@@ -434,7 +430,7 @@ def test_every_spelling_of_a_statement_gives_the_same_answer(
     fronts: list[World], seeds: range
 ) -> None:
     left_off = frozenset(KNOWN)
-    compared = sum(TypedLife(fronts, seed, fail, left_off).play(TYPED_STEPS) for seed in seeds)
+    compared = sum(judged(fronts, seed, TYPED_STEPS, left_off) for seed in seeds)
     assert compared > len(seeds) * TYPED_STEPS * 3
 
 
@@ -446,7 +442,19 @@ def test_the_typed_judge_finds_plans_kept_for_values_of_another_type(
     monkeypatch.setattr(Binding, "agrees", lambda binding, asked, answers: True)
     with pytest.raises(Disagreement):
         for seed in range(1000, 1000 + MOST_PLANTED):
-            TypedLife(fronts, seed, fail, frozenset(KNOWN)).play(TYPED_STEPS)
+            judged(fronts, seed, TYPED_STEPS, frozenset(KNOWN), most_s=0)
+
+
+def test_what_a_disagreement_needs_is_found() -> None:
+    """Of parts of which two are needed, and of which some go with another."""
+
+    def parts(without: frozenset[str]) -> list[str] | None:
+        found = [f"{n}" for n in range(40)]
+        found += [f"{n}, {k}" for n in (7, 30) for k in range(9) if f"{n}" not in without]
+        return None if {"3", "30, 4"} & without or "30" in without else found
+
+    without = reduced(parts, time.monotonic() + DONE_S)
+    assert set(parts(without) or ()) - without == {"3", "30", "30, 4"}
 
 
 @pytest.mark.torture
@@ -455,7 +463,7 @@ def test_a_search_for_spellings_with_two_answers(fronts: list[World]) -> None:
     end += float(os.environ.get("TORTURE_S", "120"))
     lives = compared = 0
     while time.monotonic() < end:
-        compared += TypedLife(fronts, seed + lives, fail, frozenset(KNOWN)).play(TYPED_STEPS)
+        compared += judged(fronts, seed + lives, TYPED_STEPS, frozenset(KNOWN))
         lives += 1
     print(f"{lives} lives, {compared} comparisons")
     assert compared > lives > 0

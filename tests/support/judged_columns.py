@@ -93,6 +93,8 @@ COMPARISONS = (
     *("{c} BETWEEN ? AND ?", "{c} = ? OR id = 3", "NOT ({c} = ?)", "{c} = ? AND id > 2"),
     *("COALESCE({c}, ?) = ?", "IF({c} > ?, 1, 0)", "CASE {c} WHEN ? THEN 1 ELSE 0 END"),
 )
+ELEMENTS = ("? MEMBER OF ({c})", "JSON_CONTAINS({c}, ?)", "JSON_OVERLAPS({c}, ?)")
+"""Of a JSON column: a multi-valued index finds them."""
 EXPRESSIONS = (
     *("{c} + ?", "? - {c}", "{c} * ?", "CONCAT({c}, ?)", "COALESCE({c}, ?)", "IFNULL(?, {c})"),
     *("NULLIF({c}, ?)", "GREATEST({c}, ?)", "LEAST(?, {c})", "IF({c} > ?, {c}, ?)", "-?"),
