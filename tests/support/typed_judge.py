@@ -845,12 +845,14 @@ class TypedLife:
             ),
         }
         self._number += 1
-        file = f"c{self._number}.csv"
+        load, file = f"l{self._number}.csv", f"i{self._number}.csv"
         if zone != TWO_TIMES:
-            written = f"SELECT {names} FROM r {where} INTO OUTFILE '{file}' {CSV}"
-            ways["load data"] = (written, f"LOAD DATA INFILE '{file}' INTO TABLE w {CSV} ({names})")
+            written = f"SELECT {names} FROM r {where} INTO OUTFILE '{{}}' {CSV}"
+            reading = f"LOAD DATA INFILE '{load}' INTO TABLE w {CSV} ({names})"
+            ways["load data"] = (written.format(load), reading)
             if self._is_imported:
-                ways["import"] = (written, f"IMPORT INTO w ({names}) FROM '{file}'")
+                importing = f"IMPORT INTO w ({names}) FROM '{file}'"
+                ways["import"] = (written.format(file), importing)
         if self._row("r", number) is None:
             return
         right = Outcome(0, [[self._row("r", number)]])
@@ -943,8 +945,10 @@ class TypedLife:
 
     def _cascade(self) -> None:
         """A cascade stores the parent's new value as an UPDATE of the child would."""
-        family = self.chance.choice(list(CASCADES))
-        parent, child = self.chance.choice(CASCADES[family])
+        for family, pairs in CASCADES.items():
+            self._cascade_of(family, *self.chance.choice(pairs))
+
+    def _cascade_of(self, family: str, parent: str, child: str) -> None:
         key = "FOREIGN KEY (c) REFERENCES y (c) ON UPDATE CASCADE"
         one, *others = self.chance.sample(CASCADED[family], 3)
         start = [
