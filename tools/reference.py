@@ -64,16 +64,16 @@ def schema_changes() -> str:
 
 
 def variables() -> str:
-    text = "# Variables\n\nG: `SET GLOBAL`, kept in the store for all nodes. S: `SET SESSION`. *Obeyed*: a test sets it and sees another answer. "
-    text += "*Shown*: it cannot be set. *Kept*: taken and shown, and changes nothing, for the reason named. *Refused*: no other value than the default (1235).\n\n"
+    text = "# Variables\n\nG: `SET GLOBAL`, stored for all nodes. S: `SET SESSION`. *Effective*: a test sets it and observes the change. "
+    text += "*Read-only*: it cannot be set. *Accepted*: it can be set and shown but has no effect, for the reason given. *Refused*: any value but the default is 1235.\n\n"
     text += table("variable", "default", "scope", "values", "effect")
     for each in sorted(VARIABLES.values() if isinstance(VARIABLES, dict) else VARIABLES):
         values = ", ".join(each.choices)
         if not values and each.most > each.least:
             values = f"{each.least:.15g} to {each.most:.15g}"
         kind, why = each.effect
-        note = f"{kind}: {why}" if kind in ("kept", "refused") else kind
-        text += row(code(each.name), code(each.default), each.scope or "shown only", values or each.kind.name.lower(), note)
+        note = f"{kind}: {why}" if kind in ("accepted", "refused") else kind
+        text += row(code(each.name), code(each.default), each.scope or "", values or each.kind.name.lower(), note)
     return text
 
 

@@ -1,9 +1,9 @@
-"""What each system variable does when it is set, as it is said, is so."""
+"""Each system variable has the effect that catalog/sysvar/effects.py lists."""
 
 import re
 from pathlib import Path
 
-from exuvia.catalog.sysvar.effects import OBEYED
+from exuvia.catalog.sysvar.effects import EFFECTIVE
 from exuvia.catalog.sysvar.variables import ALIASES, VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,26 +23,26 @@ def of_kind(kind: str) -> set[str]:
     return {name for name, found in VARIABLES.items() if found.effect.kind == kind}
 
 
-def test_what_is_obeyed_is_named_in_the_source_and_has_its_test() -> None:
-    for name in of_kind("obeyed"):
+def test_an_effective_variable_is_named_in_the_source_and_has_a_test() -> None:
+    for name in of_kind("effective"):
         assert {name, ALIASES.get(name, name)} & NAMED, name
         path, _, test = VARIABLES[name].effect.why.partition("::")
         text = (ROOT / path).read_text()
         assert f"def {test}(" in text if test else name in text, name
 
 
-def test_what_changes_nothing_is_named_nowhere() -> None:
-    assert (of_kind("kept") & NAMED) == OTHER_MEANINGS.keys()
+def test_an_accepted_variable_is_named_nowhere() -> None:
+    assert (of_kind("accepted") & NAMED) == OTHER_MEANINGS.keys()
 
 
-def test_each_variable_stands_in_one_group() -> None:
-    assert all(found.effect.why for found in VARIABLES.values() if found.effect.kind != "shown")
-    assert not {name for name in of_kind("shown") if not VARIABLES[name].read_only}
-    names = [word for word in OBEYED.split() if "/" not in word]
+def test_each_variable_is_in_one_group() -> None:
+    assert all(found.effect.why for found in VARIABLES.values() if found.effect.kind != "read-only")
+    assert not {name for name in of_kind("read-only") if not VARIABLES[name].read_only}
+    names = [word for word in EFFECTIVE.split() if "/" not in word]
     assert len(names) == len(set(names))
     assert set(names) <= VARIABLES.keys()
-    assert len(of_kind("obeyed")) > 130
+    assert len(of_kind("effective")) > 130
 
 
-def test_every_setting_of_this_program_is_obeyed() -> None:
-    assert {name for name in VARIABLES if name.startswith("exuvia_")} <= of_kind("obeyed")
+def test_every_setting_of_this_program_is_effective() -> None:
+    assert {name for name in VARIABLES if name.startswith("exuvia_")} <= of_kind("effective")

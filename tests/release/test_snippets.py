@@ -127,6 +127,7 @@ PREPARED = {
     "docs/spark.md": Prepared(
         "lmdb:///tmp/exuvia", ORDERS, (), f"{SPARK}\nurl = 'lmdb:///tmp/exuvia'\n",
     ),
+    "docs/limits.md": Prepared("lmdb:///tmp/exuvia"),
     "docs/tuning.md": Prepared("lmdb:///tmp/exuvia", ORDERS),
     "docs/stores.md": Prepared(databases=("app",)),
     "docs/declarative.md": Prepared("lmdb:///tmp/exuvia", (

@@ -157,6 +157,10 @@ def test_set_transaction_is_for_exactly_the_next(table: Session) -> None:
     assert error(table, write) == READ_ONLY
     run(table, "COMMIT")
     assert run(table, write).affected == 1
+    for end in ("COMMIT", "ROLLBACK"):
+        run(table, "SET TRANSACTION READ ONLY")
+        run(table, end)
+        assert run(table, write).affected == 1
     run(table, "SET SESSION TRANSACTION READ ONLY")
     run(table, "SET TRANSACTION READ WRITE")
     assert run(table, write).affected == 1

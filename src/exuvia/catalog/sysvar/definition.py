@@ -128,7 +128,7 @@ class SysVar(NamedTuple):
 
     @property
     def effect(self) -> Effect:
-        """What setting it does."""
+        """The effect of setting it."""
         return effect_of(self.name, not self.read_only)
 
     @property

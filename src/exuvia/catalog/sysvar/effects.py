@@ -1,31 +1,32 @@
-"""What setting each system variable does.
+"""The effect of setting each system variable.
 
-    obeyed    a test sets it and sees another answer; OBEYED names the test
-    shown     it cannot be set: it says what the program is or has
-    kept      it is accepted and shown and changes nothing; KEPT says why that is no false answer
-    refused   a value other than the default is 1235: to ignore it would give other answers than
-              were asked for, or less safety
+    effective   a test sets it and observes the change; EFFECTIVE names the test
+    read-only   it cannot be set
+    accepted    it can be set and shown but changes nothing; ACCEPTED has the reason why no
+                statement returns a wrong result
+    refused     any value but the default is 1235, because ignoring it would give a wrong result
+                or less safety
 
-IS_NOOP of information_schema.variables_info and the reference's page of variables are made from
-this. A test holds it complete: each variable stands in one group, one that is obeyed is named in
-the source and its test exists, and one that is kept is named nowhere.
+IS_NOOP of information_schema.variables_info and the reference of variables are generated from
+these tables. tests/bootstrap/test_effects.py checks them. Each variable is in exactly one group.
+The source and a test name each effective one, and no source names an accepted one.
 """
 
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-Kind = Literal["obeyed", "shown", "kept", "refused"]
+Kind = Literal["effective", "read-only", "accepted", "refused"]
 
 
 class Effect(NamedTuple):
-    """`why`: the test that sees it, or the reason."""
+    """`why`: the test of an effective variable, the reason of an accepted or refused one."""
 
     kind: Kind
     why: str = ""
 
 
-OBEYED: Final = """
+EFFECTIVE: Final = """
 tests/bootstrap/test_settings_of_loops.py::test_idle_transactions exuvia_max_idle_snapshot_s
 tests/bootstrap/test_settings_of_loops.py::test_ttl tidb_ttl_running_tasks tidb_ttl_scan_batch_size
     tidb_ttl_scan_worker_count
@@ -169,42 +170,42 @@ tests/wire/test_slow_log.py::test_what_takes_long_is_there_with_its_plan tidb_sl
 """
 
 REFUSED: Final = {
-    "fetching the last id by IS NULL is not done": "sql_auto_is_null",
+    "IS NULL does not find the last AUTO_INCREMENT value": "sql_auto_is_null",
     "columns cannot be invisible; give each table a primary key": (
         "sql_generate_invisible_primary_key"
     ),
-    "a TIMESTAMP has no default that its definition does not name": (
-        "explicit_defaults_for_timestamp"
-    ),
+    "a TIMESTAMP column has no implicit default": ("explicit_defaults_for_timestamp"),
     "names of days and months are English": "lc_time_names",
-    "clients stay connected; use KILL, and read_only to keep them from writing": "offline_mode",
-    "read at a time by AS OF TIMESTAMP or tidb_snapshot": "tidb_enable_external_ts_read",
+    "clients are not disconnected; use KILL, and read_only against writes": "offline_mode",
+    "use AS OF TIMESTAMP or tidb_snapshot to read former rows": "tidb_enable_external_ts_read",
     "SUPER is not restricted; do not grant it": "tidb_enable_enhanced_security",
-    "the slow log holds statements as they are; tidb_slow_log_threshold = -1 switches it off": (
+    "statements are logged with their values; tidb_slow_log_threshold = -1 disables the slow log": (
         "tidb_redact_log"
     ),
-    "rows are not checksummed; ADMIN CHECKSUM TABLE compares": "tidb_enable_row_level_checksum",
+    "rows have no checksums; use ADMIN CHECKSUM TABLE": "tidb_enable_row_level_checksum",
 }
-"""Of each reason the variables, whose only value is their default."""
+"""Reason -> variables that accept only their default."""
 
-KEPT: Final = {
+ACCEPTED: Final = {
     "there is no LDAP": "authentication_ldap_*",
     "there is no TiFlash and no MPP": """tiflash_* mpp_* *_tiflash_* *_mpp *_mpp_* *tiflash*
         tidb_broadcast_join_* tidb_prefer_broadcast_* tidb_opt_broadcast_join tidb_allow_batch_cop
         tidb_hash_exchange_with_new_collation tidb_runtime_filter_* tidb_isolation_read_engines
         tidb_allow_fallback_to_tikv use_secondary_engine""",
-    "the planner is another one; what it answers is the same": """tidb_opt_* tidb_cost_model_version
+    "plans are chosen in another way; results do not depend on it": """
+        tidb_opt_* tidb_cost_model_version
         tidb_enable_cascades_planner tidb_enable_index_merge* tidb_enable_outer_join_reorder
         tidb_enable_null_aware_anti_join tidb_enable_new_cost_interface tidb_regard_null_as_point
         tidb_enable_inl_join_inner_multi_pattern tidb_enable_unsafe_substitute optimizer_*
         tidb_default_string_match_selectivity tidb_optimizer_selectivity_level eq_range_index_*
         tidb_enable_pseudo_for_outdated_stats tidb_skip_missing_partition_stats max_seeks_for_key
         tidb_index_join_double_read_penalty_cost_rate tidb_remove_orderby_in_subquery""",
-    "plans are kept by another rule, and are never false": """*plan_cache* tidb_evolve_plan_*
+    "the plan cache follows other rules; results do not depend on it": """
+        *plan_cache* tidb_evolve_plan_*
         tidb_ignore_prepared_cache_close_stmt tidb_capture_plan_baselines
         tidb_mem_quota_binding_cache tidb_load_binding_timeout""",
-    "rows without ORDER BY have no order": "tidb_enable_ordered_result_mode",
-    "executors are others: threads, chunks and buffers are not said": """*_concurrency *_chunk_size
+    "without ORDER BY rows have no defined order": "tidb_enable_ordered_result_mode",
+    "threads, chunks and buffers of execution cannot be configured": """*_concurrency *_chunk_size
         tidb_enable_lazy_cursor_fetch *_paging *_paging_size tidb_enable_reuse_chunk *_hashagg_spill
         tidb_index_lookup_size tidb_index_join_batch_size tidb_enable_vectorized_expression
         tidb_enable_rate_limit_action tidb_enable_parallel_apply tidb_enable_chunk_rpc
@@ -214,8 +215,8 @@ KEPT: Final = {
         max_sort_length big_tables last_sql_use_alloc tidb_enable_batch_query_region
         tidb_enable_point_get_cache max_length_for_sort_data *_alloc_block_size *_prealloc_size
         sql_buffer_result tidb_max_bytes_before_*""",
-    "window functions are always there": "tidb_enable_window_function",
-    "the store is no TiKV: it has no regions, no replicas and no oracle of time": """
+    "window functions are always enabled": "tidb_enable_window_function",
+    "the store is not TiKV: there are no regions, replicas and timestamp oracle": """
         tidb_replica_read
         pd_* tikv_* tidb_tso_* *_tso *_tso_* tidb_backoff_* tidb_enable_1pc tidb_enable_async_commit
         tidb_guarantee_linearizability tidb_*closest_read* tidb_load_based_* tidb_scatter_region
@@ -224,15 +225,15 @@ KEPT: Final = {
         tidb_circuit_breaker_* tidb_batch_pending_* tidb_request_source_type tidb_row_format_version
         tidb_enable_local_txn tidb_shard_allocate_step tidb_advancer_* tidb_force_priority
         tidb_enable_shared_lock_promotion tidb_pessimistic_txn_fair_locking tidb_*placement*""",
-    "a statement is one transaction, however large": """tidb_batch_* tidb_enable_batch_dml
+    "a statement is one transaction of any size": """tidb_batch_* tidb_enable_batch_dml
         tidb_dml_batch_size tidb_dml_type tidb_pipelined_dml_*""",
-    "what a key holds is always checked, in the statement where locks are taken": """unique_checks
+    "keys are always checked; in pessimistic transactions by each statement": """unique_checks
         tidb_constraint_check_in_place* tidb_lock_unchanged_keys tidb_txn_assertion_level
         tidb_enable_mutation_checker""",
-    "a statement that lost a race runs again by itself only while no client has seen of it": """
+    "a statement is retried only if the client has not received any of its result": """
         tidb_disable_txn_auto_retry tidb_retry_limit""",
     "texts are always checked": "tidb_skip_utf8_check tidb_skip_ascii_check tidb_check_mb4_value_*",
-    "history is kept as exuvia_change_log_retention_s and exuvia_drop_retention_s say": "tidb_gc_*",
+    "exuvia_change_log_retention_s and exuvia_drop_retention_s set the retention": "tidb_gc_*",
     "nothing is replicated: there is no binary log and no replica": """binlog_* binlogging_* gtid_*
         *_gtid_* sql_log_bin log_bin_trust_function_creators rbr_exec_mode pseudo_slave_mode
         server_id tidb_cdc_write_source tidb_source_id slave_* rpl_* relay_* master_* sync_*
@@ -241,7 +242,7 @@ KEPT: Final = {
     "the memory of one query is held by tidb_mem_quota_query alone": """tidb_mem_quota_analyze
         tidb_server_memory_limit* tidb_memory_* *gogc* tidb_enable_gc_aware_memory_track
         tidb_track_aggregate_memory_usage tidb_schema_cache_size tidb_stats_cache_mem_quota""",
-    "the slow log is governed by tidb_slow_log_threshold, and there is no other": """general_log
+    "the slow log, set by tidb_slow_log_threshold, is the only log of statements": """general_log
         tidb_general_log slow_query_log* long_query_time sql_log_off tidb_slow_log_*
         tidb_slow_query_*
         tidb_enable_slow_log tidb_record_plan_in_slow_log tidb_query_log_max_len ddl_slow_threshold
@@ -251,74 +252,73 @@ KEPT: Final = {
         tidb_stmt_summary_* tidb_enable_stmt_summary tidb_*top_sql* tidb_enable_telemetry
         tidb_pprof_* tidb_metric_* tidb_workload_* tidb_generate_binary_plan
         tidb_enable_collect_execution_info tidb_*plan_replayer* profiling*""",
-    "statistics are gathered in another way; plans alone depend on them": """tidb_analyze_*
+    "statistics are collected in another way; results do not depend on them": """tidb_analyze_*
         tidb_*historical_stats* tidb_build_* tidb_auto_build_* tidb_enable_extended_stats
         tidb_enable_fast_analyze tidb_enable_analyze_snapshot tidb_enable_*column_tracking
         tidb_disable_column_tracking_time tidb_persist_analyze_options tidb_stats_load_*
         tidb_merge_partition_stats_* tidb_enable_async_merge_global_stats tidb_enable_stats_owner
         information_schema_stats_expiry tidb_plan_cache_invalidation_*""",
-    "schema changes have settings of their own (exuvia_ddl_*)": """tidb_ddl_* tidb_cloud_storage_uri
+    "variables exuvia_ddl_* control schema changes": """tidb_ddl_* tidb_cloud_storage_uri
         tidb_max_delta_schema_count tidb_schema_version_cache_limit old_alter_table
         tidb_enable_change_multi_schema tidb_enable_global_index tidb_enable_global_temporary_table
         tidb_enable_exchange_partition tidb_enable_list_partition tidb_enable_table_partition
         tidb_enable_alter_placement""",
-    "a change waits for metadata locks as exuvia_ddl_wait_timeout_s says": "lock_wait_timeout",
-    "rows of TTL are deleted by who scans them": "tidb_ttl_delete_worker_count",
-    "it is done or refused here, and not pretended": """tidb_enable_noop_variables
+    "exuvia_ddl_wait_timeout_s bounds the wait for metadata locks": "lock_wait_timeout",
+    "the task that scans expired rows deletes them": "tidb_ttl_delete_worker_count",
+    "the feature exists or is refused, whatever the value": """tidb_enable_noop_variables
         tidb_enable_legacy_instance_scope tidb_enable_new_charset
         tidb_enable_new_only_full_group_by_check""",
-    "SYSDATE() is the time of its statement": "tidb_sysdate_is_now",
-    "a text of several statements is as the client has agreed (CLIENT_MULTI_STATEMENTS)": (
-        "tidb_multi_statement_mode"
-    ),
+    "SYSDATE() is always the time of its statement": "tidb_sysdate_is_now",
+    "the client decides (CLIENT_MULTI_STATEMENTS)": ("tidb_multi_statement_mode"),
     "max_execution_time and tidb_mem_quota_query bound a query": """max_join_size sql_big_selects
         max_statement_time""",
-    "messages are in English; all warnings are kept": "lc_messages max_error_count sql_warnings",
-    "every table is one of the store, whatever engine is named": """default_storage_engine
+    "messages are in English; all warnings are listed": "lc_messages max_error_count sql_warnings",
+    "all tables are in one store, whatever engine is named": """default_storage_engine
         default_tmp_storage_engine storage_engine internal_tmp_disk_storage_engine""",
-    "SHOW CREATE quotes names, and says all it knows": """sql_quote_show_create show_*
+    "SHOW CREATE always quotes names and lists all options": """sql_quote_show_create show_*
         print_identified_with_as_hex end_markers_in_json""",
-    "RAND() promises no sequence unless it is given a number": "rand_seed1 rand_seed2",
-    "CONNECTION_ID() is the session's": "pseudo_thread_id",
-    "the protocol is told of no changed variables": "session_track_*",
-    "packets are as large and as patient as the client is": """net_* connect_timeout back_log
+    "RAND() without a seed has no reproducible sequence": "rand_seed1 rand_seed2",
+    "CONNECTION_ID() is always that of the session": "pseudo_thread_id",
+    "changes of session state are not sent (CLIENT_SESSION_TRACK)": "session_track_*",
+    "max_allowed_packet, wait_timeout and max_connections limit connections": """
+        net_* connect_timeout back_log
         thread_* table_open_cache table_definition_cache max_connect_errors host_cache_size""",
     "there are no stored programs, events and plugins": """event_scheduler max_sp_recursion_depth
         automatic_sp_privileges stored_program_cache rewriter_* mysql_native_password_proxy_users
         sha256_password_proxy_users check_proxy_users""",
     "passwords are hashed by their account's plugin": "old_passwords",
     "there is no query cache": "query_cache_*",
-    "the store is no InnoDB, and syncs every commit": "innodb_*",
+    "the store is not InnoDB; every commit is durable": "innodb_*",
     "there is no performance schema": "performance_schema_*",
-    "other engines are not here": """
+    "there are no other storage engines": """
         myisam_* ndb* key_* delay_key_write delayed_* max_delayed_threads
         max_insert_delayed_threads concurrent_insert flush flush_time keep_files_on_create
         preload_buffer_size max_write_lock_count updatable_views_with_limit""",
-    "a session is checked against its account whenever it does something": """tidb_auth_signing_cert
+    "each statement checks the privileges of its account": """tidb_auth_signing_cert
         tidb_accelerate_user_creation_update""",
-    "it has no use in this program": """
+    "it has no use here": """
         debug debug_sync new low_priority_updates avoid_temporal_upgrade
         character_set_filesystem max_points_in_geometry transaction_allow_batching""",
 }
-"""Of each reason the variables, or patterns of their names."""
+"""Reason -> variables, or patterns of their names."""
 
 _TESTS: Final[dict[str, str]] = {}
-for _line in OBEYED.replace("\n    ", " ").strip().splitlines():
+for _line in EFFECTIVE.replace("\n    ", " ").strip().splitlines():
     _test, *_names = _line.split()
     _TESTS.update(dict.fromkeys(_names, _test))
 
 
 @cache
 def effect_of(name: str, is_settable: bool) -> Effect:
-    """What setting the variable does. Raises KeyError for one that stands in no group."""
+    """The effect of setting the variable. Raises KeyError for a name that is in no group."""
     if name in _TESTS:
-        return Effect("obeyed", _TESTS[name])
+        return Effect("effective", _TESTS[name])
     for reason, names in REFUSED.items():
         if name in names.split():
             return Effect("refused", reason)
-    for reason, patterns in KEPT.items():
+    for reason, patterns in ACCEPTED.items():
         if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
-            return Effect("kept", reason)
+            return Effect("accepted", reason)
     if not is_settable:
-        return Effect("shown")
+        return Effect("read-only")
     raise KeyError(name)

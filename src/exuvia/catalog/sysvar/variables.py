@@ -17,7 +17,7 @@ Those of TiDB are for schema changes and statistics, or set by its clients by ha
 bounds are those of the TiDB manual, "System Variables". Ours begin with `exuvia_`. Variables that
 tune parts which work another way here (planner, executors, plan cache, statistics) are checked,
 kept and shown as there, so that clients and scripts which set them go on; nothing here reads them.
-What each does when it is set is in catalog/sysvar/effects.py.
+catalog/sysvar/effects.py has the effect of each.
 """
 
 from exuvia import __version__
@@ -873,8 +873,8 @@ READ_ONLY_MODES = {
     "tidb_super_read_only": TIDB_READ_ONLY,
     "super_read_only": SUPER_READ_ONLY,
 }
-"""How strict each is: who may write under one may write under those before it. The strictest that
-is on is in the store for the commits of clients (keys.READ_ONLY)."""
+"""Read-only mode -> strictness. A client that may write in one mode may write in less strict ones.
+The store holds the strictest mode that is on, for the commits of clients (keys.READ_ONLY)."""
 _SWITCHES = {
     ("read_only", "OFF"): ("super_read_only", "OFF"),
     ("super_read_only", "ON"): ("read_only", "ON"),

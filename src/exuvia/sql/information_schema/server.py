@@ -293,7 +293,7 @@ def _info(context: Context) -> Iterator[Row]:
             int(each.least) if bounded else None,
             int(each.most) if bounded else None,
             ",".join(each.choices) or None,
-            "YES" if each.effect.kind in ("kept", "refused") else "NO",
+            "YES" if each.effect.kind in ("accepted", "refused") else "NO",
         ]
 
 
@@ -697,7 +697,7 @@ def inspect_jobs(context: Context) -> Iterable[Row]:
 
 
 def inspect_errors(context: Context) -> Iterable[Row]:
-    """What they found: values of rows are among it."""
+    """Findings of inspections. They contain values of rows, so privileges apply."""
     for each in inspection.every(context.txn):
         if not reads(context, each.database, each.table):
             continue

@@ -72,14 +72,17 @@ def commit(session: SessionApi, node: Commit, text: str) -> Result:
 
 
 def _complete(session: SessionApi, node: Commit | Rollback, end: Callable[[], None]) -> None:
-    """End the transaction. A chain begins another that is like it, a release ends the connection;
-    completion_type says so of a statement that says neither."""
+    """End the transaction, and what SET TRANSACTION set for the next one.
+
+    AND CHAIN begins another with the same characteristics, RELEASE ends the connection. A statement
+    with neither follows completion_type."""
     chain, release = node.chain, node.release
     if chain is None and release is None:
         completion = session.settings.completion
         chain, release = completion == "CHAIN", completion == "RELEASE"
     former = session.current
     end()
+    session.forget_next_transaction()
     if release:
         session.is_released = True
     elif chain and former is None:

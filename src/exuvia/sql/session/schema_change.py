@@ -229,8 +229,8 @@ def asked_by(session: SessionApi, job: Job) -> Job:
 
 
 def _hold_and_window(session: SessionApi) -> tuple[str, str]:
-    """exuvia_ddl_hold and exuvia_ddl_window for a job of the session. A GLOBAL value binds every
-    account that may not complete held jobs (ADMIN COMPLETE DDL JOBS asks for SUPER)."""
+    """exuvia_ddl_hold and exuvia_ddl_window for a job of the session. The GLOBAL values apply to
+    all accounts without SUPER, which ADMIN COMPLETE DDL JOBS requires."""
     found = {name: session.variable(name) for name in ("exuvia_ddl_hold", "exuvia_ddl_window")}
     if "SUPER" not in session.rights.everywhere:
         with session.services.store.read() as txn:

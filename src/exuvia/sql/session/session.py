@@ -289,7 +289,7 @@ class Session:
         return shaped
 
     def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
-        """What it answers to the facts that the plans of a shape depend on, for these literals."""
+        """The values of the facts that the plans of a shape depend on, for these literals."""
         fixed = self.settings.answers(asked.settings, self.database)
         if not asked.variables and not asked.decimals:
             return fixed
@@ -402,8 +402,8 @@ class Session:
         return self.run(lambda context: in_txn(context, node), parameters, letters)
 
     def _begin_change(self, is_temporary: bool) -> None:
-        """What changes more than rows is a transaction of its own. Raises 1792 in a session that
-        is READ ONLY, 1290 and 1836 in a read-only mode."""
+        """Prepare a statement that changes more than rows, which is its own transaction. Raises
+        1792 in a READ ONLY session, 1290 and 1836 in a read-only mode."""
         if self.settings.read_only:
             self.commit()
             raise ErrCantExecuteInReadOnlyTransaction()
@@ -454,8 +454,8 @@ class Session:
         return self.transactions.look(work, *self._bound)
 
     def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        """What EXPLAIN says of a read or write; nothing of what has no plan, or none any more, or
-        takes longer than PLANNED_S to plan."""
+        """The rows of EXPLAIN for a read or write. Empty if there is no plan, or if planning takes
+        longer than PLANNED_S."""
         planning = Interruption()
         limit = planning.after(PLANNED_S, ErrMaxExecTimeExceeded(), lambda: None)
         try:
@@ -517,11 +517,15 @@ class Session:
     def set_next_transaction(
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
-        """What SET TRANSACTION says of the next one, and of no other."""
+        """Set the characteristics of the next transaction alone (SET TRANSACTION)."""
         if isolation is not None:
             self.transactions.next_isolation = isolation
         if read_only is not None:
             self.transactions.next_is_read_only = read_only
+
+    def forget_next_transaction(self) -> None:
+        """The next transaction has the session's characteristics again."""
+        self.transactions.forget_next()
 
     def temporary_tables(self) -> TemporaryTables:
         """Its temporary tables; from now on it works on top of them."""

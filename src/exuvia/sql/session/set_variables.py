@@ -85,7 +85,7 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
 
 
 class _Before:
-    """What a SET may change of its session. What it has set GLOBAL stays."""
+    """The session's state before a SET, to restore it if the SET fails. Excludes GLOBAL values."""
 
     def __init__(self, session: SessionApi) -> None:
         self._texts = session.settings.own_texts()
@@ -208,8 +208,10 @@ def _user(session: SessionApi, item: Assignment) -> Refused | None:
 
 
 def variable_of(value: Value, kind: FieldType) -> tuple[Value, FieldType]:
-    """What a user variable holds of a value: a TIMESTAMP is the moment that the session sees, so
-    that another zone changes no variable; ENUM and SET are texts, YEAR and BIT numbers."""
+    """The value and type that a user variable stores.
+
+    A TIMESTAMP becomes the DATETIME that the session sees, so a later SET time_zone does not change
+    it. ENUM and SET become texts, YEAR and BIT numbers."""
     if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
         text = None if value is None else values.to_text(value, kind)
         return text, types.text(types.width_of(kind), kind.Charset, kind.Collate)

@@ -3,8 +3,8 @@
 alone     again on a fresh snapshot while others win the race, a bounded number of times
 within    a failure undoes this statement; a lost race or a lost snapshot undoes the transaction
 
-In mysql mode a transaction that has used no stored table has no snapshot: after GET_LOCK, SHOW or
-a read of information_schema the next statement reads a newer one, as InnoDB makes its read view
+In mysql mode a transaction has no snapshot before it uses a stored table. After GET_LOCK, SHOW or a
+read of information_schema the next statement reads a newer one. InnoDB, too, creates its read view
 with the first read of rows.
 
 What writes or reads FOR UPDATE waits for the rows that other sessions hold (statement/locks.py),
@@ -75,9 +75,9 @@ _serial = count(1)
 
 
 def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
-    """What a client is told who may not write in a read-only mode that is on: 1836, 1290.
+    """The error for a client that may not write in the current read-only mode: 1836, 1290, or None.
 
-    As in TiDB, RESTRICTED_REPLICA_WRITER_ADMIN is to be granted by its name."""
+    As in TiDB, RESTRICTED_REPLICA_WRITER_ADMIN must be granted by name."""
     modes = "tidb_super_read_only", "tidb_restricted_read_only"
     may_replicate = "RESTRICTED_REPLICA_WRITER_ADMIN" in rights.everywhere
     if not may_replicate and any(read_flag(txn, each) for each in modes):
@@ -98,9 +98,10 @@ def writes_under(rights: Rights) -> int:
 
 
 class TransactionRunner:
-    """One session's. `current` is the open transaction, `time` the one at which it reads, `locker`
-    holds its row locks; what SET TRANSACTION says of the next one is in `next_is_read_only` and
-    `next_isolation`."""
+    """The transactions of one session.
+
+    `current` is the open transaction, `time` the time at which it reads, `locker` has its row
+    locks. `next_is_read_only` and `next_isolation` are the values of SET TRANSACTION."""
 
     def __init__(self, session: SessionApi) -> None:
         self._session = session
@@ -120,8 +121,8 @@ class TransactionRunner:
     ) -> OpenTransaction:
         """Open a transaction; one that is open is committed first.
 
-        `read_only` None: as SET TRANSACTION, or else transaction_read_only, says; `pessimistic`
-        None: as tidb_txn_mode says. `time`: at which its queries read."""
+        `read_only` None: set by SET TRANSACTION, or else by transaction_read_only. `pessimistic`
+        None: set by tidb_txn_mode. `time`: the time at which its queries read."""
         self.commit()
         self.time = time
         settings = self._session.settings
@@ -136,17 +137,17 @@ class TransactionRunner:
 
     @property
     def is_next_read_only(self) -> bool:
-        """Whether the transaction that begins next is."""
+        """Whether the next transaction is READ ONLY."""
         following = self.next_is_read_only
         return self._session.settings.read_only if following is None else following
 
     @property
     def is_next_told(self) -> bool:
-        """Whether SET TRANSACTION has said something of it."""
+        """Whether SET TRANSACTION applies to the next transaction."""
         return self.next_is_read_only is not None or self.next_isolation != ""
 
     def forget_next(self) -> None:
-        """The transaction that SET TRANSACTION was about has begun."""
+        """Drop the values of SET TRANSACTION, which apply to one transaction."""
         self.next_is_read_only, self.next_isolation = None, ""
 
     def commit(self) -> None:
@@ -239,7 +240,7 @@ class TransactionRunner:
             txn.require_at_most(keys.READ_ONLY, writes_under(rights))
 
     def _ask_ahead(self, txn: Transaction) -> None:
-        """What `admit` will look at comes with the first read, where each costs a round trip."""
+        """On a remote store, prefetch the key that `admit` reads with the first read."""
         if not self._session.services.store.near:
             txn.snapshot.ahead((keys.READ_ONLY,))
 

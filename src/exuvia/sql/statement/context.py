@@ -9,8 +9,8 @@ nor the Context but a Binding (bind/binding.py), for which the Context has the a
     Context.parameters           values of `?` in order, with `parameter_types` beside them
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
-names. `writing(table, shared)` must be called before the first write to a table, and before its
-rows are locked, `relying(table)` before evidence for a write elsewhere is taken from it: both take
+names. Call `writing(table, shared)` before the first write to a table and before its rows are
+locked. Call `relying(table)` before a write elsewhere depends on rows of the table. Both take
 the metadata lock and make the commit validate the table's revision (law 1). `locks` is there while
 rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
 """
@@ -219,7 +219,7 @@ class SessionApi(Protocol):
         """Run a parsed statement."""
 
     def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
-        """What it answers to the facts that the plans of a shape depend on."""
+        """The session's values of the facts that the plans of a shape depend on."""
 
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """Run through a kept plan, or None."""
@@ -256,7 +256,10 @@ class SessionApi(Protocol):
     def set_next_transaction(
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
-        """What the transaction that begins next, and no other, is like (SET TRANSACTION)."""
+        """Set the characteristics of the next transaction alone (SET TRANSACTION)."""
+
+    def forget_next_transaction(self) -> None:
+        """The next transaction has the session's characteristics again."""
 
     def temporary_tables(self) -> TemporaryTables:
         """Its temporary tables, to add one or to drop one."""
@@ -273,7 +276,7 @@ _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
 
 
 def _admitted(writes: bool) -> None:
-    """Whoever has no transaction of its own writes nothing."""
+    """Accepts all: a context without a transaction of its own writes nothing."""
 
 
 def _uncounted(table_id: int, rows: int, modified: int) -> None:
@@ -350,7 +353,7 @@ class Context(Execution):
 
     @property
     def rights(self) -> Rights:
-        """Of the account that reads: the definer of the view that is being planned, or the
+        """The privileges that apply: those of the definer while a view is planned, otherwise the
         session's."""
         return self.definers[-1] if self.definers else self._session.rights
 
@@ -392,7 +395,7 @@ class Context(Execution):
 
     @property
     def binding(self) -> Binding:
-        """What binding and planning see of it, for a plan that is not kept."""
+        """The binding (sql/bind/binding.py) for a plan that is not cached."""
         if self._binding is None:
             self._binding = Binding(self)
         return self._binding
@@ -479,8 +482,8 @@ class Context(Execution):
         return found
 
     def definition(self, database: str, name: str) -> Table:
-        """As `table`, for a statement that shows the table's definition and reads none of its rows:
-        in mysql mode the transaction has not used the table then."""
+        """As `table`, for a statement that shows the definition and reads no rows. In mysql mode it
+        does not count as a use of the table by the transaction."""
         if self._session.variable("exuvia_compatibility") != "mysql":
             return self.table(database, name)
         reading, self.reading = self.reading, None
