@@ -43,8 +43,8 @@ MOST_POINTS = 10_000
 COUNTED_SPANS = 256
 SPARK_DIGITS = 38
 ROUNDED_DIGITS = 28
-"""PySpark hands a filter's DECIMAL over through Python's default context: one of more digits is
-rounded to so many, and rows would be missed by it."""
+"""PySpark converts a filter's DECIMAL in Python's default context, which rounds it to this many
+digits. A filter on a longer value would miss rows."""
 
 _RANGES: dict[type[Filter], str] = {
     asked.GreaterThan: ">",

@@ -55,7 +55,7 @@ class WriteName(NamedTuple):
 
 
 def written_key(name: WriteName) -> bytes:
-    """Of a named write. The table's name is hashed: a key has at most 511 bytes."""
+    """The store's key of a named write. The table's name is hashed: keys have at most 511 bytes."""
     table = f"{name.database}.{name.table}".lower().encode()
     return keys.meta("written", f"{name.text}/{blake2b(table, digest_size=8).hexdigest()}")
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from exuvia.base import long_work
 
 PIECE = 1 << 16
-MOST_LEFT_BEHIND = 4
+MOST_ABANDONED = 4
 LOOK_S = 0.02
 _LOWEST = 19
 T = TypeVar("T")
@@ -152,7 +152,7 @@ def checked(items: Iterable[T]) -> Iterator[T]:
 
 
 def in_pieces(text: Any, run: Callable[[Any], Any], size: int = PIECE) -> list[Any]:
-    """`run` of each piece of a text, of bytes or of a list, with a check before each."""
+    """The results of `run` for the pieces of a text, bytes or a list. Checks before each piece."""
     if len(text) <= size:
         return [run(text)]
     interruption, found = current(), []
@@ -162,18 +162,19 @@ def in_pieces(text: Any, run: Callable[[Any], Any], size: int = PIECE) -> list[A
     return found
 
 
-_left_behind = threading.BoundedSemaphore(MOST_LEFT_BEHIND)
+_abandoned = threading.BoundedSemaphore(MOST_ABANDONED)
 
 
 def apart(run: Callable[[], T]) -> T:
-    """The result of `run`, which lets go of the interpreter's lock and cannot be interrupted.
+    """The result of `run`, which releases the interpreter's lock and cannot be interrupted.
 
-    It runs in a thread of its own; a statement that ends meanwhile leaves it behind. So many at a
-    time, whether left behind or waited for: the next waits for its turn."""
+    It runs in its own thread. If the statement is interrupted, the statement ends at once and the
+    thread continues in the background. At most MOST_ABANDONED threads run at a time, abandoned
+    or not; further calls wait."""
     interruption = current()
-    while not _left_behind.acquire(timeout=LOOK_S):
+    while not _abandoned.acquire(timeout=LOOK_S):
         interruption.check()
-    thread, done, outcome = _begun(run, interruption, _left_behind.release)
+    thread, done, outcome = _start(run, interruption, _abandoned.release)
     while not done.wait(LOOK_S):
         if interruption.reason is not None:
             _step_back(thread)
@@ -182,42 +183,41 @@ def apart(run: Callable[[], T]) -> T:
 
 
 def apart_until(run: Callable[[], T], leave: Callable[[], bool], resources: ExitStack) -> T:
-    """As `apart`, of what can be left behind at its beginning only, and may take as long as it
-    likes: nothing waits for a turn.
+    """As `apart`, for work that can be abandoned only while `leave` returns True.
 
-    A statement that ends meanwhile asks `leave`. Where that is True it leaves `run` behind, and the
-    resources with it: they are closed once `run` has returned. Else it waits for `run`, which has
-    to end by itself."""
+    Starts at once, whatever else runs. An interrupted statement calls `leave`. If it returns True,
+    the statement ends, and the resources are closed when `run` has returned. Otherwise the
+    statement waits for `run`, which must end on its own."""
     interruption, turn = current(), threading.Lock()
-    is_over, left = False, list[ExitStack]()
+    is_over, abandoned = False, list[ExitStack]()
 
     def over() -> None:
         nonlocal is_over
         with turn:
             is_over = True
-        for stack in left:
+        for stack in abandoned:
             with suppress(Exception):
                 stack.close()
-            _left_behind.release()
+            _abandoned.release()
 
-    thread, done, outcome = _begun(run, interruption, over)
+    thread, done, outcome = _start(run, interruption, over)
     while not done.wait(LOOK_S):
         if interruption.reason is None or not leave():
             continue
         with turn:
-            if is_over or not _left_behind.acquire(blocking=False):
+            if is_over or not _abandoned.acquire(blocking=False):
                 continue
-            left.append(resources.pop_all())
+            abandoned.append(resources.pop_all())
         _step_back(thread)
         raise interruption.reason
     return outcome()
 
 
-def _begun(
+def _start(
     run: Callable[[], T], interruption: Interruption, over: Callable[[], object]
 ) -> tuple[threading.Thread, threading.Event, Callable[[], T]]:
-    """A thread that runs it for a statement, and then calls `over`; the event of its end, and its
-    result."""
+    """Starts a thread that calls `run`, then `over`. Returns the thread, the event that is set at
+    its end, and a function that returns the result of `run` or raises its error."""
     results: list[T] = []
     failures: list[BaseException] = []
     done = threading.Event()

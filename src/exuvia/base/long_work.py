@@ -1,17 +1,16 @@
-"""A long statement lets the other threads of its process run.
+"""Keeps other threads responsive while a long statement is parsed and planned.
 
-One thread of a process runs at a time: it holds the interpreter's lock. Python passes the lock on
-between two instructions once another thread has waited for a switch interval. It cannot do so
-within one call into C, and a full collection of garbage is one too. So, while a long statement is
-parsed and planned:
+Only the thread with the interpreter's lock (GIL) runs. Python hands the lock over between two
+instructions, once another thread has waited for the switch interval. It does not do so inside a
+call into C or during a garbage collection. So, while a long statement is parsed and planned:
 
-    a full collection of garbage     waits until it is over: its tree may have a million nodes, and
-                                     Python would visit them all each time they grow by a quarter
-    the switch interval              is shorter: a client's point SELECT waits for it once or twice
-    a search in a long text          is made in windows (`search`, `contains`)
-    a list of a million objects      is emptied in pieces (`drain`)
+    full garbage collections     are postponed: the tree may have a million nodes, and each
+                                 collection would visit all of them
+    the switch interval          is shorter: a point SELECT waits for it once or twice
+    searches in long texts       run in windows (`search`, `contains`)
+    long lists                   are emptied in pieces (`drain`)
 
-Garbage with cycles is freed by a collection only, so whoever makes large cycles takes them apart
+Cyclic garbage is freed by collections only, so large trees with cycles are taken apart explicitly
 (sql/parse/dismantle.py).
 """
 
@@ -30,7 +29,8 @@ _NEVER = 1 << 30
 
 
 class _LongWork:
-    """Counts the long statements of this process; the first and the last change its settings."""
+    """Counts the long statements of this process. The first one changes the interpreter's settings,
+    the last one restores them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ begin, end = _work.begin, _work.end
 
 
 def search(pattern: re.Pattern[str], text: str, at: int = 0) -> re.Match[str] | None:
-    """As `pattern.search(text, at)`. A match has at most LONGEST_MATCH characters."""
+    """`pattern.search(text, at)` in windows. Matches may have at most LONGEST_MATCH characters."""
     while len(text) - at > WINDOW:
         match = pattern.search(text, at, at + WINDOW + LONGEST_MATCH)
         if match is not None and match.start() < at + WINDOW:
@@ -69,7 +69,7 @@ def search(pattern: re.Pattern[str], text: str, at: int = 0) -> re.Match[str] | 
 
 
 def contains(text: str, part: str) -> bool:
-    """Whether a short text is part of a long one."""
+    """`part in text`, in windows."""
     if len(text) <= WINDOW:
         return part in text
     ends = range(WINDOW, len(text) + WINDOW, WINDOW)
@@ -77,7 +77,7 @@ def contains(text: str, part: str) -> bool:
 
 
 def drain(items: MutableSequence[Any]) -> None:
-    """Empty a list whose items are freed with it."""
+    """Empty a list in pieces, so that freeing its items does not hold the lock for long."""
     while len(items) > DRAINED:
         del items[-DRAINED:]
     items.clear()

@@ -1,9 +1,8 @@
-"""Folders and files of this program: no other account of the machine reads them.
+"""Folders and files that only this program's account can read.
 
-Rows, keys of rows and hashes of passwords stand in stores, backups, exports and what is spilled. So
-folders are 0700 and files 0600 when they are made, whatever the umask of the process is: a umask
-takes rights away and gives none. What is there already keeps its rights; only a store's own are
-tightened (`tighten`).
+Stores, backups, exports and spill files contain rows and password hashes. So new folders have mode
+0700 and new files 0600, whatever the umask is. Existing files keep their mode, except those of a
+store, which `tighten` restricts when the store is opened.
 """
 
 import os
@@ -16,7 +15,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_folder(path: str) -> None:
-    """The folder, which may be there, and those above it, which keep to the umask."""
+    """Create the folder if it does not exist. Its new parents have the umask's mode."""
     os.makedirs(path, FOLDER, exist_ok=True)
 
 
@@ -26,29 +25,29 @@ def opener(path: str, flags: int) -> int:
 
 
 def opened(path: str, flags: int = 0) -> int:
-    """The descriptor of a file to read and write, which is made where it is not there."""
+    """The descriptor of a file, open for reading and writing. Creates a missing file."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, FILE)
 
 
-def bind(made: socket.socket, address: str) -> None:
-    """Give a Unix socket its name in a folder."""
-    made.bind(address)
+def bind(listener: socket.socket, address: str) -> None:
+    """Bind a Unix socket to a path."""
+    listener.bind(address)
     os.chmod(address, FILE)
 
 
 def tighten(paths: Iterable[str]) -> list[str]:
-    """Take from others what they may do with these folders and files; those that were changed.
+    """Remove the permissions of group and others. Returns the paths that were changed.
 
-    What is not there, is another account's or a folder of all (/tmp) stays as it is."""
+    Skips missing paths, files of other accounts, and sticky folders such as /tmp."""
     changed = []
     for path in paths:
         try:
-            found = os.stat(path, follow_symlinks=False)
-            is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-            is_ours = is_plain and found.st_uid == os.geteuid()
-            if is_ours and found.st_mode & _OTHERS and not found.st_mode & stat.S_ISVTX:
-                os.chmod(path, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+            status = os.stat(path, follow_symlinks=False)
+            is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+            is_ours = is_plain and status.st_uid == os.geteuid()
+            if is_ours and status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
+                os.chmod(path, stat.S_IMODE(status.st_mode) & ~_OTHERS)
                 changed.append(path)
-        except OSError:  # not there, a disk that is read only
+        except OSError:  # a missing file, a read-only file system
             continue
     return changed

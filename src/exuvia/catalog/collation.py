@@ -169,7 +169,7 @@ def unicode_520_fold(text: str) -> str:
 
 
 def _latin1_fold(weights: bytes) -> Fold:
-    """What a collation of latin1 makes of a text; a character beyond it comes behind all."""
+    """A function to the sort key in a latin1 collation. Characters beyond latin1 sort last."""
     table = {n: chr(weights[n]) for n in range(256)}
     for n in range(0x80, 0xA0):
         sign = bytes([n]).decode("cp1252", "ignore")
@@ -178,7 +178,7 @@ def _latin1_fold(weights: bytes) -> Fold:
 
 
 def as_cs_fold(text: str) -> str:
-    """The text as utf8mb4_0900_as_cs compares it, about."""
+    """The approximate sort key in utf8mb4_0900_as_cs."""
     apart = unicodedata.normalize("NFD", text)
     marks = "".join(each if unicodedata.combining(each) else "\2" for each in apart)
     case = "".join(map(_other_case, apart))
@@ -192,7 +192,7 @@ def _other_case(sign: str) -> str:
 
 
 class _Pairs(dict[int, str]):
-    """Of each character its bytes in a charset, as the module says; found once."""
+    """Code point -> its bytes in a charset as a pair of characters, cached (see the module)."""
 
     MOST = 1 << 16
 
@@ -373,8 +373,9 @@ _BY_BYTES: dict[str, Fold] = {"gbk_bin": gbk_fold, "gb18030_bin": gb18030_fold}
 
 @cache
 def single_byte_folds() -> dict[str, Fold]:
-    """By collation of a character set of one byte each, `_bin` too: the weights of its bytes. What
-    the set lacks weighs as its question mark."""
+    """Collation -> function to its sort key, for single-byte character sets, `_bin` included.
+
+    A character that is not in the set sorts as the question mark does."""
     characters, of_bytes = single_byte()
     orders = {f"{charset}_bin": bytes(range(256)) for charset in characters}
     return {

@@ -11,7 +11,7 @@
     JSON                              a document
     NULL                              not where the column is NOT NULL
 
-What a mode that is not strict stores is a member too.
+Values that a non-strict sql_mode stores are members too.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from exuvia.catalog.temporal import MOST_TIME
 _documents = msgspec.json.Decoder()
 
 Look = Callable[[Vector, FieldType], Array]
-"""Which values, True, are no members. What is given for a NULL does not count."""
+"""Returns a mask that is True for values outside the type. Its values for NULLs are ignored."""
 
 
 def outsiders(vector: Vector, field: FieldType) -> Array:
@@ -156,7 +156,7 @@ def _json(vector: Vector, field: FieldType) -> Array:
         if len(_documents.decode(f"[{','.join(texts)}]")) == len(texts):
             return _none(vector)
     except msgspec.DecodeError:
-        pass  # one of them is none, or has what this reader does not take
+        pass  # one document is invalid, or unsupported by this reader
     return np.array([not _is_document(text) for text in vector.values.to_pylist()], dtype=bool)
 
 

@@ -18,9 +18,9 @@ former life can hold.
 Names are unique within a database and compare in lower case; the name key moves when a `put_*`
 carries another name. Nothing here commits or caches (catalog/infoschema.py does).
 
-A CHECK's name is given once in a database: `m/checkname` says by which table, so that nobody reads
-all of them. Stores of 0.4.0 have no such keys, and its owners write none: `fill_check_names` does
-once none is left, and then marks the store (keys.CHECK_NAMES). Up to then all tables are read.
+A CHECK's name is unique in its database. `m/checkname` maps the name to the table, so that adding
+a CHECK does not read all tables. Stores of 0.4.0 have no such keys. `fill_check_names` writes them
+once no node of 0.4.0 is left, and marks the store (keys.CHECK_NAMES). Before, all tables are read.
 
 Which tables a foreign key joins now: kept beside the infos, in the transaction that puts them.
 
@@ -35,11 +35,12 @@ is there: who judges by it asks `gone_links`. With the child's last row the key 
 its parent forgets it when it is next written.
 
 A table that appears under a name adopts the keys that wait for it, so a dump may create children
-first and drop parents first (foreign_key_checks=OFF). A table that comes back is a parent again of
-those alone that still wait for its name, and has its own keys again unless its successor has them.
-An id may stand for a table that is gone; readers look. No revision moves here: a child's writer
-marks the parent's key space and a parent's writer requires its marks unchanged, so what one of them
-did not see of the other is a conflict.
+first and drop parents first (foreign_key_checks=OFF). A recovered table adopts only the keys that
+still wait for its name. It gets its own keys back unless its successor has them. An id may belong
+to a dropped table; readers check that.
+
+These keys have no revision. A child's writer marks the parent's key space, and a parent's writer
+requires its marks unchanged. So two writers that did not see each other are a conflict.
 
 A table whose keys are about to be taken away: its older writers are waited for, and no new
 transaction writes it first until another table, or partition, has its place.
@@ -131,9 +132,10 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
 
 
 def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
-    """A table that was not there, without keys that are another's by now: its own, if a table that
-    was put in its place has them, and what it knows of those that join another parent, or wait for
-    another name."""
+    """A recovered table, without foreign keys that meanwhile belong to other tables.
+
+    Removes its own keys that its successor has, and its entries for children that refer to another
+    parent now, or wait for another name."""
     taken = keys_of_successor(txn, info)
     kept = tuple(each for each in info.foreign_keys if each.exuvia_link not in taken)
     own = {each.exuvia_link for each in kept}
@@ -147,7 +149,7 @@ def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
 
 
 def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]:
-    """Of the table's own keys those that the one which was put in its place has: by link."""
+    """Link -> successor, for the table's own foreign keys that its successor has now."""
     found: dict[int, TableInfo] = {}
     for each in info.foreign_keys:
         link = each.exuvia_link
@@ -595,8 +597,10 @@ def taken_check_name(txn: Transaction, database_id: int, names: Iterable[str]) -
 
 
 def fill_check_names(txn: Transaction, after: int, most: int) -> int | None:
-    """Keys of some tables, of the ids behind that one; the last of them, None after the last of
-    all, when the store is marked. For a store that no older program writes."""
+    """Write the CHECK names of at most `most` tables with ids greater than `after`.
+
+    Returns the last id, or None after the last table, when the store is marked. Call it only if no
+    older release writes the store."""
     prefix = keys.meta("table")
     behind = Span(keys.after(keys.meta("table", after)), keys.span_of(prefix).end)
     last = None

@@ -743,7 +743,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statistics_id(self) -> int:
-        """What statistics of the whole table stand under: no other table's, nor its partition's."""
+        """The unique id of the statistics of the whole table; no partition has the same."""
         return self.exuvia_physical or self.id
 
     @property

@@ -2,19 +2,20 @@
 
     before, after --rules_touched--> CHECKs and foreign keys
 
-The answer depends on the *meaning* of the columns that a rule reads: type, collation, members and
-their order, the expression of a generated column, and the meanings of the columns it reads. A wider
-integer, a longer text and a new member at the end of an ENUM keep the meaning. A foreign key also
-depends on NOT NULL, if one of its actions is SET NULL.
+A rule's result depends on the *meaning* of the columns that it reads: their type, collation, and
+members in order. The meaning of a generated column also includes its expression, and the meanings
+of the columns in it. A wider integer, a longer text and a new member at the end of an ENUM keep
+the meaning. A foreign key also depends on NOT NULL, if one of its actions is SET NULL.
 
 The state machine compares the table before and after every step (ddl/state_machine.py). A job that
 touches a rule must judge it: by the rows (CHECK), or by both definitions (foreign key).
 
-While columns change, `coming_columns` are the columns as they will be. Writers hold a row to a
-touched CHECK under both (sql/write/checks.py), then the rows that stand are read (law 1).
+While columns change, `coming_columns` are the future columns. First writers check new rows against
+a touched CHECK with both the present and the future columns (sql/write/checks.py). Then the
+existing rows are read (law 1).
 
-Several columns of one statement change together: a CHECK that reads two of them is judged once
-both have begun to change.
+If a statement changes several columns, a CHECK that reads two of them is judged when both have
+begun to change.
 """
 
 from collections.abc import Mapping

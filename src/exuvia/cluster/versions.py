@@ -119,8 +119,10 @@ class MetadataLocks:
         return self._clock.monotonic() - self._taken.get(table_id, _NEVER)[0] < BUSY_S
 
     def reserve(self, table_id: int) -> int:
-        """A serial number, from 1, if no transaction holds the table; 0 if one does or soon will,
-        or if an explicit one is open: what it has read it may write one version late, not later."""
+        """A serial number from 1 if no transaction holds the table, otherwise 0.
+
+        Also 0 if a transaction will hold it soon, or if an explicit transaction is open. The latter
+        may write a table that it has read under the next version, not under a later one."""
         with self._lock:
             if self._open or self._tables.get(table_id) or self.is_busy(table_id):
                 return 0
@@ -228,8 +230,8 @@ IDLE_S = 1.0
 BLOCKED_S = 0.01
 REASON_S = 1.0
 PACE_S = 0.05
-"""So long after it answered for a busy table a front answers for it again: each version costs the
-next statements some, and a transaction should not have to pay for all of a change."""
+"""The minimum time between two acknowledgements of a busy table by a front. Each version costs the
+next statements some time, and one transaction should not pay for all versions of a change."""
 SHOWN = 10
 TOLD_LETTERS = 80
 _INTERRUPTED = ErrQueryInterrupted().message

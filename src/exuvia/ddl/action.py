@@ -124,8 +124,8 @@ class Action(NamedTuple):
     merges: bool = False  # several of one statement become one, with the arguments of all
     opens_later: bool = False  # clients see the change behind the non-revertible point only
     crosses_first: bool = False  # puts columns at places, and under a name: others find those
-    moves_rows: bool = False  # to other handles: drops of the same statement begin behind it
-    frees_name: bool = False  # crosses before those: one of them may take the column's name
+    moves_rows: bool = False  # to other handles; drops of the same statement begin after it
+    frees_name: bool = False  # crosses earlier: another sub-job may use the column's name
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
     former_name: Callable[[Job], str] | None = None  # of the column that it changes
     uses: Uses | None = None  # what of the table it changes, and what it counts on

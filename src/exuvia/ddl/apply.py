@@ -89,8 +89,9 @@ def _last_id(txn: Transaction, job: Job) -> int:
 
 
 def _greatest(txn: Transaction, info: TableInfo | None, column_id: int) -> int:
-    """The greatest number in a column, rounded up: read from the end of an index that begins with
-    it, else of all rows. 0 if there is none above."""
+    """The greatest value in a column, rounded up; 0 if no value is greater than 0.
+
+    Reads the end of an index that begins with the column, otherwise all rows."""
     column = info.column_by_id(column_id) if info is not None and column_id else None
     database = meta.get_database(txn, info.exuvia_db) if info is not None else None
     if info is None or column is None or database is None:

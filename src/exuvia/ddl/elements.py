@@ -106,7 +106,8 @@ def going_name(text: Name) -> Name:
 
 
 def successor_of(table: TableInfo, column: ColumnInfo) -> ColumnInfo | None:
-    """The hidden column that is to have the column's name: its values anew (MODIFY), or others."""
+    """The hidden column that will get the column's name: by MODIFY, or by an ADD COLUMN of the same
+    name."""
     for each in table.cols:
         if (each.change_state_info or {}).get(OLD_COLUMN) == column.id:
             return each

@@ -57,9 +57,10 @@ def decisions(
 
 
 def suppose(txn: Transaction, jobs: list[Job], now: int) -> bool:
-    """The catalog of the transaction as these jobs leave it; it must never commit. False, and
-    nothing is supposed, where one is refused, or its rows are written anew: those that are there
-    tell nothing of them. `now` is a job's timestamp."""
+    """Apply the jobs to the catalog in a transaction that must never commit.
+
+    Returns False and changes nothing if a job is refused, or if it rewrites rows: the present rows
+    could not judge later jobs. `now` is a job's timestamp."""
     for job in queue.numbered(txn, jobs, now):
         runs: list[Decision] = []
         steps = list(decisions(job, apply.read_snapshot(txn, job, now), runs))

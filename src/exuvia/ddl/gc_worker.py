@@ -136,8 +136,8 @@ def range_done(txn: Transaction, left: PendingRange) -> None:
 
 
 def _forget_table(txn: Transaction, left: PendingRange, table_id: int) -> None:
-    """What is kept beside the rows of a table that does not come back, if it is one; what its keys
-    left at their parents is needed no more."""
+    """Remove the metadata of a dropped table that cannot be recovered, and the marks of its foreign
+    keys at their parents."""
     if not table_id or meta.get_table(txn, table_id) is not None:
         return
     meta.forget_counters(txn, table_id)
@@ -215,8 +215,8 @@ SCAN_BATCHES = 20  # how many batches of live entries one purge may look at
 def empty_range(
     txn: Transaction, span: Span, most: int = BATCH_KEYS, spared: bytes = b""
 ) -> bytes | None:
-    """Remove at most so many keys, none that begins with `spared`; where to go on, None when
-    nothing is left behind them."""
+    """Remove a bounded number of keys, except those with the prefix `spared`. Returns the key to
+    continue from, or None at the end."""
     for found, _ in txn.snapshot.chunks(span, most):
         gone = [key for key in found if not key.startswith(spared)] if spared else found
         txn.remove_all(gone)
@@ -225,8 +225,9 @@ def empty_range(
 
 
 def _spared(txn: Transaction, physical_id: int) -> bytes:
-    """What there is under the id that is not its rows': marks of children of the table that bears
-    the same number (EXCHANGE)."""
+    """The prefix of keys under the id that must not be removed.
+
+    After EXCHANGE another table may have the same id. These are the marks of its children."""
     return keys.marks_prefix(physical_id) if meta.get_table(txn, physical_id) is not None else b""
 
 

@@ -136,7 +136,7 @@ def unfinished(txn: Transaction, after: int = 0) -> list[Job]:
 
 
 def is_empty(txn: Transaction) -> bool:
-    """Whether no job is unfinished; of the two queues of an older format it is not told."""
+    """Whether no job is unfinished. Ignores the two queues of an older format."""
     span = system_table(txn, "tidb_ddl_job").row_span()
     return next(iter(txn.scan(span, limit=1)), None) is None
 

@@ -36,9 +36,9 @@ Refusals are judged before anything moves, each on the table as it is, with the 
 sub-jobs before it: nobody else changes the table meanwhile. Sub-jobs that join a job of a group
 which has begun (ddl/groups.py) are judged likewise, on the table without what it has begun.
 
-A step across the point must not touch a rule that the job has not judged (catalog/rules.py): CHECKs
-are judged by every action whose columns change under its writers' eyes, foreign keys by those that
-say so (`Action.judges`). Otherwise the job ends with 1412, and the statement is built again.
+The step that makes a change visible must not touch a rule that the job has not judged
+(catalog/rules.py). Every action that announces new columns to writers judges CHECKs; actions with
+`judges` judge foreign keys. Otherwise the job ends with 1412, and the statement is built again.
 
 A job may be held before it starts or before it is public: what it fills is verified, its reorg is
 left (no late task can write), writers keep it complete by their duties, and it takes no worker.

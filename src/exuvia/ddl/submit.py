@@ -91,8 +91,8 @@ def _scoped(txn: Transaction, job: Job, scope: str) -> Job:
 
 
 Admit = Callable[[Transaction], None]
-"""Asked in the transaction that inserts a job: raises what refuses its statement there, or makes
-the commit depend on what lets it in (a read-only mode that is off)."""
+"""Called in the transaction that inserts a job. Raises the error that refuses the statement, or
+makes the commit require the condition that admits it (a read-only mode is off)."""
 
 
 def _admitted(txn: Transaction) -> None:

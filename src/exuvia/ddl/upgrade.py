@@ -37,7 +37,7 @@ LISTS_FORMAT = 1
 TABLES_FORMAT = 2
 DONE_S = 1.0
 AGAIN_S = 0.05
-MOST_TABLES = 500  # whose CHECKs get keys in one transaction
+MOST_TABLES = 500  # per transaction that writes the names of their CHECKs
 
 
 class Upgrade:

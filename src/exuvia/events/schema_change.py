@@ -48,8 +48,8 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class DroppedTable(msgspec.Struct, frozen=True):
-    """A table of a dropped database: ids are all that is left. A partition without a name is what
-    the statistics of the whole stand under, if not its own id."""
+    """A table of a dropped database, of which only ids are left. A partition without a name is the
+    id of the whole table's statistics, if that differs from the table's id."""
 
     id: int
     name: str
@@ -121,8 +121,10 @@ class Exchanged(NamedTuple):
 
 
 class Repartitioned(NamedTuple):
-    """The table, the id that statistics of the whole stood under before, and where its rows lie and
-    lay: of a table without partitions, `added` or `dropped` is one that stands for the whole."""
+    """A change of a table's partitioning.
+
+    Has the table, the former id of the whole table's statistics, and the new and old partitions.
+    A table without partitions has one unnamed partition in `added` or `dropped`."""
 
     table: TableInfo
     old_table_id: int

@@ -767,8 +767,8 @@ class Transaction:
             self._logged.pop(key, None)
 
     def forget_limits(self, expecting: Expected) -> None:
-        """Forget the revisions required after that point: of tables all of whose writes since
-        then are undone. What is locked stays required."""
+        """Forget the revisions required after that point, for tables whose later writes are all
+        undone. Locked keys stay required."""
         self._fenced = ()
         newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
         for required in [each for each in newest if each[0] is AtMost and is_revision(each[1])]:

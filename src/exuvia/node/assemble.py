@@ -242,7 +242,7 @@ class LoopThread:
         self._conflicts, self._missing = 0, ""
         if pause_s <= 0 or self.channel != channel:
             return
-        if channel:  # what it was before the step, or before others: then it does not wait
+        if channel:  # returns at once if the counter has moved since before the step
             pause_s = min(pause_s, LONGEST_S)
             self._seen = channel, self._store.wait(channel, self._seen[1], pause_s)
         else:

@@ -77,7 +77,8 @@ HEAPS = 2  # of malloc
 _M_ARENA_MAX = -8  # malloc.h
 _ARROW_ALLOCATES = "ARROW_DEFAULT_MEMORY_POOL"
 _NO_LARGE_PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
-"""Arrays come and go by the million rows, and each large page is asked of the host anew."""
+"""Arrays of a million rows are allocated and freed often, and the host must find every large page
+again."""
 
 _log = logging.getLogger(__name__)
 
@@ -342,10 +343,10 @@ def _tls(options: Options) -> ssl.SSLContext | None:
 
 
 def _share_memory() -> None:
-    """Before this process has threads: what one of them frees, all of them use.
+    """Make all threads of this process share one heap. Call it before threads start.
 
-    Hundreds answer statements by turns. By default glibc has eight heaps a core, and Arrow's own
-    allocator one a thread, and each stays as large as the largest statement that it ever served."""
+    Hundreds of threads serve statements in turn. By default glibc has eight heaps per core, and
+    Arrow one per thread. Each heap stays as large as the largest statement that it ever served."""
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS)
     os.environ.setdefault(_ARROW_ALLOCATES, "system")
 

@@ -97,10 +97,9 @@ class SourceFile(msgspec.Struct, frozen=True):
 class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of files for an empty table; see pipeline/source_files.py.
 
-    `columns`: what each field of a line goes to, "" for nothing; none: by the names in the file.
-    `now`: the packed moment, in UTC, that CURRENT_TIMESTAMP stands for. `zone`: the text of
-    time_zone; `zero_dates`, `zero_parts`, `any_day`: as in values.Mode. What follows is of text
-    files."""
+    `columns`: the column of each field of a line, "" to skip it; empty: by the names in the file.
+    `now`: the packed UTC time of CURRENT_TIMESTAMP. `zone`: the text of time_zone. `zero_dates`,
+    `zero_parts`, `any_day`: as in values.Mode. The other fields apply to text files."""
 
     format: str
     files: tuple[SourceFile, ...]
@@ -222,11 +221,10 @@ def change_column(
 ) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
 
-    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes, of
-    CHECKs that rows are held to as they will be. What
-    a rewrite finishes is finished for the indexes too, and the fill behind it finds nothing to do
-    but spans whose rows were written by a version that filled the indexes afterwards. Their
-    comparison looks at the column in passing."""
+    Takes ids: the column, the hidden column that is filled (0: rows are only read), indexes, and
+    CHECKs that future rows must satisfy. The rewrite also fills the indexes. The
+    fill after it only has work in spans that an older version wrote, which filled the indexes
+    afterwards. The comparison of the indexes also checks the column."""
     meant = changing or column
     element = ReorgElement("_col_", (meant,))
     check = Phase(kernel="check column", column=column, changing=meant)

@@ -8,8 +8,8 @@ of the time in which its tasks work.
 What p99 may be is `exuvia_ddl_p99_target_ms`, or else `exuvia_ddl_p99_factor` times what it was in
 the minute before the first job. Three aims, in this order: a reorg has at least
 `exuvia_ddl_min_share` of the time it has alone; p99 stays below what it may be; the reorg is fast.
-Phases that only read are judged by what clients waited while there was reading, and have a share of
-their own: what writing cost them is no reason to hold back a comparison.
+Phases that only read have a share of their own, set by latencies measured while no phase wrote. So
+the cost of writes does not slow a comparison down.
 
     Durations, LatencyReports   in a front: what transactions took, by the second
     ShareController             in the driver: `decided` is the rule
@@ -60,9 +60,9 @@ from exuvia.pipeline.task import Outcome, TaskOrder
 # inversion). To come back to 0 a process needs the right to (root, CAP_SYS_NICE, RLIMIT_NICE);
 # without it the writes stay at 10, in batches of a few milliseconds while clients commit, and the
 # back's own thread keeps its priority. It is not put into the idle class, as Spark's kernels are:
-# others of its process wait for the interpreter's lock, which it may hold. It steps back whether
-# there are clients or not: until somebody has said so, a client's commit that the disk has answered
-# waits for it, up to a tick of the scheduler, while the other processor rests.
+# others of its process wait for the interpreter's lock, which it may hold. It steps back even
+# before clients have been reported. Otherwise a client's commit that the disk has finished could
+# wait for it, up to a tick of the scheduler, while the other processor is idle.
 # One process has one kernel at a time, so one thread of each kind is enough.
 
 NICE = 10
@@ -104,8 +104,8 @@ SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox h
 
 @cache
 def can_step_back() -> bool:
-    """Whether a thread can step back or give way for a while: it has the right to end that, and the
-    system says whether it starves meanwhile."""
+    """Whether a thread may lower its priority for a while. It needs the right to raise it again,
+    and a system that reports whether the thread starves."""
     seen: list[bool] = []
 
     def there_and_back() -> None:
@@ -239,11 +239,11 @@ class NiceStore(_Writes):
 
 # -- what clients' transactions take: in a front ---------------------------------------------------
 #
-# A transaction takes what its statements take together: who waits for a COMMIT has it as one wait
-# among twenty statements, and as one of its own. Durations are counted in buckets that grow by a
-# twentieth, so a quantile is known to a twentieth. While no job asks, what was counted is kept for
-# a minute: the baseline. It is not moved by jobs, nor is one job told of what another one did, nor
-# who reads of what was waited while somebody wrote.
+# The duration of a transaction is the sum of its statements' durations. So a wait in a COMMIT
+# counts once, whether the transaction has one statement or twenty. Durations are counted in buckets
+# that grow by a twentieth, so quantiles have that precision. Without a job, the counts of the last
+# minute are the baseline. Jobs do not change the baseline. A job sees no latencies from the time of
+# another job, and a reading phase none from the time of writes.
 
 EVERY_S = 0.5
 CHANNEL = "share"  # a driver begins to ask
@@ -257,14 +257,15 @@ _BUCKETS = 320  # the last one begins at two minutes
 LEAST_SAMPLES = 100
 """Below which they have no p99."""
 MOST_STATEMENTS = 100
-"""Of a transaction that is counted as one: longer ones are cut, so that they are seen at all."""
+"""Longer transactions are counted in parts, so that they are counted before they end."""
 
 
 class Latency(msgspec.Struct, frozen=True, array_like=True):
-    """What a front reports of its clients' transactions. `number` counts its reports, `asked` are
-    the drivers it answers: what it said of the job before is no answer. `reads`: it is about the
-    time in which none of them wrote. `active`: clients commit now; fronts of older versions do not
-    report it and count as active. Unit: s."""
+    """A front's report about its clients' transactions, in seconds.
+
+    `number` counts its reports. `asked`: the drivers that the report answers; reports for earlier
+    jobs do not count. `reads`: the report covers a time in which no driver wrote. `active`: clients
+    commit now. Fronts of older versions do not send `active` and count as active."""
 
     number: int
     p99_s: float
@@ -280,13 +281,13 @@ Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Durations:
-    """What transactions of this process took. Threads may count at once; one may be lost."""
+    """Durations of this process's transactions. Threads count without a lock and may lose one."""
 
     def __init__(self) -> None:
         self._counts = [0] * _BUCKETS
 
     def observe(self, seconds: float) -> None:
-        """A transaction took so long."""
+        """Count a transaction of this duration."""
         bucket = int(math.log(seconds / _FIRST_S) / _GROWTH) if seconds > _FIRST_S else 0
         self._counts[min(bucket, _BUCKETS - 1)] += 1
 
@@ -433,7 +434,9 @@ class Aim(NamedTuple):
 
 _BESIDE_S = 0.003
 _TURNS_S = 0.05  # from writing to reading: small partitions do so all the time
-_FIRST_LOOKS = 4  # until fronts have said whether there are clients: before the first long writes
+_FIRST_LOOKS = (
+    4  # before the first long writes, until fronts have reported whether clients are active
+)
 _RISE = 0.05  # a look
 _HOLD_LOOKS = 6  # after a fall: what was measured before it is still in the window
 
@@ -652,10 +655,11 @@ class Slot:
 #     speed      tidb_ddl_reorg_max_write_speed: the rest grows until the bytes fit
 #
 # A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
-# while a batch is being written waits for it. So beside clients a batch is short. On a server
-# nobody waits for it, and most of what a commit takes may be the way: while batches shrank there, a
-# fill 200 ms away went at 32 rows for every two answers. A batch that shrank for ever after one
-# early conflict would make a fill crawl (fdb-record-layer issue 444): it grows again.
+# while a batch is being written waits for it. So batches are short while clients are active. On
+# PostgreSQL clients do not wait for a batch, and most of a commit's time may be the network. When
+# batches shrank there, a fill over 200 ms wrote 32 rows in two round trips. A batch that stays
+# small after one early conflict would make a fill crawl, so it grows again (fdb-record-layer issue
+# 444).
 
 _LEAST = REORG_BATCH_ROWS[0]
 

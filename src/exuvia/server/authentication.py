@@ -6,10 +6,10 @@
         ... not seen, and encrypted             <- 4, say it           -> the password
         ... not seen, and not encrypted         1045: the password must not cross in clear text
 
-A name without an account goes the same way, in the same time, and is refused in the end with the
-same words: it has a stand-in of one of the plugins that accounts have (accounts.py), always the
-same. So does a password that is given for an account without one. root without a password is let in
-on this machine only.
+A name without an account takes the same path and the same time, and gets the same error. It has a
+stand-in account (accounts.py), whose plugin is always the same for that name. A password for an
+account without one is refused in the same way. root without a password may log in from this machine
+only.
 
 Then the account's rules, in TiDB's order:
 

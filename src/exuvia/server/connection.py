@@ -510,7 +510,7 @@ class Connection(asyncio.Protocol):
             self.parts.slow.add(session, self.id, task.about, task.parameters, took_s)
 
     def _observe_transaction(self, took_s: float) -> None:
-        """What its statements took together, when it is over; a schema change is none."""
+        """Count the duration of a transaction that has ended. Schema changes are not counted."""
         assert self.statements is not None
         session = self.statements.session
         self._spent_s, self._statements = self._spent_s + took_s, self._statements + 1

@@ -685,8 +685,8 @@ STALL_S = 60.0
 class HttpWire(H11Protocol):
     """A connection, encrypted where the client begins so.
 
-    Clients of SQL need files as well, so there are MOST_CONNECTIONS, and no client holds one of
-    them by being slow. A connection ends
+    SQL clients need file descriptors, too, so there are at most MOST_CONNECTIONS, and slow clients
+    lose theirs. A connection ends
 
         REQUEST_S   after it began, or after the first byte of a further request, unless that
                     request has come whole

@@ -62,9 +62,9 @@ Definition = Callable[[str, str], str]
 
 
 def shown_query(text: str) -> str:
-    """A statement's text as far as it may be read by whoever opens the page.
+    """A statement's text without secrets, for the page.
 
-    Jobs keep their text without secrets, but for those of releases before 0.5.0."""
+    Jobs store their text without secrets, except jobs of releases before 0.5.0."""
     text = without_secrets(text)
     return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…"
 
@@ -164,8 +164,8 @@ def finished_job(job: Job) -> Values:
 
 
 class PageSources(NamedTuple):
-    """What the page reads from. `window`: p99 of this front's transactions of late, of how many;
-    `definition`: SHOW CREATE TABLE of (database, table)."""
+    """The sources of the page's data. `window`: the recent p99 of this front's transactions, and
+    their number. `definition`: SHOW CREATE TABLE of (database, table)."""
 
     store: Store
     member: Member

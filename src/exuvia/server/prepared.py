@@ -148,8 +148,8 @@ class Statement:
         self.cursor = None
 
     def read(self, payload: bytes, codec: str) -> list[Value]:
-        """Values of one execution; dates and times are TypedValues. Raises 1835 where the packet
-        does not hold what it says, 1210 and 1105 for what was wrong with long values."""
+        """The parameter values of one execution; dates and times are TypedValues. Raises 1835 for a
+        malformed packet, 1210 and 1105 for errors of COM_STMT_SEND_LONG_DATA."""
         if self.refused is not None:
             raise Refused(self.refused.code, self.refused.state, self.refused.message)
         try:
@@ -247,8 +247,8 @@ def _string(code: int, data: bytes, codec: str) -> Value:
 
 
 def _date(fields: bytes, code: int) -> Value:
-    """A date or time stamp of the session's zone: 0, 4, 7 or 11 bytes of fields. What no calendar
-    has is MySQL's text of it, which a column refuses (1292)."""
+    """A date or time stamp in the session's zone, from 0, 4, 7 or 11 bytes. A date that does not
+    exist becomes MySQL's text of it, which columns refuse (1292)."""
     year, month, day = int.from_bytes(fields[:2], "little"), *(fields[2:4] or b"\0\0")
     hour, minute, second = fields[4:7] or b"\0\0\0"
     micro = int.from_bytes(fields[7:11], "little")

@@ -59,7 +59,7 @@ class SlowLog:
         succeeded = session.variable("error_count") == "0"
         shown = without_secrets(text, MOST_TEXT)
         is_planned = succeeded and len(text) <= MOST_PLANNED  # of one that was killed: never again
-        is_planned &= text.startswith(shown)  # a plan repeats what its statement says
+        is_planned &= text.startswith(shown)  # a plan repeats constants of the text
         plan = session.plan_of(text, parameters) if is_planned else []
         each = SlowStatement(
             ended_ns=self._clock.wall_ns(),

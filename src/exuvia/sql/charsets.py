@@ -40,7 +40,7 @@ CHARSETS_OF_MYSQL: dict[str, tuple[str, str, int]] = {
 }
 CHARSETS |= CHARSETS_OF_MYSQL
 Defaults = Mapping[str, str]
-"""The collation of each charset where none is said."""
+"""Character set -> its default collation."""
 DEFAULTS: Defaults = {charset: line[0] for charset, line in CHARSETS.items()}
 _MYSQL_DEFAULTS: Defaults = {
     **DEFAULTS,
@@ -141,8 +141,9 @@ _OTHER_NAMES = {"utf8mb3": "utf8"}
 
 
 def default_collations(variable: Callable[[str], str]) -> Defaults:
-    """Of a session: TiDB's or, under exuvia_compatibility = 'mysql', MySQL's (but gbk's); that of
-    utf8mb4 is default_collation_for_utf8mb4 where this is not TiDB's."""
+    """The session's default collations: TiDB's, or MySQL's under exuvia_compatibility = 'mysql'
+    (except for gbk). default_collation_for_utf8mb4 sets that of utf8mb4, unless it has TiDB's
+    default."""
     found = _MYSQL_DEFAULTS if variable("exuvia_compatibility") == "mysql" else DEFAULTS
     asked = variable("default_collation_for_utf8mb4")
     return found if asked == DEFAULTS["utf8mb4"] else {**found, "utf8mb4": asked}
@@ -168,7 +169,7 @@ def collation_named(name: str) -> str:
 
 
 def one_charset(before: str | None, charset: str) -> str:
-    """The charset, where none or the same was said before. Refused 1302."""
+    """The charset, if no other one was given before. Raises 1302."""
     if before is not None and before != charset:
         raise ErrConflictingDeclarations(f"CHARACTER SET {before}", f"CHARACTER SET {charset}")
     return charset

@@ -1,12 +1,11 @@
-"""What an expression may ask of the statement it runs in: parameters, clock, session, warnings.
+"""The environment in which expressions are evaluated: parameters, clock, session, warnings.
 
-    Env         the base: a statement's Context (sql/statement/context.py) is one
-    Execution   a statement that reads and writes rows, as plans see it: with its transaction
-    PlainEnv    without a session: folding of constants, stored defaults, tests
+    Env         the base class; a statement's Context (sql/statement/context.py) derives from it
+    Execution   the environment of a plan: it has the statement's transaction
+    PlainEnv    without a session: constant folding, stored defaults, tests
 
-In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
-STRICT_TRANS_TABLES with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is computed once for a
-statement.
+In a strict write (`strict`) the warnings of a query are errors, as in MySQL's STRICT_TRANS_TABLES
+with ERROR_FOR_DIVISION_BY_ZERO. `memory` caches values that are computed once per statement.
 """
 
 from abc import abstractmethod
@@ -35,10 +34,10 @@ Maker = Callable[[Call, list[Compiled]], Compiled]
 
 
 class Env:
-    """One serves one statement.
+    """The environment of one statement.
 
-    Subclasses have `parameters`, `warnings`, and `now`: packed, in the session's `zone` (None is
-    UTC). `utc_now` is the same moment in UTC."""
+    Subclasses set `parameters`, `warnings` and `now`, a packed time in the session's `zone` (None:
+    UTC). `utc_now` is the same time in UTC."""
 
     __slots__ = ("by_zero", "memory", "strict")
 
@@ -52,12 +51,13 @@ class Env:
     utc_now: int
     zone: tzinfo | None
     session: Any
-    """Who runs the statement (SessionApi of sql/statement/context.py); only where there is one."""
+    """The session (SessionApi of sql/statement/context.py). Not set in a PlainEnv."""
     admit: Callable[[bool], None]
-    """Asks whether its transaction may write (True), or lock; only where there is a session."""
+    """Raises if a read-only mode forbids the transaction to write (True) or to lock rows (False).
+    Not set in a PlainEnv."""
 
     def variable(self, name: str) -> str:
-        """A system variable as the session sees it; without a session its default."""
+        """The session's value of a system variable, or its default without a session."""
         return variables.find(name).default
 
     @property
@@ -70,11 +70,11 @@ class Env:
         return self.variable(name)
 
     def table(self, database: str, name: str) -> Table:
-        """The table of that name in the statement's snapshot; without one there is none (1146)."""
+        """The table of that name in the statement's snapshot. Raises 1146."""
         raise ErrNoSuchTable(database, name)
 
     def note(self, code: int, message: str, level: str = "Warning") -> None:
-        """Add a line to SHOW WARNINGS, also where a write is strict; a bounded number is kept."""
+        """Add a line to SHOW WARNINGS, also in a strict write. Drops lines after WARNINGS_KEPT."""
         if len(self.warnings) < WARNINGS_KEPT:
             self.warnings.append(Note(level, code, message))
 
@@ -99,18 +99,19 @@ class Env:
 
 
 class Execution(Env):
-    """What a plan asks of the statement that runs it; made by nothing but a Context."""
+    """The environment of a plan. Only Context implements it."""
 
     __slots__ = ("ignores", "txn")
 
     txn: Transaction
     ignores: bool
-    """Whether it says IGNORE: an INSERT, UPDATE or DELETE."""
+    """Whether the statement is INSERT, UPDATE or DELETE IGNORE."""
 
     @abstractmethod
     def comparand(self, position: int) -> Value:
-        """A parameter for the bounds of a key, which know a value's type by its Python type: a
-        TypedValue where it has another one."""
+        """The parameter at `position`, for the bounds of a key.
+
+        Bounds infer the type from the Python type, so a value of another type is a TypedValue."""
 
 
 class PlainEnv(Env):

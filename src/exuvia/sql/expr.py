@@ -183,8 +183,9 @@ class Subquery(Expr, frozen=True, kw_only=True):
 
 
 def means_alike(one: Expr, other: Expr) -> bool:
-    """Whether what is made of one tree in two sessions has the same values, which compare alike:
-    all but the literals has the same type and collation."""
+    """Whether two bindings of one tree have the same values and comparisons.
+
+    They do if all nodes except literals have the same type and collation."""
     one, other = _unjudged(one), _unjudged(other)
     if isinstance(one, Constant) and isinstance(other, Constant):
         return one.value == other.value and one.type.Decimal == other.type.Decimal
@@ -199,7 +200,7 @@ def means_alike(one: Expr, other: Expr) -> bool:
 
 
 def _unjudged(expr: Expr) -> Expr:
-    """What CAST reads before NO_ZERO_DATE judges it: an index holds the zero date too."""
+    """The argument of CAST before NO_ZERO_DATE applies, because indexes contain the zero date."""
     if isinstance(expr, Call) and expr.function == "nonzero_moment":
         return expr.arguments[0]
     return expr

@@ -866,14 +866,14 @@ class Begin(Node, frozen=True):
 
 
 class Commit(Node, frozen=True):
-    """COMMIT. `chain`, `release` None: as completion_type says."""
+    """COMMIT. `chain`, `release` None: set by completion_type."""
 
     chain: bool | None = None
     release: bool | None = None
 
 
 class Rollback(Node, frozen=True):
-    """ROLLBACK [TO savepoint]. `chain`, `release` None: as completion_type says."""
+    """ROLLBACK [TO savepoint]. `chain`, `release` None: set by completion_type."""
 
     savepoint: str | None = None
     chain: bool | None = None

@@ -21,9 +21,9 @@ Row = list[Value]
 class OutputColumn(NamedTuple):
     """One column of an answer. `origin` is its name in `origin_table`; "" where it is computed.
 
-    `type` is the type of the values in the rows. `shown` is the type in definitions (to the client,
-    in tables and views made from the query), where that is another one: a TIMESTAMP column's values
-    are DATETIMEs of the session's zone."""
+    `type` is the type of the values in the rows. `shown` is the type in definitions, if it differs:
+    for the client, and in tables and views made from the query. A TIMESTAMP column is shown as
+    TIMESTAMP, but its values are DATETIMEs in the session's zone."""
 
     name: str
     type: FieldType

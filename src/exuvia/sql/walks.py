@@ -1,7 +1,7 @@
-"""Walks over sqlglot's trees that let other threads run.
+"""Replacements of sqlglot's `walk`, `find` and `copy` that let other threads run.
 
-The methods of the same names are compiled: each holds the interpreter's lock for the whole tree,
-0.1 s for 200,000 nodes. These visit the same nodes in the same order, and end with the statement.
+sqlglot's own are compiled: each holds the interpreter's lock for the whole tree, 0.1 s for 200,000
+nodes. These visit the same nodes in the same order, and stop when the statement is interrupted.
 """
 
 from collections import deque
@@ -45,38 +45,38 @@ def find_all(tree: Any, *kinds: type[Found]) -> Iterator[Found]:
 
 
 def find(tree: Any, *kinds: type[Found]) -> Found | None:
-    """The first of them; None if there is none."""
+    """The first node of these kinds, or None."""
     return next(find_all(tree, *kinds), None)
 
 
 def copy(tree: Copied) -> Copied:
-    """The tree again, node by node, with what was noted of each."""
+    """A copy of the tree with the comments, types and metadata of its nodes."""
     root = tree.__class__()
     waiting: list[tuple[Any, Any]] = [(tree, root)]
     count = 0
     while waiting:
-        node, made = waiting.pop()
+        node, copied = waiting.pop()
         count += 1
         if count == _CHECKED:
             check()
             count = 0
         if node.comments is not None:
-            made.comments = list(node.comments)
+            copied.comments = list(node.comments)
         if node._type is not None:
-            made._type = node._type.copy()
+            copied._type = node._type.copy()
         if node._meta is not None:
-            made._meta = dict(node._meta)
+            copied._meta = dict(node._meta)
         for key, value in node.args.items():
             if isinstance(value, exp.Expr):
                 child = value.__class__()
                 waiting.append((value, child))
-                made.set(key, child)
+                copied.set(key, child)
             elif type(value) is list:
                 items = [item.__class__() if isinstance(item, exp.Expr) else item for item in value]
                 waiting += [
                     pair for pair in zip(value, items, strict=True) if pair[0] is not pair[1]
                 ]
-                made.set(key, items)
+                copied.set(key, items)
             else:
-                made.args[key] = value
+                copied.args[key] = value
     return root

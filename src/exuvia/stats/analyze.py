@@ -9,9 +9,9 @@
 
 `stopped()` is asked at every batch of rows; Stopped is raised then, and the rows say failed.
 
-A change of the table that is done before it begins, and that the notifier's "stats meta"
-(stats/ddl_handler.py) has not been told of, is waited for: what it does to the statistics follows
-from those of before the change, and would be done to the new ones.
+ANALYZE waits until the notifier's handler "stats meta" (stats/ddl_handler.py) has processed all
+finished changes of the table. The handler updates the statistics of before the change, so it must
+not apply to new ones.
 
 What happens to the table meanwhile stays in modify_count: an analysis takes away what was there
 when it began. Indexes are never analyzed alone: the rows are read anyway (as version 2 of TiDB's

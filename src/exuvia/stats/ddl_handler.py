@@ -188,7 +188,7 @@ def _stay(txn: Transaction, ids: Iterable[int]) -> None:
 
 
 def _ids(table: TableInfo) -> list[int]:
-    """What statistics of a table stand under: its partitions' ids, and the whole's."""
+    """The ids of a table's statistics: one per partition, and one of the whole table."""
     if table.partition is None:
         return [*table.physical_ids] if table.is_in_store else []
     return [table.statistics_id, *table.physical_ids]

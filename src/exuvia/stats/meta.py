@@ -125,7 +125,7 @@ class Delta(NamedTuple):
 
 
 def whole_id(table: Table) -> int:
-    """The id that statistics of a table stand under, or of the partition that it is here."""
+    """The id of the statistics of the whole table, or of the partition that `table` represents."""
     return table.info.statistics_id if table.is_partitioned else table.physical_id
 
 

@@ -108,8 +108,10 @@ _decoder = msgspec.json.Decoder(_Table)
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """A table that may be analyzed, by so many `columns`; `partitions`: physical ids; `whole_id`:
-    statistics of the whole stand under it, and rows of a table without partitions lie there."""
+    """A table that may be analyzed.
+
+    `columns`: the number of columns to analyze. `partitions`: physical ids. `whole_id`: the id of
+    the whole table's statistics, and of the rows of a table without partitions."""
 
     table_id: int
     columns: int

@@ -443,7 +443,7 @@ class Queue:
             yield from judge(each, self._cache.get_many, self._rules, wall_s)
 
     def _note(self, known: Facts) -> None:
-        """Whose statistics stand under an id that is not the table's own."""
+        """Record the table of each statistics id that is not the table's own id."""
         if known.whole_id == known.table_id:
             self._owner.pop(known.table_id, None)  # it may have lain under another for a while
         for physical_id in (*known.partitions, known.whole_id):

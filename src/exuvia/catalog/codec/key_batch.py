@@ -14,8 +14,8 @@ gives row by row.
     folded          one look-up per byte                       texts not ASCII, or with controls
     cut keys        -                                          those that are cut
 
-Texts are plain where no encoding makes one longer or shorter: no NULL, no zero, no space where
-spaces at the end do not count, none longer than the index has of it.
+Texts are plain if encoding does not change their length. They contain no NULL, no zero byte, no
+trailing spaces under PAD SPACE, and are not longer than the index's prefix.
 
 A unique index's keys end in the handle only where a part is NULL; then the keys are a list.
 A part whose bytes vary is a column of bytes, marker included. Values that have no fast way are
@@ -137,14 +137,15 @@ def _number_keys(form: IndexForm, parts: list[Vector], handles: Keys, with_handl
 # -- parts side by side ----------------------------------------------------------------------------
 
 Piece = bytes | Array | Padded
-"""What stands in each key: the same bytes, a matrix (n, width) of them, or texts."""
+"""One part of all keys: the same bytes in each, a matrix (n, width) of bytes, or texts."""
 
 
 def _array_keys(
     form: IndexForm, plain: Mapping[int, list[Piece]], parts: Mapping[int, Vector], handles: Keys
 ) -> Keys | None:
-    """The keys as one array, of parts that are laid out and others; None where one is too long, or
-    most of it would be zeros."""
+    """The keys as one array. None if a key is too long, or if most of the array would be padding.
+
+    `plain`: the parts that are already laid out as bytes."""
     most = form.keys.limit - HASH_BYTES
     pieces: list[Piece] = []
     for n, cell in enumerate(form.info.idx_cols):
@@ -213,7 +214,7 @@ def _longest(piece: Piece) -> int:
 
 
 def _concatenated(pieces: list[Piece], rows: int) -> Keys | None:
-    """What stands in each key put together; None where that would be zeros most of all."""
+    """The pieces of each key, concatenated. None if most of the array would be padding."""
     lengths: Array = np.zeros(rows, np.int64)
     for piece in pieces:
         lengths += piece.lengths if isinstance(piece, Padded) else _longest(piece)
@@ -230,7 +231,7 @@ def _concatenated(pieces: list[Piece], rows: int) -> Keys | None:
             cells = np.frombuffer(cells, np.uint8)[None, :]
         if isinstance(at, int):
             matrix[:, at : at + size] = cells
-        elif size:  # behind what is shorter were zeros
+        elif size:  # overwrites the padding of shorter pieces
             windows_of(whole, size)[at] = np.ascontiguousarray(cells).view(f"V{size}").reshape(-1)
         if isinstance(piece, Padded) and not piece.width:
             at = piece.lengths + (np.arange(rows) * width + at if isinstance(at, int) else at)
@@ -378,7 +379,7 @@ def _folded(data: Array, found: Collation | None) -> Array | None:
 
 @lru_cache(64)
 def _fold_table(found: Collation) -> Array:
-    """What each ASCII byte that is no control character becomes under a folding collation."""
+    """ASCII byte -> its sort key under a folding collation, for all but control characters."""
     assert found.fold is not None, "it folds"
     table = np.arange(256, dtype=np.uint8)
     for code in range(_SPACE, _DELETE):

@@ -1,8 +1,10 @@
-"""Python's codecs of the character sets whose bytes are seen: a text is kept in UTF-8, and LENGTH,
-HEX, the order of `_bin` and what becomes of a text as bytes go by these.
+"""Codecs between texts and the bytes of their MySQL character set.
 
-Those of one byte a character are MySQL's own, not Python's of the same name, which differ in a few
-signs (koi8u, cp866, greek, hebrew, cp1256). A byte that stands for no character is refused.
+Texts are stored as UTF-8. LENGTH, HEX, `_bin` collations and conversions to binary types use the
+bytes of the column's character set, which these codecs compute.
+
+The single-byte codecs are MySQL's tables. Python's codecs of the same name differ in some
+characters (koi8u, cp866, greek, hebrew, cp1256). Bytes without a character are refused.
 """
 
 import codecs

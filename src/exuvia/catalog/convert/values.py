@@ -390,11 +390,11 @@ def _text_in(target: FieldType, value: Value, source: FieldType, mode: Mode) -> 
         _not_text(value[error.start : error.start + 6])
 
 
-_NO_TEXT = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of such bytes
+_NO_TEXT = re.compile("[\udc80-\udcff]")  # invalid bytes, as surrogateescape decodes them
 
 
 def _with_marks_of(raw: bytes, charset: str) -> str:
-    """The text, a question mark for each byte that is none."""
+    """The decoded text, with a question mark for each invalid byte."""
     if charset == "latin1":
         return _latin1(raw)
     codec = CODECS.get(charset)
@@ -404,8 +404,10 @@ def _with_marks_of(raw: bytes, charset: str) -> str:
 
 
 def _latin1(raw: bytes) -> str:
-    """The text of bytes for a column of latin1: UTF-8, as latin1 is sent by TiDB, else MySQL's
-    latin1, as dumps of MySQL have it under SET NAMES binary."""
+    """The text of bytes that are written to a latin1 column.
+
+    TiDB sends latin1 as UTF-8. Bytes that are not UTF-8 are MySQL's latin1, as in dumps of MySQL
+    under SET NAMES binary."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -507,7 +509,7 @@ _places: dict[tuple[int, str], tuple[tuple[str, ...], dict[bytes, int]]] = {}
 
 
 def _place(text: str, elements: tuple[str, ...], collate: str) -> int | None:
-    """Of the first element that is this text under the collation, from 0; None where none is."""
+    """The index of the first element equal to the text under the collation, or None."""
     key = collation(collate).sort_key
     known, places = _places.get((id(elements), collate), ((), {}))
     if known is not elements:
@@ -675,7 +677,7 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
     else:
         padded = _padded(text, source)
         number = family in _NUMERIC
-        zeros = mode.zero_dates or mode.takes_zero_parts  # `_refuse_zero` tells them apart
+        zeros = mode.zero_dates or mode.takes_zero_parts  # `_refuse_zero` distinguishes them
         packed = temporal.parse_datetime(padded, digits, zeros, mode.zone, mode.any_day, number)
     return incorrect_time(kind, text) if packed is None else packed
 
@@ -882,8 +884,9 @@ _MOST_DOUBLE = 1.7976931348623157e308
 
 
 def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LENIENT) -> Value:
-    """What is written where strict mode refuses: the nearest value, else the type's zero. Of a time
-    that the clocks of the mode's zone skip it is the next valid moment."""
+    """The value that is stored when strict mode is off: the nearest value, or the type's zero.
+
+    A time that daylight saving skips in the mode's zone becomes the next valid time."""
     if value is None or source.Tp == TypeCode.NULL:
         return zero_of(target)
     if target.Tp == TypeCode.ENUM:
@@ -951,7 +954,7 @@ _MOST_HOURS = temporal.MOST_TIME // (3600 * temporal.SECOND)
 
 
 def _number(value: Value, source: FieldType, mode: Mode) -> Decimal:
-    """The number a value begins with; 0 where it is none. A date or time is one."""
+    """The number at the beginning of a value, or 0. A date or time is a number."""
     if source.family in _MOMENTS:
         return Decimal(number_of(value, source, "", mode))
     if source.family == Family.JSON:

@@ -6,9 +6,13 @@
     single_byte.bin    lines `name hex`: the characters of MySQL's character sets of one byte each
                        (UTF-16, U+FFFE for none) and, of their collations, what each byte weighs
 
-All are those that MariaDB 10.11 prints as WEIGHT_STRING. The file is compressed with zlib; numbers
-are little-endian: of characters (u32); then, for all, distance of the code point from the last one
-(u32), number of weights (u8), distance of a weight from the one before (u16, modulo 65536).
+The weights are those that MariaDB 10.11 returns as WEIGHT_STRING. The file is compressed with zlib
+and has little-endian numbers:
+
+    u32          number of characters
+    u32 each     distance of the code point from the previous one
+    u8 each      number of its weights
+    u16 each     distance of a weight from the previous one, modulo 65536
 """
 
 import zlib
@@ -74,7 +78,7 @@ def single_byte_collations() -> list[str]:
 
 @lru_cache(1)
 def unicode_520() -> dict[int, tuple[int, ...]]:
-    """Primary weights by code point; a character that is ignored has none."""
+    """Code point -> primary weights. An ignored character has the empty tuple."""
     raw = zlib.decompress(files(__name__).joinpath("unicode_520.bin").read_bytes())
     number = int.from_bytes(raw[:4], "little")
     ends = 4, 4 + 4 * number, 4 + 5 * number

@@ -159,7 +159,8 @@ def find_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def find_check_to_drop(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Likewise; 0 where DROP COLUMN of the same statement has taken it along."""
+    """Sets the job's element: the CHECK's id, or 0 if DROP COLUMN of the same statement has
+    removed it already."""
     found = named_check(job, snapshot)
     return evolve(job, exuvia_elements=(0 if found is None else found.id,)), snapshot
 

@@ -80,8 +80,8 @@ class AddColumnArgs(NamedTuple):
 
 
 class DropColumnArgs(NamedTuple):
-    """What DROP COLUMN is asked; indexes on that column alone go along. `replaced`: the same
-    statement gives its name to another column."""
+    """Arguments of DROP COLUMN, which also drops indexes on this column alone. `replaced`: the same
+    statement gives the name to another column."""
 
     name: str
     replaced: bool = False

@@ -402,7 +402,7 @@ def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo
 
 
 def _held_to_not_null(column: ColumnInfo) -> ColumnInfo:
-    """With that beside what else is announced."""
+    """The column with NOT NULL announced to writers, in addition to any announced type."""
     coming = column.exuvia_changing_type or column.type
     return evolve(column, exuvia_changing_type=evolve(coming, Flag=coming.Flag | Flag.NOT_NULL))
 

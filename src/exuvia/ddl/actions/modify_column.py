@@ -21,11 +21,12 @@ elements walk as in ADD INDEX and are swapped with the old in one version. Undo 
     announce   writers obey the new type beside the old                                 CHECKED
     change     c is what was asked for, at its place
 
-A CHECK whose answer may differ (catalog/rules.py) is judged under both meanings by writers, from
-the step on that makes them obey the new type, then by the rows: in CHECKED, INDEXES and ROWS.
-METADATA touches none: the statement asks for CHECKED instead. A foreign key is judged by both
-definitions when the statement is built; the swap of a column in a key fences the table, because
-marks beside a parent are made of its values.
+A CHECK may have another result after the change (catalog/rules.py). Then writers check it with
+both meanings, from the step that announces the new type. Afterwards the existing rows are checked.
+This applies to CHECKED, INDEXES and ROWS; a METADATA change that touches a CHECK becomes CHECKED.
+
+A foreign key is judged by both definitions when the statement is built. The swap of a column in a
+key fences the table, because marks at the parent contain its values.
 
 After the swap the old column is written on (WRITE_ONLY), its indexes only lose entries
 (DELETE_ONLY): who reads them has a snapshot from before the swap, in which nobody wrote after it.
@@ -42,8 +43,8 @@ UNDO is a MODIFY back: the old definition, ROWS where a column is kept, and a ro
 kept one if there is one, else the present one converted by strict rules. With what was replaced the
 kept column goes. When its time is over, it goes as a dropped one does (undo.py).
 
-AUTO_INCREMENT is put on a column as CHECKED: from the first step on writers move the table's
-counter to the values of their rows. The last step moves it behind the greatest value that is there.
+Adding AUTO_INCREMENT is a CHECKED change. From the first step on, writers advance the table's
+counter to the values of their rows. The last step advances it beyond the greatest existing value.
 
 SET DEFAULT touches no row: they have their values already; those from before the column was added
 keep its origin default.
@@ -141,10 +142,10 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
     name, "" for FIRST, None to stay. `indexed`: an index holds it, or one that the same statement
     adds or drops.
-    `auto_random`: bits of the shard, and in all, that it says of AUTO_RANDOM. `together`: ids of
-    the columns that the statement changes, if several. `changing_idxs`: (index, its hidden copy).
-    `kept`: what the column was, noted by the first step of a job that is kept. UNDO says which job
-    it takes back, and the hidden column that has the former values."""
+    `auto_random`: shard bits and range bits of AUTO_RANDOM. `together`: ids of the columns that the
+    statement changes, if several. `changing_idxs`: (index, its hidden copy). `kept`: the former
+    column, recorded by the first step of a job that can be undone. UNDO sets the job that it
+    reverts, and the hidden column with the former values."""
 
     column: ColumnInfo
     old_column_name: str
@@ -521,9 +522,10 @@ def replaced_in_state(
 
 
 def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
-    """Indexes that go: all that hold a column that goes, else those that were copied. A copy goes,
-    too, if another change of the same statement put its own in the place. What that one has
-    removed before is gone."""
+    """Ids of the indexes to remove: those with a removed column, otherwise those that were copied.
+
+    Includes a copy that another change of the same statement has replaced. Excludes indexes that
+    the other change has removed already."""
     if found.kind == ChangeKind.ROWS:
         return {index.id for index in indexes_with(table, found.column.id)}
     ids = {each for pair in found.changing_idxs for each in pair}
@@ -647,7 +649,7 @@ def _change_in_place(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
     job = _remembering(job, snapshot)
     found = modification_of(job)
     table = changed(without_announced_type(the_table(snapshot), found), found)
-    if becomes_numbered(found):  # the counter goes on behind all rows; it never goes back
+    if becomes_numbered(found):  # the counter continues after all rows and never decreases
         following, epoch = snapshot.greatest + 1, table.exuvia_ids_epoch + 1
         table = evolve(
             table, auto_inc_id=following, exuvia_ids_epoch=epoch, exuvia_ids_forced=False

@@ -36,8 +36,8 @@ WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 
 
 class TableCharsetArgs(NamedTuple):
-    """What CONVERT TO and DEFAULT CHARSET are asked; `columns_too`: the former; `reads_rows`: a
-    CHECK may judge rows otherwise."""
+    """Arguments of CONVERT TO CHARACTER SET (`columns_too`) and DEFAULT CHARSET. `reads_rows`: a
+    CHECK may have another result for existing rows, so they are read."""
 
     charset: str
     collate: str

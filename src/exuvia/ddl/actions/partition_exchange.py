@@ -120,8 +120,10 @@ def tables_differ(one: TableInfo, other: TableInfo) -> bool:
 
 
 def misfit(one: TableInfo, other: TableInfo) -> Refused | None:
-    """1736 where the tables differ; 1731 names the first column or index that is alike and has
-    another id: one of the tables has seen other changes."""
+    """The error that forbids the exchange, or None.
+
+    1736 if the definitions differ. 1731 names the first column or index with equal definitions and
+    different ids: the tables have had different schema changes."""
     if not tables_differ(one, other):
         return None
     if _whole(one) == _whole(other) and len(one.cols) == len(other.cols):
@@ -167,7 +169,7 @@ def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
 
 
 def _whole(table: TableInfo) -> tuple[object, ...]:
-    """What must be alike of the tables themselves."""
+    """The options of a table that must be equal in both."""
     handles = table.pk_is_handle, table.is_common_handle, table.common_handle_version
     bits = table.auto_random_bits, table.auto_random_range_bits
     return (*handles, *bits, table.charset, table.collate)
@@ -181,7 +183,7 @@ def _bare(kind: FieldType) -> FieldType:
 
 
 Identified = tuple[object, ...]
-"""An id, and what else must be alike."""
+"""An id, and the properties that must be equal."""
 
 
 def _column(each: ColumnInfo) -> Identified:
@@ -291,8 +293,8 @@ def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | 
 
 
 def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The two ids change places, and the ATTRIBUTES with them, which are of the rows, as in TiDB;
-    ids of rows go on behind those of both."""
+    """Swap the two ids, and the ATTRIBUTES, which belong to the rows as in TiDB. New row ids are
+    greater than those of both."""
     table, plain, gone = the_table(snapshot), plain_of(job, snapshot), _definition(job, snapshot)
     attributes = plain.exuvia_attributes
     came = evolve(gone, id=plain.physical_ids[0], exuvia_attributes=attributes)

@@ -16,7 +16,7 @@ Two neighbours of that row are always compatible, as for an index (F1). Undo wal
 write only and delete only, and leaves the new set to be emptied. A table without partitions is for
 that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
 partition's id as the place of the table's rows (`exuvia_physical`). PARTITION BY leaves that id as
-it is: statistics of the whole go on to stand under it.
+it is, so it remains the id of the whole table's statistics.
 
 Rows keep their hidden ids. Where two partitions that move may have the same one, since rows came by
 EXCHANGE PARTITION, such rows get new ids before the first twin is written

@@ -14,8 +14,9 @@ foreign_key_checks is OFF:
            -> write reorganization      (barrier) nobody is left who does not
            =every row has its parents=> public
 
-No client finds it before the last step, so no row comes. It is refused (1452) with the orphans, and
-can be asked for again: what the drop left stays as it is until the last step takes it back.
+Clients do not see the table before the last step, so no rows are added. If rows have no parent,
+the job is refused (1452) and lists them. It can be repeated: until the last step the dropped table
+stays as it is.
 
 A database comes back by itself: its tables' names and infos have been where they were.
 """

@@ -140,9 +140,10 @@ def change_primary_key(
     undo_of: int = 0,
     query: str = "",
 ) -> Job:
-    """ADD PRIMARY KEY (..); `drops`: in the place of the one that there is, `clustered`: what the
-    new one is. Without an index DROP PRIMARY KEY; `stays`: it is clustered no longer, and has that
-    comment. The job asks for the ids that rows will lie under."""
+    """The job of ADD PRIMARY KEY; without an index, of DROP PRIMARY KEY.
+
+    `drops`: replaces the present key. `clustered`: the new key is. `stays`: the key remains as a
+    NONCLUSTERED one with this comment. The job requests the new physical ids of the rows."""
     asked = RekeyArgs(
         index, drops, stays=stays, clustered=clustered, comment=comment, undo_of=undo_of
     )
@@ -309,9 +310,11 @@ def with_ids_beside(
     comment: str = "",
     key: IndexInfo | None = None,
 ) -> TableInfo:
-    """With a set of rows by hidden ids, whose guard is on the key that there is, or is that key,
-    with that `comment`; `key`: what is their primary key in its place, with a guard in the old
-    set."""
+    """The table with a second set of rows, whose handles are hidden ids.
+
+    A unique index, the guard, enforces the present key in the new set. `stays`: the guard becomes
+    the NONCLUSTERED primary key, with that `comment`. `key`: the primary key that replaces the
+    present one, with a guard in the old set."""
     primary = primary_key(table)
     assert primary is not None
     kept, last = _indexes_beside(table)

@@ -30,10 +30,10 @@ may come from anywhere; the transaction it comes from must be aborted as a whole
 
 A stored value is `[u64 little-endian commit sequence][payload]`.
 
-Full leaves. LMDB fills a leaf while each key that comes is the last of it. All tables share one
-tree, so other keys follow, mostly in the same leaf: then each split leaves it half full or less,
-and an index of integers took 2.5 times its pages. So while a run is put it stands between two
-fences, keys of half a leaf each, which leave no room for others (decision 121):
+Full leaves. LMDB fills a leaf completely only if each new key is the last one of the leaf. All
+tables share one tree, so keys of other tables follow in the same leaf. Then each split leaves half
+a leaf or less, and an index of integers took 2.5 times its pages. So a run of keys is put between
+two fences, keys of half a leaf, which leave no room for others (decision 121):
 
     .. i7 r1 r2 ..      put a, b       .. i7 a | b r1 ..       or    .. i7 | a b | r1 ..
                         put i8 ..      .. a i8 .. | .. | .. i900 | b ..
@@ -251,7 +251,7 @@ class _Fences:
                 return
 
     def are_at(self, key: bytes) -> bool:
-        """Whether one of them stands there."""
+        """Whether the key is one of the fences."""
         return key in self._keys
 
     def remove(self) -> None:

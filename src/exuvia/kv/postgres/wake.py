@@ -2,13 +2,13 @@
 
 A commit that touched a channel tells of it by NOTIFY, in a transaction of its own behind it:
 NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
-listens; what it hears makes the process read the counters that were told of, in one look, and it
-knows them from then on: to ask for a counter, and to wait, is no round trip. What it knows may be
-too little, which costs somebody a look in vain, and is never too much, or a wait would not end. Of
-commits of its own it has all: each adds one to what was read before it began. Whatever was read
-since may have it or not, so that is read again.
-Nothing rests on it: all are looked at every HEARD_S, and each waiter looks for himself, every
-`fallback_s`, where nobody listens.
+listens. A notification makes the process read the named counters in one query and cache them, so
+reading a counter and waiting for it take no round trip. A cached counter may be too low, which
+costs a waiter one needless look. It is never too high, otherwise a wait would not end. The
+process's own commits are counted: each adds one to the value read before the commit began. A value
+read later may include the commit or not, so it is read again.
+Correctness does not depend on notifications. All counters are read every HEARD_S, and without a
+listener each waiter reads its own every `fallback_s`.
 
 A presence is an advisory lock of a connection of its own, gone with the process. It is made anew
 where the connection was lost; between the two others may take the process for ended, which is no
@@ -205,7 +205,7 @@ class Listener:
 
     def announce(self, channels: Sequence[str], before: Mapping[str, int]) -> None:
         """Commits moved these, each as often as it is named: wake this process's waiters and all
-        others'. `before`: what `reads` said."""
+        others'. `before`: the result of `reads`."""
         unsure = set()
         with self._mutex:
             for channel in channels:

@@ -39,8 +39,8 @@ from exuvia.kv.store import Store
 # Keys of one width are an array of `V<width>`, those of a few widths one with zeros behind each
 # (Padded; no key is the beginning of another, so they sort alike), others a list of bytes. Only
 # bytes that differ at all are compared, packed into big-endian words: a sysbench k and its handle
-# differ in six bytes, which is one word. Numbers above and below zero differ in all bytes, but not
-# by much: those that stand side by side take as many bits as tell their least from their most.
+# differ in six bytes, which is one word. Positive and negative numbers differ in all bytes, but
+# their range is small: adjacent differing bytes take the bits of the range of their values.
 #
 #     one word       sorted itself, keys made from it (Sorted)     10 ms a million
 #     several        np.argsort by the first, then those that it does not tell apart by the next
@@ -92,13 +92,13 @@ def joined(parts: list[Keys]) -> Keys:
     return Padded(matrix, lengths)
 
 
-# What the system gives costs 2 to 3 us a page in a virtual machine: a million texts that were kept
-# chunk by chunk and joined had 90,000 pages, and a fill spent a quarter of its time on them. Large
-# pages cost more still, 3 ms for 2 MB: the host has to find them, too (decision 126).
+# A new page of memory costs 2 to 3 us in a virtual machine. A million texts that were collected in
+# chunks and joined took 90,000 pages, a quarter of the time of a fill. Large pages cost even more,
+# 3 ms for 2 MB, because the host has to find them (decision 126).
 
 
 class _GrowingMatrix:
-    """Rows of so many bytes in memory that grows where it is: nothing is copied to join them."""
+    """A byte matrix that grows in place, so that appending rows copies nothing."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -106,7 +106,7 @@ class _GrowingMatrix:
         self._used = 0
 
     def add(self, matrix: Array) -> None:
-        """Behind the others, zeros behind what is shorter. Shape (n, at most `width`), uint8."""
+        """Append rows of shape (n, at most `width`), uint8. Shorter rows are padded with zeros."""
         size = len(matrix) * self.width
         end = self._used + size
         if end > len(self._map):
@@ -130,7 +130,7 @@ class _FixedWidthKeys:
         self._rows = _GrowingMatrix(keys.dtype.itemsize)
 
     def accepts(self, keys: Keys) -> bool:
-        """Whether they may stand behind the others."""
+        """Whether the keys can be appended."""
         return isinstance(keys, np.ndarray) and keys.dtype == self._dtype
 
     def add(self, keys: Keys) -> None:
@@ -148,7 +148,7 @@ class _PaddedKeys:
         self._lengths: list[Array] = []
 
     def accepts(self, keys: Keys) -> bool:
-        """Whether they may stand behind the others."""
+        """Whether the keys can be appended."""
         return not isinstance(keys, list) and _matrix(keys).shape[1] <= self._rows.width
 
     def add(self, keys: Keys) -> None:
@@ -168,7 +168,7 @@ class KeyParts:
         self._parts: list[list[bytes] | _FixedWidthKeys | _PaddedKeys] = []
 
     def add(self, keys: Keys) -> None:
-        """Behind the others."""
+        """Append them."""
         if not len(keys):
             return
         if isinstance(keys, list):
@@ -181,14 +181,14 @@ class KeyParts:
         last.add(keys)
 
     def taken(self) -> list[Keys]:
-        """All of them, in order; it has none then."""
+        """Returns all keys in order, and empties the collection."""
         parts, self._parts = self._parts, []
         return [part if isinstance(part, list) else part.keys() for part in parts]
 
 
 class PackedNumber(NamedTuple):
-    """Bytes of keys that stand side by side and differ, as a number. In a word: what it is more
-    than `least`, `bits` wide, `shift` bits from the right."""
+    """Adjacent differing bytes of keys, as a number. A word has its distance from `least`, `bits`
+    wide, `shift` bits from the right."""
 
     columns: list[int]
     least: int
@@ -197,7 +197,7 @@ class PackedNumber(NamedTuple):
 
 
 class Sorted:
-    """Sorted keys that a word tells apart: the words, and what all keys share. Slices of it are
+    """Sorted keys that differ in at most one word. Has the words and the common bytes; slices are
     arrays of keys."""
 
     def __init__(self, words: Array, shared: Array, fields: list[PackedNumber]) -> None:
@@ -274,7 +274,7 @@ def _extent(numbers: Array) -> tuple[int, int]:
 
 
 def _runs_of(columns: list[int]) -> list[list[int]]:
-    """Columns that stand side by side, as many as a word holds."""
+    """Groups of adjacent columns, each at most as wide as a word."""
     runs: list[list[int]] = []
     for column in columns:
         if runs and runs[-1][-1] == column - 1 and len(runs[-1]) < WORD:
@@ -317,8 +317,8 @@ def positions(keys: Keys) -> Array:
 
 
 def _next_word(matrix: Array, columns: list[int], rows: Array) -> tuple[Array, list[int]]:
-    """Of these rows the bytes from the first column on, as words that sort like them; and the
-    columns behind. All that stands side by side is one look, whether it differs or not."""
+    """Words of the rows' bytes, from the first column on, that sort like the bytes; and the
+    remaining columns. Adjacent bytes are read at once, whether they differ or not."""
     begin = min(columns[0], matrix.shape[1] - WORD)
     words = windows_of(matrix.reshape(-1), WORD)[rows * matrix.shape[1] + begin]
     behind = [column for column in columns if column >= begin + WORD]
@@ -331,7 +331,7 @@ def _varying_columns(matrix: Array) -> list[int]:
         return []
     first, differ = matrix[0], np.zeros(matrix.shape[1], np.uint8)
     eight = np.tile(first, WORD).view(np.uint64)
-    for at in range(0, len(matrix), _BLOCK_ROWS):  # what fits into the processor's cache
+    for at in range(0, len(matrix), _BLOCK_ROWS):  # blocks that fit into the processor's cache
         block = matrix[at : at + _BLOCK_ROWS]
         end = len(block) - len(block) % WORD
         words = block[:end].reshape(-1, len(eight) * WORD).view(np.uint64)
@@ -394,17 +394,17 @@ class EntryParts:
         self._suffixes = KeyParts()
 
     def add(self, entries: "Entries") -> None:
-        """Behind the others."""
+        """Append them."""
         self._keys.add(entries.keys)
         if entries.suffixes is not None:
             self._suffixes.add(entries.suffixes)
 
     def keys(self) -> list[Keys]:
-        """All of them, in order; it has none then."""
+        """Returns all keys in order, and empties the collection."""
         return self._keys.taken()
 
     def suffixes(self) -> list[Keys]:
-        """Likewise; none of a plain index."""
+        """The suffixes of all entries, in order. Empty for an index that is not unique."""
         return self._suffixes.taken()
 
 

@@ -55,15 +55,15 @@ from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
 Taken = list[tuple[bytes, bytes]]
 CHAIN_ROWS = (1_024, 65_536)
-"""Rows of a chain: the first, and the most of any. How many fit is seen by its time: it has been
-written when the disk says what it takes, and clients wait for the first ones as for others."""
+"""Rows of the first chain, and the maximum. The time of the previous chains sets the size. The disk
+reports the time after the write, so the first chain is short: clients wait for it, too."""
 _LOOK_S = 0.05
-"""A task that reads lets its driver look after the clients so often, and rests by small steps."""
+"""How often a reading task lets its driver check the clients' latency. It rests in small steps."""
 _TOLD_ROWS = 2048
 """A batch says how far its task is where about so many rows were not told."""
 PIECE_ROWS = 4096
-"""Keys that are made Python's bytes at once: when many go, the system gets their memory back, and
-the next ones ask for it page by page."""
+"""Keys that are converted to Python's bytes at once. Freeing more returns pages to the system, and
+each page costs a fault to get back."""
 
 
 @dataclass(frozen=True)
@@ -197,14 +197,15 @@ class Fill:
             yield Batch(1, self._monotonic() - began)
 
     def _chain(self, run: Run, start: int, finishing: bool) -> tuple[Taken, Batch]:
-        """Transactions of put-if-absent for as many of a run's keys as may wait for the disk
-        together; the last of a task says that its span is finished. Keys of a unique one that are
-        taken, with the handles that want them."""
+        """Write a chain of transactions with put-if-absent of a run's keys.
+
+        The last transaction of a task records that its span is finished. Returns the keys of a
+        unique index that other rows have, with the handles of the refused rows."""
         settings = self._dial.read()
         size = min(settings.batch_rows, self._pace.rows)
         end = min(start + self._pace.rows, len(run.keys))
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
-            end = min(end, start + size)  # who set that wants it slow
+            end = min(end, start + size)  # the operator asked for small writes
         last = finishing and end == len(run.keys)
         bulks = self._bulks(run, start, end, size, last)
         first = next(bulks)  # nobody waits for the writer while that is made
@@ -240,8 +241,8 @@ class Fill:
                 yield Bulk(part, payload, self._required, puts, run.index.is_unique)
 
     def _told(self, at: int, number: int, size: int, last: bool) -> list[tuple[bytes, bytes]]:
-        """How far the task is, where a transaction says so: of so many rows, `at` those that its
-        chain wrote before."""
+        """The checkpoint that a transaction writes. `at`: rows that its chain wrote before it,
+        `size`: its own rows."""
         batch = self._batches + at // size + 1
         if at and not last and batch % max(1, _TOLD_ROWS // size):
             return []
@@ -252,7 +253,7 @@ class Fill:
 
 
 def _taken(run: Run, places: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Of a unique run's keys that stood there with these payloads those that are not ours."""
+    """The keys of a unique run that other rows have, given the payloads that were found."""
     if run.suffixes is None:
         return
     for at, payload in places:

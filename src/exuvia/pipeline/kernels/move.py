@@ -280,11 +280,11 @@ class Move:
         return Batch(0, self._monotonic() - began)
 
     def _put(self, copies: Copies) -> Iterator[Batch]:
-        """All of them, batch by batch. What is refused is made again of the rows as they are now.
+        """Write all copies in batches. A refused batch is read and copied again.
 
-        A batch that was read long ago is refused for its age, so it and the rows after it are read
-        again and batches keep their size. One that is refused just after it was read has rows that
-        are written all the time: then batches become smaller."""
+        If the batch was read long ago, its age is the reason: it and the following rows are read
+        again with the same batch size. If it was read just before, clients write its rows all the
+        time, and batches become smaller."""
         waiting = [(copies, False)]
         while waiting:
             part, is_fresh = waiting.pop()

@@ -233,8 +233,8 @@ class Rewrite:
             kept.add(some)
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
-        """Batch by batch; what is left of a refused one is written as it stands now. Batches become
-        smaller as in a move (Move._put)."""
+        """Write the rows in batches. The rest of a refused batch is read again. Batches shrink as
+        in a move (Move._put)."""
         done, start, is_fresh = self._rows, 0, False
         while start < len(rows.keys):
             size = min(self._dial.read().batch_rows, self._pace.rows)

@@ -144,7 +144,7 @@ class Shares:
 
 
 class NoShares(Shares):
-    """Of a table whose statistics are not at hand."""
+    """The shares of a table without loaded statistics."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -270,9 +270,9 @@ _PLAIN = (Path, Points, UniquePoints, KeyRange, IndexRange)
 
 
 def chosen_again(path: Path, table: Table, terms: Terms, wanted: WantedOrder) -> Path | None:
-    """The path for this revision of the table, which may have other secondary indexes, where it
-    reads as `path` does; None where it does not, or statistics would have to say.
+    """The path for this revision of the table, if it reads as `path` does, otherwise None.
 
+    The revision may have other secondary indexes. None, too, if statistics would have to decide.
     `path` was chosen for these terms without hints."""
     if type(path) not in _PLAIN:
         return None

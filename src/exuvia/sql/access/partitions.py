@@ -20,8 +20,8 @@ KEY's bytes of a value, by the table's `exuvia_key_algorithm`; NULL is one zero 
     FLOAT, DOUBLE      digits without an exponent    as a client sees it
     others             as a client sees it           as a client sees it
 
-The weights of the UCA (*_unicode_ci, *_0900_ai_ci) are not known here: texts of those collations
-lie by the key that an index has, whatever the algorithm, so not where TiDB puts them.
+The weights of the UCA (*_unicode_ci, *_0900_ai_ci) are not implemented here. Texts of those
+collations are partitioned by their index key, whatever the algorithm, so differently from TiDB.
 """
 
 from bisect import bisect_right

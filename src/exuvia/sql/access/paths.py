@@ -78,7 +78,7 @@ class Path:
     bounded = False
     """Whether values at both ends of its range may make it short: only the rows will tell."""
     narrows = False
-    """Whether a condition on a key says which rows it reads."""
+    """Whether a condition on a key limits the rows that it reads."""
     used: tuple[int, ...] | None = None
     """Positions of the columns that are read of its rows; None: all of them."""
 
@@ -458,8 +458,8 @@ class Everywhere(Path):
         return PathRows(_chained(parts, opened), covered, asked, ordered)
 
     def _by_part(self, context: Execution) -> dict[int, list[Values]] | None:
-        """Handles that are asked for by the partition they lie in: to look for each of them in each
-        partition takes time that grows with the product. None where something else is asked."""
+        """Handles by partition, so that each is looked up in its own partition only. None if the
+        condition is not a list of handles."""
         path = self.path
         if type(path) is not Points or path.match.positions != path.table.handle_positions:
             return None

@@ -650,8 +650,10 @@ _KEPT, _SERVED = "expressions", "expressions served"
 
 
 class Served(NamedTuple):
-    """The expressions that serve sessions by what binding asks of them: the settings' names, and
-    by their texts the expressions that mean there what the columns hold."""
+    """The expression indexes that sessions may use, by their settings.
+
+    Has the names of the settings that matter. Maps their values to the expressions that have the
+    indexed columns' values under these settings."""
 
     asked: tuple[str, ...]
     alike: dict[tuple[str, ...], Mapping[str, int]]
@@ -660,8 +662,9 @@ class Served(NamedTuple):
 def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str, int]:
     """Text of an expression -> position of the indexed column that holds its value.
 
-    For a session, those that mean the same in it: not WEEK(d) where default_week_format is another,
-    a quotient of another scale, a comparison of literals by another collation."""
+    For a session, only expressions with the same result in it. Excludes WEEK(d) under another
+    default_week_format, quotients under another div_precision_increment, and comparisons of
+    literals under another collation."""
     found: Mapping[str, int] | None = table.kept.get(_KEPT)
     if found is None:
         found = table.kept[_KEPT] = _found(table)

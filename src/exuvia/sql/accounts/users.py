@@ -257,7 +257,8 @@ def _move_roles(txn: Transaction, book: Book, name: Name, wanted: Name | None) -
 def change(
     session: SessionApi, work: Callable[[Transaction, Book], None], writes: bool = True
 ) -> None:
-    """Do it in one transaction; every node is told. `writes`: not in a read-only mode."""
+    """Change accounts in one transaction and notify all nodes. `writes`: refused in a read-only
+    mode."""
     session.commit()
     services = session.services
 

@@ -149,9 +149,10 @@ def show_slow(context: Context, node: AdminShowSlow) -> Result:
 
 
 def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result:
-    """ADMIN CHECK TABLE: every public index of each, then every foreign key it has; EXTENDED also
-    whether each value is one of its column's type, which reads every column. Raises 8223, 1452,
-    1146."""
+    """ADMIN CHECK TABLE: compares the public indexes and foreign keys of each table with its rows.
+
+    EXTENDED reads all columns and checks that each value belongs to its column's type. Raises 8223,
+    1452, 1146."""
     for name in node.tables:
         table = existing_table(session, name, "admin check table")
         check_whole_table(session.services.store, table, _is_fast(session))
@@ -256,7 +257,7 @@ def _check_types(session: SessionApi, name: TableName, table: Table) -> None:
 def _broken(store: Store, table: Table, plan: TableRule) -> Refused | None:
     """The rule's error, with the rows that break it."""
     from exuvia.pipeline.verify.compare import (
-        check_rule,  # brings pyarrow: only for who asks for it
+        check_rule,  # imports pyarrow, so only on demand
     )
     from exuvia.sql.write.checks_judge import judge
 
@@ -269,7 +270,7 @@ def _is_fast(session: SessionApi) -> bool:
 
 def _check(store: Store, table: Table, index: IndexInfo, fast: bool) -> None:
     from exuvia.pipeline.verify.compare import (
-        check_index,  # brings pyarrow: only for who asks for it
+        check_index,  # imports pyarrow, so only on demand
     )
 
     report = check_index(store, table, index, "fast" if fast else "slow")
@@ -371,7 +372,7 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
 
 
 def _checksums(session: SessionApi, part: Table, with_global: bool) -> list[tuple[int, int, int]]:
-    from exuvia.pipeline.checkpoint import cut  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.checkpoint import cut  # imports pyarrow, so only on demand
     from exuvia.pipeline.task import Outcome, Task, order_for
     from exuvia.pipeline.verify.compare import done_here
 
@@ -405,7 +406,7 @@ def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
     from exuvia.pipeline.task import all_parts, order_for
     from exuvia.pipeline.verify.compare import done_here
-    from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify.repair import Repair  # imports pyarrow, so only on demand
 
     table = existing_table(session, node.table, f"admin {node.kind} index")
     index = table.info.index(node.index)

@@ -1,9 +1,9 @@
-"""What binding and planning see of the session: facts and effects, and nothing else.
+"""The only view of the session that binding and planning have: facts and effects.
 
-    fact      what was asked of the session, with the answer. The answers are the rest of a kept
-              plan's key, beside its shape (statement/plan_cache.py)
-    effect    what planning does to the statement that runs: a warning. It is kept with the plan and
-              repeated by every run
+    fact      a property of the session that was read, with its value. The values and the shape are
+              the key of a cached plan (statement/plan_cache.py)
+    effect    a warning that planning adds to the statement. It is stored with the plan and repeated
+              by every run
 
     fact                              answer                     asked by
     setting(name)                     its text                   a binder: sql_mode, collation, zone
@@ -14,11 +14,11 @@
     variable(SESSION | GLOBAL, name)   the type of @@name         @@name, @@global.name
     decimal(number)                   precision and scale        an expression with that parameter
 
-A parameter's kind is part of the shape (`letters`). Its length is no fact, and neither is that of a
-user variable: a kept plan is bound to numbers, texts and bytes of any length. A DECIMAL that goes
-into a column as it is has no scale when it is bound (`constant_type`), and its text is made from
-the value. The digits before the point count as nine where there are fewer, so that prices of any
-size share a plan.
+A parameter's kind is part of the shape (`letters`). The lengths of parameters and user variables
+are not facts: a cached plan accepts numbers, texts and bytes of any length. A DECIMAL that is
+stored in a column unchanged has no scale when it is bound (`constant_type`). Its text comes from
+the value. Fewer than nine digits before the point count as nine, so that prices of any size share a
+plan.
 
 Other facts are proved in other ways, at every run. The tables of a plan must be those of the
 statement's snapshot (KeptPlan.fresh), and the account must have the privileges (KeptPlan.check).
@@ -101,7 +101,7 @@ class Surroundings(Protocol):
 
 
 class Binding:
-    """What a binder may ask. `keeps`: the plan is for every statement of the shape."""
+    """The session's properties for a binder. `keeps`: the plan serves all texts of the shape."""
 
     __slots__ = ("_answers", "_keeps", "_source", "notes")
 
@@ -161,8 +161,8 @@ class Binding:
         return self._source.letters[number] in COLLATED
 
     def parameter_value(self, number: int) -> tuple[Value, ...]:
-        """The value of a parameter, as if it were written; none where the plan is for every value,
-        and of dates that a driver has bound."""
+        """The value of a parameter as a literal, in a tuple. Empty if the plan serves all values,
+        and for dates that a driver has bound."""
         if self._keeps or self._source.letters[number] == OTHER:
             return ()
         value = self._source.parameters[number]

@@ -167,7 +167,7 @@ def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
     name = tree.name.lower()
     if scope.binding is None:
         raise ErrNotSupportedYet("@" + name)
-    is_shown = scope.grouped is not None  # a client is told the length of what it is shown
+    is_shown = scope.grouped is not None  # the length of a result column is sent to the client
     kind = scope.binding.variable_type(USER if is_shown else OPEN, name)
     return VariableRef(type=kind, coercibility=IMPLICIT, name=name, scope="user")
 

@@ -61,7 +61,8 @@ def local(expr: Expr, zone: tzinfo | None) -> Expr:
 
 
 def stored(expr: Expr) -> Expr:
-    """The column behind a value that the session's zone shifts; anything else as it is."""
+    """The stored TIMESTAMP column, for a value converted to the session's zone. Other expressions
+    are returned unchanged."""
     if isinstance(expr, Call) and expr.function == "at_zone":
         return expr.arguments[0]
     return expr
@@ -116,20 +117,22 @@ class Field(NamedTuple):
     column: ColumnInfo | None = None
     origin_table: str = ""
     coercibility: int = IMPLICIT
-    label: str = ""  # what MySQL calls it in answers, however it is written in the query
+    label: str = ""  # MySQL's label of the column in results, whatever the query's spelling
 
 
 def labelled(written: str, own: str, binding: Binding) -> str:
-    """What answers call a column of a view that is written so: in TiDB as it is written, in MySQL
-    by the view's own name, if it has one there."""
+    """The label of a view's column in results: in TiDB as the query spells it, in MySQL the view's
+    own name, if it has one."""
     if not own or own == written or binding.variable("exuvia_compatibility") != "mysql":
         return written
     return own
 
 
 class Scope:
-    """See the module. `clause` is what 1054 names; `query` plans a subquery (select sets it);
-    `named` returns the fields of a lower-case name, instead of `fields`."""
+    """The names that an expression may use (see the module).
+
+    `clause`: the clause named by 1054. `query`: plans a subquery, set by select. `named`: returns
+    the fields of a lower-case name, instead of `fields`."""
 
     def __init__(
         self,
@@ -181,7 +184,7 @@ class Scope:
 
     @property
     def collation(self) -> str:
-        """Of string literals. Under SET NAMES binary they are texts that compare as utf8mb4_bin."""
+        """The collation of string literals. Under SET NAMES binary it is utf8mb4_bin."""
         found = self.setting("collation_connection", DEFAULT_COLLATION)
         return DEFAULT_COLLATION if found in ("", "binary") else found
 

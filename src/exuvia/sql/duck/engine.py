@@ -204,8 +204,10 @@ _FOLDS = {
 
 
 def _single_byte_keys(texts: Any, names: Any) -> Any:
-    """Of texts in a collation of MySQL's character sets of one byte: one function for all of
-    them, since each that DuckDB has takes a millisecond when a process begins."""
+    """The sort keys of texts in collations of single-byte character sets.
+
+    One function serves all these collations, because registering one in DuckDB takes a millisecond
+    at the start of a process."""
     import pyarrow
 
     found: list[str | None] = [None] * len(texts)
@@ -316,8 +318,10 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
 
 
 def order_key_of(text: str, kind: FieldType, collate: str = "") -> str:
-    """What a rendered value sorts by. Under PAD SPACE a text ends in a space, so that 'a' sorts
-    behind 'a' with a tab ('a' and 'a', space, tab are still in the wrong order)."""
+    """The ORDER BY key of a rendered value.
+
+    Under PAD SPACE a space is appended to texts, so that 'a' sorts after 'a', tab. ('a' and 'a',
+    space, tab are still in the wrong order.)"""
     key = key_of(text, kind, collate)
     is_padded = types.family_of(kind) is Family.STRING and collation(collate or kind.Collate).pads
     return f"({key} || ' ')" if is_padded else key

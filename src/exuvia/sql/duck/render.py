@@ -944,9 +944,11 @@ def windowed(node: Windowed, rows: Renderer) -> str:
 
 
 class _Measured:
-    """The frame of a window. DuckDB adds to a number, or takes from it: dates and times are packed
-    numbers, and what is added is the distance to where the row's own date is moved to. So the
-    calendar is MySQL's, and a DATE that no interval can move has no bound on that side."""
+    """A RANGE frame of a window.
+
+    DuckDB adds an offset to a number. Dates and times are packed numbers, so the offset is computed
+    for each row, in MySQL's calendar: the distance to its date moved by the interval. A DATE that
+    the interval cannot move has no bound on that side."""
 
     def __init__(self, node: Windowed, rows: Renderer) -> None:
         self.node, self.frame, self.rows = node, node.frame, rows

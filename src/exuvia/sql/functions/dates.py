@@ -495,7 +495,7 @@ _LEADING_DIGITS = re.compile(r"[ \t]*(\+?\d+)")
 
 
 def _nonzero_moment(env: Env, packed: int) -> int | None:
-    """What CAST has read of a text under NO_ZERO_DATE."""
+    """The date or time of CAST, or None with a warning for a zero date under NO_ZERO_DATE."""
     if packed:
         return packed
     env.incorrect("datetime", "0000-00-00 00:00:00")

@@ -68,8 +68,8 @@ def at_time(date: int, micros: int) -> int:
 
 
 def is_valid(packed: int, zero_allowed: bool = True, any_day: bool = False) -> bool:
-    """Whether a packed date is in the calendar; zero parts as told. `any_day`: every month has 31
-    days."""
+    """Whether a packed date is in the calendar. `zero_allowed`: with zero parts. `any_day`: every
+    month has 31 days."""
     year, month, day = unpack_date(packed)
     if month == 0 or day == 0:
         return zero_allowed and month <= 12 and day <= 31

@@ -259,9 +259,9 @@ def tiflash_replicas(cursor: TokenCursor) -> int:
 def _database_options(
     cursor: TokenCursor, *, of_one_charset: bool = False
 ) -> tuple[str | None, str | None, str | None]:
-    """Charset, collation and placement policy, as far as they are said; of several the last.
+    """Charset, collation and placement policy, each None if it is not given. The last one counts.
 
-    `of_one_charset`: they may not be of two charsets (1302), which ALTER DATABASE alone asks."""
+    `of_one_charset`: raises 1302 for two charsets, as only ALTER DATABASE does."""
     charset = collate = placement = said = None
     while not cursor.done:
         cursor.accept("DEFAULT")

@@ -1,8 +1,8 @@
-"""Free the trees of a long statement without a collection of garbage.
+"""Frees the trees of a long statement without a garbage collection.
 
-Each node of sqlglot refers to its parent, so a tree is a cycle and only Python's collector frees
-it: in one call, during which no other thread runs (0.6 s for a million nodes). `dismantle` frees
-one node after another.
+Each node of sqlglot refers to its parent, so a tree is a cycle, which only the garbage collector
+frees. It does so in one call that blocks all other threads: 0.6 s for a million nodes. `dismantle`
+frees one node after another.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from exuvia.sql.parse.tokens import QueryText
 
 
 def dismantle(statements: Iterable[object]) -> None:
-    """Take the trees apart. Nothing may use them any more."""
+    """Break up the trees, which must no longer be used."""
     waiting: list[object] = list(statements)
     while waiting:
         node = waiting.pop()

@@ -1,10 +1,10 @@
-"""sqlglot's MySQL parser as Python code, for long statements.
+"""sqlglot's MySQL parser, interpreted instead of compiled, for long statements.
 
-The parser that sqlglot's wheel installs is compiled: it holds the interpreter's lock until it
-returns, some 2 us a token. The same source, interpreted, takes three to five times as long, passes
-the lock on to threads that wait for it, and can be interrupted (`check`) at each token.
+The parser of sqlglot's wheel is compiled to C. It holds the interpreter's lock until it returns,
+about 2 us per token. The same source, interpreted, is three to five times slower. But it hands the
+lock over to waiting threads, and it can be interrupted at each token (`check`).
 
-It recurses in Python, so it reads some 30 parentheses in each other; the compiled one reads 400.
+Its recursion is Python's, so it reads about 30 nested parentheses; the compiled parser reads 400.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from exuvia.base.interruption import check
 
 
 def _loaded(name: str) -> ModuleType:
-    """A module of sqlglot, from its source."""
+    """Imports a module of sqlglot from its Python source."""
     path = Path(sqlglot.__file__).parent.joinpath(*name.split(".")).with_suffix(".py")
     spec = importlib.util.spec_from_file_location(f"{__name__}.{name}", path)
     assert spec is not None and spec.loader is not None
@@ -31,7 +31,7 @@ def _loaded(name: str) -> ModuleType:
 
 
 def _interpreted() -> Any:
-    """The class MySQLParser over the interpreted class Parser."""
+    """The class MySQLParser, derived from the interpreted Parser."""
     base = _loaded("parser")
     package: Any = sqlglot
     sys.modules["sqlglot.parser"] = package.parser = base
@@ -42,7 +42,7 @@ def _interpreted() -> Any:
 
 
 class InterpretedParser(_interpreted()):  # type: ignore[misc]
-    """Raises what the compiled one does, what ends the statement, and RecursionError."""
+    """Raises the errors of the compiled parser, of an interrupted statement, and RecursionError."""
 
     def _advance(self, times: int = 1) -> None:
         check()

@@ -13,9 +13,9 @@ itself.
     u        int beyond that   b        bytes
     d        Decimal       XX
 The value of a user variable (EXECUTE ... USING) may have a type that its Python value does not
-tell. Such types have letters of their own (`TYPED`): D a DATE, 0 to 6 a DATETIME with that many
-digits of a second, T to Z a TIME likewise, F a FLOAT, J a JSON document. A text whose collation is
-another than the connection's has the letter of its collation (`COLLATED`).
+show. Such types have letters of their own (`TYPED`): D is a DATE, F a FLOAT, J a JSON document.
+The digits 0 to 6 are DATETIMEs and T to Z are TIMEs, with 0 to 6 fractional digits. A text whose
+collation differs from the connection's has the letter of its collation (`COLLATED`).
 
 Rows that are written alike, INSERT .. VALUES (1, 'a'), (2, 'b'), .., have the shape of the first of
 them, and their values by column (`rows_of`): one plan for any number of them, and no Python for

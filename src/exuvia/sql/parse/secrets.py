@@ -1,16 +1,16 @@
-"""What is shown of a statement's text: slow log, log, process list, locks, jobs, the page.
+"""Hides passwords and keys in statements that are shown: slow log, log, process list, jobs, page.
 
     CREATE USER u IDENTIFIED BY 'x'             CREATE USER u IDENTIFIED BY '***'
     SET PASSWORD FOR u = 'x'                    SET PASSWORD FOR u = '***'
     SELECT PASSWORD('x'), @password := 'x'      SELECT PASSWORD('***'), @password := '***'
     IMPORT INTO t FROM 's3://b?access-key=x'    IMPORT INTO t FROM '***'
     PREPARE p FROM 'ALTER USER ...'             PREPARE p FROM '***'
-    SET @a = CONCAT('SET PASSWORD = ', 'x')     every string, where one is of such a statement
+    SET @a = CONCAT('SET PASSWORD = ', 'x')     all strings, if one is part of such a statement
 
-The tokens are those that the parser reads, so white space, comments and executable comments hide
-nothing; what stands between them is left out. Of a text that has no tokens, is too long, or means
-something else under NO_BACKSLASH_ESCAPES, only the first word is shown. A text without any of
-the words of `_is_marked` is shown as it is, and costs a search.
+The tokenizer is the parser's, so comments and white space cannot conceal a secret. Comments are
+left out. Only the first word is shown of a text that cannot be tokenized, is too long, or means
+something else under NO_BACKSLASH_ESCAPES. A text with none of the words in `_is_marked` is shown
+unchanged.
 """
 
 import re
@@ -27,7 +27,7 @@ _OVERLAP = len("identified")
 HIDDEN = "'***'"
 LEFT_OUT = "... (not shown: it may hold a password)"
 _STRINGS = QUOTED | {TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.RAW_STRING}
-_BEFORE_SECRETS = {"BY", "AS", "USING", "REPLACE"}  # behind IDENTIFIED
+_BEFORE_SECRETS = {"BY", "AS", "USING", "REPLACE"}  # after IDENTIFIED
 _NO_SECRETS = {"PASSWORD", "OLD_PASSWORD", "RANDOM", "("}
 _ASSIGNS = {"=", ":=", "=="}
 _OF_URLS = ("key", "secret", "token", "passw", "signature", "credential")
@@ -35,10 +35,10 @@ _WORD = re.compile(r"\s*([A-Za-z]{1,16})(?![A-Za-z])")
 
 
 def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
-    """The text as it may be shown; see the module. `most`: the letters that are shown, 0 for all.
-    `is_parsed`: it was read as it stands, in the default sql_mode, so it is not too long.
+    """The text with its secrets replaced. Accepts any text, also one that is not a statement.
 
-    Any text will do, also one that is no statement."""
+    `most`: the number of characters to show, 0 for all. `is_parsed`: the text was parsed in the
+    default sql_mode, so it is neither too long nor ambiguous."""
     if most:
         text = text[:most]
     if not _is_marked(text):
@@ -51,7 +51,7 @@ def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
 
 
 def _is_marked(text: str) -> bool:
-    """Whether it names what may be a secret. Each transaction asks, so no loop goes round it."""
+    """Whether the text contains a word that may announce a secret. Runs once per transaction."""
     if len(text) <= _WINDOW:
         low = text.lower()
         return "passw" in low or "identified" in low or "secret" in low or "://" in low
@@ -62,7 +62,7 @@ def _is_marked(text: str) -> bool:
 
 
 def _first_word(text: str) -> str:
-    """Behind comments; "" where it is none."""
+    """The first word after comments, or "" if the text does not begin with a word."""
     start = 0
     for begin, end in lexemes(text[:PIECE]):
         if text[start:begin].strip() or text[begin] in "'\"`":
@@ -73,8 +73,8 @@ def _first_word(text: str) -> str:
 
 
 def _redacted(text: str, is_within: bool = False) -> str | None:
-    """The text without its secrets; None where it cannot be read. `is_within`: it is a string of
-    another text."""
+    """The text without its secrets, or None if it cannot be tokenized. `is_within`: the text is a
+    string literal of another text."""
     opened = open_comments(text)
     try:
         tokens = tokenize(opened)
@@ -83,29 +83,31 @@ def _redacted(text: str, is_within: bool = False) -> str | None:
     hidden = _secrets(opened, tokens)
     strings = {place for place, token in enumerate(tokens) if _is_string(opened, token)}
     for place in strings - hidden:
-        said = tokens[place].text
-        if not _is_marked(said):
+        literal = tokens[place].text
+        if not _is_marked(literal):
             continue
-        if _is_telling_url(said) or is_within:
+        if _has_url_with_secret(literal) or is_within:
             hidden.add(place)
         else:
-            hidden |= _hidden_with(said, place, strings)
+            hidden |= _hidden_with(literal, place, strings)
     return _written(opened, tokens, hidden)
 
 
-def _hidden_with(said: str, place: int, strings: set[int]) -> set[int]:
-    """What a string hides that says a marked word: nothing, itself, or all strings, where it is a
-    statement, or a part of one, with a secret in it or behind it."""
-    inner = _redacted(said, is_within=True) if len(said) <= PIECE else None
+def _hidden_with(literal: str, place: int, strings: set[int]) -> set[int]:
+    """The places of strings to hide because of a string literal with a marked word.
+
+    These are all `strings` if the literal is a statement with a secret, or may be part of one: the
+    secret may be in another part. Otherwise its own place, or none."""
+    inner = _redacted(literal, is_within=True) if len(literal) <= PIECE else None
     if inner is not None:
         return strings if HIDDEN in inner else set()
-    is_part = "identified" in said.lower() or "=" in said or "(" in said
+    is_part = "identified" in literal.lower() or "=" in literal or "(" in literal
     return strings if is_part else {place}
 
 
-def _is_telling_url(said: str) -> bool:
-    """Whether there is a URL in it with a password or with keys."""
-    for rest in said.split("://")[1:]:
+def _has_url_with_secret(literal: str) -> bool:
+    """Whether the literal contains a URL with a password or an access key."""
+    for rest in literal.split("://")[1:]:
         try:
             parts = urlsplit(f"any://{rest.split(maxsplit=1)[0] if rest.strip() else ''}")
         except ValueError:
@@ -117,18 +119,18 @@ def _is_telling_url(said: str) -> bool:
 
 
 def _is_string(text: str, token: Token) -> bool:
-    """Whether it is in quotes; not a name in backticks."""
+    """Whether the token is a string literal. A name in backticks is not."""
     return token.token_type in _STRINGS and text[token.start] != "`"
 
 
 def _secrets(text: str, tokens: Sequence[Token]) -> set[int]:
-    """The places of tokens that are secrets, whatever they are; one behind the last where a secret
-    would follow."""
-    found = set[int]()
+    """The places of tokens that are secrets, of any token type. Includes `len(tokens)` if the text
+    ends where a secret would follow."""
+    secrets = set[int]()
     is_identified = is_by = sets_password = False
     for place, token in enumerate(tokens):
         word, is_string = word_of(token), _is_string(text, token)
-        behind = word_of(tokens[place + 1]) if place + 1 < len(tokens) else ""
+        following = word_of(tokens[place + 1]) if place + 1 < len(tokens) else ""
         if token.token_type is TokenType.SEMICOLON:
             is_identified = is_by = sets_password = False
         elif token.token_type is TokenType.COMMA and is_identified:
@@ -136,33 +138,33 @@ def _secrets(text: str, tokens: Sequence[Token]) -> set[int]:
         elif word == "IDENTIFIED":
             is_identified = True
         elif is_by and is_string:
-            found.add(place)
+            secrets.add(place)
         elif is_identified and word in _BEFORE_SECRETS:
             is_by = True
-            if behind not in _NO_SECRETS:
-                found.add(place + 1)
+            if following not in _NO_SECRETS:
+                secrets.add(place + 1)
         elif sets_password and (token.text in _ASSIGNS or word == "REPLACE"):
-            if behind not in _NO_SECRETS:
-                found.add(place + 1)
+            if following not in _NO_SECRETS:
+                secrets.add(place + 1)
         elif not is_string and _names_secret(token.text):
             sets_password |= (
                 word == "PASSWORD" and place > 0 and word_of(tokens[place - 1]) == "SET"
             )
-            found |= _behind_name(text, tokens, place + 1)
-    return found
+            secrets |= _value_after_name(text, tokens, place + 1)
+    return secrets
 
 
-def _behind_name(text: str, tokens: Sequence[Token], place: int) -> set[int]:
-    """What a word that names a secret is told: PASSWORD 'x', PASSWORD = 'x', PASSWORD('x')."""
+def _value_after_name(text: str, tokens: Sequence[Token], place: int) -> set[int]:
+    """The places of the value after a word such as PASSWORD: `'x'`, `= 'x'`, `('x')`."""
     if place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN:
         return _strings_within(text, tokens, place)
     is_assigned = place < len(tokens) and tokens[place].text in _ASSIGNS
     place += is_assigned
     if place == len(tokens):
         return {place} if is_assigned else set()
-    told = tokens[place]
-    is_told = _is_string(text, told) or (is_assigned and told.token_type is TokenType.NUMBER)
-    return {place} if is_told else set()
+    token = tokens[place]
+    is_value = _is_string(text, token) or (is_assigned and token.token_type is TokenType.NUMBER)
+    return {place} if is_value else set()
 
 
 def _names_secret(word: str) -> bool:
@@ -171,21 +173,22 @@ def _names_secret(word: str) -> bool:
 
 
 def _strings_within(text: str, tokens: Sequence[Token], start: int) -> set[int]:
-    """The strings within the parentheses that are opened there, which may stay open."""
-    depth, found, place = 0, set[int](), start
+    """The places of strings inside the parentheses that `start` opens. Includes `len(tokens)` if
+    they are not closed."""
+    depth, strings, place = 0, set[int](), start
     while place < len(tokens):
         kind = tokens[place].token_type
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         if not depth:
-            return found
+            return strings
         if _is_string(text, tokens[place]):
-            found.add(place)
+            strings.add(place)
         place += 1
-    return found | {place}
+    return strings | {place}
 
 
 def _written(text: str, tokens: Sequence[Token], hidden: set[int]) -> str:
-    """The tokens with the white space between them, without comments."""
+    """The tokens and the white space between them, without comments and secrets."""
     parts, done = list[str](), 0
     for place, token in enumerate(tokens):
         gap, end = text[done : token.start], token.end + 1

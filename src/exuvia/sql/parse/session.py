@@ -87,7 +87,7 @@ def commit(cursor: TokenCursor) -> Node:
 
 
 def _completion(cursor: TokenCursor) -> tuple[bool | None, bool | None]:
-    """[AND [NO] CHAIN] [[NO] RELEASE]: (chain, release), None where it is not said."""
+    """[AND [NO] CHAIN] [[NO] RELEASE]: (chain, release), each None if it is not given."""
     chain = release = None
     if cursor.accept("AND"):
         chain = not cursor.accept("NO")

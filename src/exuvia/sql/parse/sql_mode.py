@@ -1,7 +1,7 @@
 r"""The text of a statement as the default sql_mode reads it.
 
-Some modes change what a text says. A client's text is rewritten once, where it enters the session;
-from there on shapes, plans, trees and stored definitions know one grammar.
+Some modes change the grammar. A client's text is rewritten once, when it enters the session. From
+then on shapes, plans, trees and stored definitions use one grammar.
 
     mode                    text                    becomes
     ANSI_QUOTES             "a"                     `a`
@@ -37,7 +37,7 @@ from exuvia.sql.parse.tokens import (
 
 
 class Grammar(NamedTuple):
-    """The modes that change what a text says; each is True when it is set."""
+    """The modes that change the grammar; each is True if it is set."""
 
     ansi_quotes: bool
     no_backslash_escapes: bool
@@ -94,7 +94,7 @@ def grammar_of(sql_mode: str) -> Grammar | None:
 
 
 def format_under(grammar: Grammar | None, form: TextFormat) -> TextFormat:
-    """A text file's format: nothing escapes under NO_BACKSLASH_ESCAPES, unless ESCAPED BY says."""
+    """A text file's format. NO_BACKSLASH_ESCAPES disables escapes, unless ESCAPED BY is given."""
     plain = grammar is not None and grammar.no_backslash_escapes and form.plain
     return evolve(form, escaped="") if plain else form
 
@@ -103,7 +103,7 @@ def format_under(grammar: Grammar | None, form: TextFormat) -> TextFormat:
 
 
 def written_out(text: str) -> str:
-    """A canonical text that says without marks what they mean, as a view keeps it."""
+    """The canonical text with marks replaced by standard syntax, as stored in views."""
     if MARK not in text:
         return text
     tokens = tokenize(text)
@@ -187,7 +187,7 @@ def _may_start(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _operand_end(tokens: Sequence[Token], place: int) -> int:
-    """Behind the operand that begins there: a value with its signs, calls, paths and COLLATE."""
+    """The place after the operand at `place`: a value with its signs, calls, paths and COLLATE."""
     while _kind(tokens, place) in _SIGNS or (
         _kind(tokens, place) is TokenType.NOT and tokens[place].text == "!"
     ):
@@ -223,7 +223,7 @@ def _operand_end(tokens: Sequence[Token], place: int) -> int:
 
 
 def _closed(tokens: Sequence[Token], place: int, opens: str, closes: str) -> int:
-    """Behind what closes the word that is opened there."""
+    """The place after the token that closes the one at `place`."""
     depth = 0
     while place < len(tokens):
         word = word_of(tokens[place])

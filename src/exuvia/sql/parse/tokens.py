@@ -604,7 +604,7 @@ _PLAIN_BODY = {
 
 
 def lexemes(text: str, plain: str = "") -> Iterator[tuple[int, int]]:
-    """Where strings, quoted names and comments begin and end; what does not end is none.
+    """(start, end) of each string, quoted name and comment. Unterminated ones are skipped.
 
     `plain`: the quotes between which a backslash is an ordinary character (sql_mode.py)."""
     bodies = _BODY | {quote: _PLAIN_BODY[quote] for quote in plain} if plain else _BODY
@@ -685,8 +685,9 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _unmarked(tokens: list[Token]) -> list[Token]:
-    """The marked words as what the parser reads: `!` for NOT that binds as closely, but not where
-    NOT is part of another operator or clause."""
+    """Replace the marked words with tokens of the default grammar.
+
+    A NOT with high precedence becomes `!`, unless it is part of another operator or clause."""
     result = []
     for place, token in enumerate(tokens):
         text = MARKED.get(token.text.upper())
@@ -707,9 +708,9 @@ _AFTER_NOT = {
 
 
 # sqlglot's tokenizer is compiled: it holds the interpreter until it is done (0.3 us a character).
-# So a long text is given to it in pieces. They end behind a comma, a bracket or a semicolon (no
-# word of several parts has one), behind a comment or a string, or else before a token that is some
-# tokens away from where the text was cut off: no word has so many parts.
+# Long texts are tokenized in pieces. A piece ends after a comma, a bracket or a semicolon, which
+# no keyword of several words contains, or after a comment or a string. Otherwise it ends several
+# tokens before the cut, so that no keyword is split.
 
 PIECE = 1 << 12
 LONG_LEXEME = 1 << 12

@@ -168,9 +168,10 @@ class Book(NamedTuple):
         return None
 
     def stand_in(self, user: str) -> Account:
-        """What a login meets that has no account: nothing proves it. Its plugin is one that
-        accounts with a password have. Which one depends on the name and on what only the server
-        knows, so it neither changes nor tells that there is no account."""
+        """The account for logins with an unknown name. No password matches it.
+
+        Its plugin is one of those that existing accounts have. The name and a secret of the server
+        choose the plugin, so it is stable and does not reveal that the account does not exist."""
         with_password = [each for each in self.accounts if each.stored]
         plugins = sorted({each.plugin for each in with_password}) or [passwords.NATIVE]
         secret = min((each[:4] for each in with_password), default=("",))[-1].encode()

@@ -238,8 +238,10 @@ class Rights:
                 raise ErrColumnaccessDenied(privilege, *self.account, each, place[1])
 
     def demand_locking(self, database: str, table: str) -> None:
-        """Raises 1142 where it may not read the table's rows FOR UPDATE: as MySQL 8, that needs one
-        of UPDATE (of a column, at least), DELETE and LOCK TABLES besides SELECT."""
+        """Raises 1142 if the account may not lock the table's rows (FOR UPDATE, FOR SHARE).
+
+        As in MySQL 8, this requires UPDATE (of a column at least), DELETE or LOCK TABLES, in
+        addition to SELECT."""
         if LOCKING.isdisjoint(self.on_table(database, table)) and not (
             self.on_columns(database, table, "UPDATE")
         ):

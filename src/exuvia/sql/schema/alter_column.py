@@ -219,7 +219,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
         if index.state != SchemaState.PUBLIC or index.idx_name.L in at.dropped_indexes:
-            continue  # one that is hidden: the job says for which UNDO it is kept
+            continue  # hidden; kept for UNDO, as its job records
         if any(part.exuvia_column == column.id for part in index.idx_cols) and (
             index.is_primary or index.id not in alone
         ):
@@ -554,8 +554,10 @@ def check_auto_increment(old: ColumnInfo, new: ColumnInfo, variable: Callable[[s
 
 
 def _check_numbered(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
-    """A column becomes AUTO_INCREMENT. Raises 1075 without a key that begins with it, or beside
-    another; 3818, 3109 where a CHECK or a generated column reads it; 8200."""
+    """Check that a column may become AUTO_INCREMENT.
+
+    Raises 1075 without an index that begins with it, or if the table has another one. Raises 3818
+    if a CHECK reads it, 3109 if a generated column does, 8200 if it also changes its type."""
     table, others = at.table, at.dropped_columns
     twice = any(each.auto_increment and each.name.L not in others for each in table.public_columns)
     leads = any(
@@ -712,8 +714,10 @@ def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:
 
 
 def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool) -> bool:
-    """Whether all that is computed from the column stays as it is: no value gets another meaning or
-    is written anew, and what an index on an expression holds keeps its type."""
+    """Whether all values computed from the column stay the same.
+
+    The column's values must keep their meaning and encoding, and expressions in indexes their
+    type."""
     kind = kind_of(old.type, new.type, bool(indexes_with(table, old.id)), strict)
     is_in_place = kind in (ChangeKind.METADATA, ChangeKind.CHECKED)
     if not (is_in_place and is_same_meaning(old.type, new.type)):

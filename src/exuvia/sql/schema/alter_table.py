@@ -242,8 +242,8 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
 
 
 def _check_beside_moved_rows(jobs: Sequence[Job]) -> None:
-    """Raises 8200 for what might fail beside rows that move to other handles: what cannot is done
-    once they have."""
+    """Raises 8200 for clauses that might fail, together with a change that moves rows to other
+    handles. Clauses that cannot fail run after the move."""
     moving = next((job for job in jobs if kind_of(job).moves_rows), None)
     others = [job for job in jobs if job is not moving]
     if moving is not None and any(action_of(job).undo is not None for job in others):
@@ -466,7 +466,8 @@ def _rank(spec: Spec) -> int:
 
 
 def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
-    """What specs of one statement must know of each other. Raises 1075 for two AUTO_INCREMENT."""
+    """Collect the names that clauses of one statement add or drop. Raises 1075 for two
+    AUTO_INCREMENT columns."""
     columns = [spec.column for spec in specs if isinstance(spec, AddColumn | ModifyColumn)]
     if sum(each.auto_increment for each in columns) > 1:
         raise ErrWrongAutoKey()

@@ -363,14 +363,15 @@ def refuse_cached(table: TableInfo, what: str) -> None:
 
 
 def charsets_of(table: TableInfo) -> set[str]:
-    """Of the table and its columns."""
+    """The character sets of the table and its columns."""
     return {table.charset, *(column.type.Charset for column in table.cols)}
 
 
 def refuse_new_charsets(reader: SchemaReader, charsets: Iterable[str]) -> None:
-    """Raises 1115 for a charset that TiDB does not have, unless exuvia_compatibility is 'mysql',
-    and 8200 for those, gbk and gb18030 while a node of an older release serves: it does not know
-    their order."""
+    """Raises 1115 for a charset that TiDB does not have, unless exuvia_compatibility is 'mysql'.
+
+    Raises 8200 for those, gbk and gb18030 while a node of an older release serves, because it
+    cannot sort them."""
     new = CODECS.keys() & set(charsets)
     beyond = new & CHARSETS_OF_MYSQL.keys()
     if beyond and reader.variable("exuvia_compatibility") != "mysql":
@@ -381,8 +382,9 @@ def refuse_new_charsets(reader: SchemaReader, charsets: Iterable[str]) -> None:
 
 
 def refuse_new_collations(reader: SchemaReader, collations: Iterable[str]) -> None:
-    """Raises 1273 for a collation that TiDB does not have, unless exuvia_compatibility is 'mysql',
-    and 8200 while a node of an older release serves: it does not know the order."""
+    """Raises 1273 for a collation that TiDB does not have, unless exuvia_compatibility is 'mysql'.
+
+    Raises 8200 while a node of an older release serves, because it cannot sort them."""
     new = OF_MYSQL & set(collations)
     if not new:
         return
@@ -395,7 +397,7 @@ def refuse_new_collations(reader: SchemaReader, collations: Iterable[str]) -> No
 
 
 def collations_of(table: TableInfo) -> set[str]:
-    """Of the table and its columns."""
+    """The collations of the table and its columns."""
     return {table.collate, *(column.type.Collate for column in table.cols)}
 
 
@@ -424,7 +426,7 @@ class AlterContext:
         self.is_several = False  # the statement asks for more than one change
         self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
         self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
-        self.dropped_keys: frozenset[str] = frozenset()  # foreign keys, likewise
+        self.dropped_keys: frozenset[str] = frozenset()  # foreign keys, in lower case
         self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
@@ -437,7 +439,7 @@ class AlterContext:
 
     @property
     def is_as_mysql(self) -> bool:
-        """Whether the session asks for MySQL's ways where TiDB refuses."""
+        """Whether the session's exuvia_compatibility is 'mysql'."""
         return self.reader.variable("exuvia_compatibility") == "mysql"
 
     @property

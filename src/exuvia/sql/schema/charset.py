@@ -1,9 +1,9 @@
 """ALTER TABLE ... CHARACTER SET, COLLATE and CONVERT TO CHARACTER SET, as jobs.
 
-The bytes of rows never change: 8200 where they would, or where an index or a stored generated
-column would have to be built again. With exuvia_compatibility = 'mysql' an index is: CONVERT is a
-MODIFY of each text column then, all in one job. A CHECK that reads a converted column is held
-against all rows; each column of a foreign key is judged as a MODIFY of it is.
+The bytes of rows never change. A change that would rewrite them, an index or a stored generated
+column is refused (8200). With exuvia_compatibility = 'mysql' indexes are rebuilt: CONVERT is a
+MODIFY of each text column, in one job. A CHECK that reads a converted column is checked on all
+rows. Columns of foreign keys follow the rules of MODIFY.
 """
 
 from exuvia.base.limits import KEY_BYTES
@@ -144,7 +144,7 @@ def _of(column: ColumnInfo) -> tuple[str, str]:
 
 
 def _order(collate: str) -> str:
-    """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
+    """The order of keys in the collation. utf8_bin and utf8mb4_bin have the same."""
     if collate.partition("_")[0] in CODECS:
         return collate
     return "_".join(collate.split("_")[1:])

@@ -649,10 +649,10 @@ _ZERO_TEXT = {
 
 
 def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> ColumnInfo:
-    """What rows written before the column show, frozen into it. `now`: packed DATETIME in UTC;
-    `zone`: the session's.
+    """The column with the value that existing rows show. `now`: packed DATETIME in UTC. `zone`: the
+    session's.
 
-    Raises 1674 for DEFAULT (expression) where it would differ from row to row."""
+    Raises 1674 for a DEFAULT (expression) that differs from row to row."""
     if info.is_generated:
         return info
     if info.default_is_expr:

@@ -103,8 +103,8 @@ def mysql_prefix(reader: SchemaReader, table: str) -> str:
 def checked_names(
     keys: Sequence[ForeignKey], taken: Iterable[str], last: int, prefix: str = ""
 ) -> tuple[str, ...]:
-    """Names of the keys: fk_1, fk_2 ... where none was given. `last`: the last number given.
-    With MySQL's prefix the number behind it is one more than the greatest that is taken.
+    """Names of the keys; those without a name get fk_1, fk_2 ... `last`: the last number in use.
+    With MySQL's prefix the number is one more than the greatest in use.
 
     Raises 1826, 1059."""
     known = {each.lower() for each in taken}
@@ -340,15 +340,17 @@ def _serving(indexes: Iterable[IndexInfo], columns: Sequence[ColumnInfo]) -> Ind
 
 
 def key_index(name: str | None, columns: Sequence[str], prefix: str) -> IndexDefinition:
-    """The index a foreign key needs where there is none: it bears the key's name, or its first
-    column's where MySQL gave the key its name."""
+    """The index that a foreign key adds to a table without a suitable one.
+
+    It has the key's name. If the key has a name generated as in MySQL, the index has the name of
+    its first column."""
     parts = tuple(IndexPart(each) for each in columns)
     given = name if name is None or not prefix or not name.startswith(prefix) else None
     return IndexDefinition(kind="index", parts=parts, name=given)
 
 
 def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
-    """ADD FOREIGN KEY. Raises what stands at the head, and 3823."""
+    """ADD FOREIGN KEY. Raises the errors listed in the module, and 3823."""
     checks, written = keys_are_checked(at.reader), spec.foreign_key
     key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
     if key.on_update in _CHANGES_A_ROW or key.on_delete in _EMPTIES:

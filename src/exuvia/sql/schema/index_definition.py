@@ -99,7 +99,7 @@ _PART_BYTES = {
 def without_fulltext(
     indexes: Iterable[IndexDefinition], warn: Callable[[int, str], None]
 ) -> list[IndexDefinition]:
-    """The indexes but FULLTEXT ones: of each a warning (1214) says that there is none."""
+    """The indexes without FULLTEXT ones. Adds warning 1214 for each of those."""
     found = []
     for each in indexes:
         if each.kind == "fulltext":
@@ -110,8 +110,8 @@ def without_fulltext(
 
 
 def fulltext_names(indexes: Iterable[IndexDefinition], taken: Iterable[str]) -> tuple[str, ...]:
-    """What the FULLTEXT ones are called; `taken`: names of the table's other keys, in lower case.
-    Raises 1061, 1280."""
+    """The names of FULLTEXT keys. `taken`: names of the table's other keys, in lower case. Raises
+    1061, 1280."""
     held, found = set(taken), []
     for each in indexes:
         if each.kind == "fulltext":

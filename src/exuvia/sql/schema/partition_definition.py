@@ -788,7 +788,7 @@ def check_increasing(route: Route) -> None:
         if not low < high:
             raise ErrRangeNotIncreasing()
     for before, after in pairwise(route.cut.definitions):
-        # all that is equal up to a MAXVALUE lies below it, whatever the columns behind it say
+        # a row that is equal up to a MAXVALUE is below it, whatever its later columns are
         for bound, following in zip(before.less_than, after.less_than, strict=False):
             if bound == MAXVALUE:
                 raise ErrRangeNotIncreasing()

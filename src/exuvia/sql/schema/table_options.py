@@ -10,7 +10,7 @@
     any other                                                   8200, as in TiDB
 
 CONVERT TO CHARACTER SET changes no byte of a row: only ascii, utf8, latin1 and utf8mb4 lead to
-utf8mb4. It is refused where an index folds by the collation, which would have to be built anew.
+utf8mb4. It is refused if an index would have to be rebuilt because its collation changes.
 
 AUTO_RANDOM in CREATE and ALTER TABLE: what 8216 refuses, and what the table remembers.
 
@@ -313,7 +313,7 @@ def _force_auto_increment(at: AlterContext, value: str) -> Job | None:
 
 
 def _forced(value: str) -> int:
-    """What FORCE lets the counter give next: no column counts from 0. Raises 1467."""
+    """The next value of a counter set with FORCE. Raises 1467 for 0."""
     following = whole(value)
     if following == 0:
         raise ErrAutoincReadFailed()

@@ -233,8 +233,9 @@ def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) 
 
 
 def _of_stored(block: SelectBlock) -> SelectBlock:
-    """The block with TIMESTAMPs as they are stored, where they are items or keys as they are: what
-    is shown of them is for the client's query alone (relational.plan)."""
+    """The block with stored TIMESTAMPs, for plain columns in the select list and in keys.
+
+    Only the client's query converts them to the session's zone (relational.plan)."""
     return block._replace(
         items=[item._replace(expr=stored(item.expr)) for item in block.items],
         group=[stored(key) for key in block.group],

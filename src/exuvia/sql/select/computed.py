@@ -17,9 +17,10 @@ from exuvia.sql.statement.context import ANY, About, Context, VirtualTable
 def rows_asked(
     virtual: VirtualTable, alias: str, where: exp.Expression | None, context: Context
 ) -> Callable[[], Iterable[Row]]:
-    """The rows of the table that `TABLE_SCHEMA = ... AND TABLE_NAME = ...` name, or of one job:
-    clients ask so for each of thousands. WHERE is looked at anyway, which tells upper case from
-    lower; so what it would leave out may be missing on either side of a join."""
+    """The rows of one table, given `TABLE_SCHEMA = ... AND TABLE_NAME = ...`, or of one job.
+
+    Clients send such queries for each of thousands of tables. WHERE is evaluated on the rows, too,
+    because it distinguishes upper and lower case. So either side of a join may be narrowed."""
     wanted = dict[str, Compiled]()
     for each in conjuncts_of(where) if where is not None and virtual.heeds else ():
         if not isinstance(each, exp.EQ):
@@ -56,7 +57,7 @@ def _name(value: Value) -> str | None:
 
 
 def _id(value: Value) -> int | None:
-    """None for what is not compared as it stands."""
+    """The value as an id, or None if the comparison would convert it."""
     return value if isinstance(value, int) and 0 <= value <= LAST_ID else None
 
 

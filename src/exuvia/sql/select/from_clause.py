@@ -181,8 +181,8 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
 
 NO_TABLE = "dual"
 MOST_TABLES = 61
-"""Of a FROM, as in MySQL. DuckDB orders a join in time that grows by more than its square, and is
-not interrupted meanwhile."""
+"""The limit of tables in a FROM, as in MySQL. DuckDB's join ordering takes more than quadratic time
+and cannot be interrupted."""
 
 
 def from_clause(tree: exp.Select, frame: Frame) -> str:

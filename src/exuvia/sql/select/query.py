@@ -354,7 +354,7 @@ class _Clause:
 
 
 def _grown(kind: FieldType) -> FieldType:
-    """The type of a seed's column in the rounds: a whole number has as many digits as there are."""
+    """The type of a recursive CTE's column, from its seed. Integers get the greatest length."""
     if types.family_of(kind) not in types.WHOLE or kind.Tp not in INTEGER_BITS:
         return kind
     return types.UNSIGNED if kind.unsigned else types.BIGINT

@@ -148,7 +148,7 @@ class _Reading:
         self._has_begun = self._is_over = False
 
     def begin(self) -> None:
-        """Raises 1317 where the statement has left the query behind."""
+        """Raises 1317 if the statement was interrupted and has abandoned the query."""
         with self._lock:
             if self._is_over:
                 raise ErrQueryInterrupted()

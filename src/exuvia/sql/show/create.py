@@ -1,7 +1,7 @@
 """SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, in TiDB's words.
 
-`quote` writes a name: under ANSI_QUOTES it stands in double quotes. Expressions, a view's query and
-TTL stay as they are kept, with backquotes, as in TiDB; both are read under either mode.
+`quote` quotes a name, with double quotes under ANSI_QUOTES. Expressions, a view's query and TTL are
+printed as stored, with backquotes, as in TiDB. Both sql_modes read them.
 """
 
 from collections.abc import Callable, Sequence
@@ -211,8 +211,8 @@ def create_database_text(
     quote: Quote = identifier,
     defaults: Defaults = MappingProxyType({}),
 ) -> str:
-    """The statement that makes the database; mysqldump asks for it with IF NOT EXISTS. Its
-    collation is not written where it is the charset's among the defaults."""
+    """The CREATE DATABASE statement. mysqldump requests it with IF NOT EXISTS. Omits the collation
+    if `defaults` has it for the character set."""
     collate = ""
     if defaults.get(database.charset) != database.collate:
         collate = f" COLLATE {database.collate}"
@@ -364,8 +364,9 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
 
 
 def demand_shown(context: Context, database: str, info: TableInfo) -> None:
-    """Raises 1142, as MySQL 8: a definition is shown to who has a privilege for the whole table,
-    that of a view to who has SELECT and SHOW VIEW for it."""
+    """Raises 1142 if the account may not see the definition, as MySQL 8.
+
+    A table requires any privilege on the whole table, a view SELECT and SHOW VIEW."""
     rights = context.session.rights
     if info.view is not None:
         rights.demand_table(("SELECT", "SHOW VIEW"), database, info.name.O)

@@ -17,10 +17,10 @@ FORMAT = 'json' has the same as one value, for programs:
 A table of a database of which the text wants one, and which the text does not have, is to be
 dropped: a step like any other, that says what it loses. Whoever runs the steps decides.
 
-Steps are judged one after the other, each in the catalog that those before it would leave: a
-transaction that never commits has it, with schemas of its own (`_judged`). `follows`: the number of
-the earlier step that a step stands on, the same table's or a parent's. Where that one is refused,
-or writes rows anew, what follows cannot be judged by the rows that are there: it has no plan yet.
+Steps are judged in order, each in the catalog that the previous steps would leave. This catalog
+exists in a transaction that never commits (`_judged`). `follows` is the number of the earlier step
+that a step depends on, of the same table or of a parent. If that step is refused or rewrites rows,
+the present rows cannot judge the next one, so it has no plan yet.
 
 Two new tables that refer to each other are made first and joined by an ALTER.
 """
@@ -226,8 +226,8 @@ def _ordered(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[tuple[_Wanted, 
 def _keys_that_go_first(
     each: _Wanted, wanted: dict[tuple[str, str], _Wanted], home: str
 ) -> tuple[tuple[FkInfo, ...], _Wanted]:
-    """Foreign keys that the table loses and whose parents change, and the table without them: what
-    a key holds fast of its parent can change behind it."""
+    """Foreign keys that are dropped and whose parents change, and the table without these keys.
+    Dropping them first lets the parents change."""
     if each.current is None:
         return (), each
     changing = []

@@ -72,7 +72,7 @@ ExpressionText = ColumnText | ConstantText | CallText
 
 
 def conjuncts(*found: ExpressionText) -> list[ExpressionText]:
-    """What must all be true, each of it once."""
+    """The conditions of a conjunction, without duplicates."""
     parts: dict[str, ExpressionText] = {}
     for each in found:
         if isinstance(each, CallText) and each.name == "and":

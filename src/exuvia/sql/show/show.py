@@ -476,8 +476,9 @@ def _create_database(context: Context, node: Show) -> Result:
     info = context.session.services.schemas.database(context.txn, node.database or "")
     columns = columns_of("Database ~Create_Database:1024")
     usual = default_collations(context.session.variable)
-    told = usual if usual is DEFAULTS else {}  # who has others may give the text to who has not
-    text = create_database_text(info, node.if_not_exists, quote_of(context), told)
+    # mysql mode has other default collations: the text must be the same for sessions without it
+    defaults = usual if usual is DEFAULTS else {}
+    text = create_database_text(info, node.if_not_exists, quote_of(context), defaults)
     return Result(columns, [[info.db_name.O, text]])
 
 

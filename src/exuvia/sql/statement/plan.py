@@ -65,9 +65,9 @@ class KeptPlan(Plan):
         return self.on(context.table(self._database, self._name))
 
     def on(self, table: Table) -> Self | None:
-        """The same plan for another revision of its table, where it would be planned alike: each of
-        the states that an index goes through is one, most often also the one that readers see. None
-        where it must be planned anew."""
+        """The same plan for another revision of its table, or None if it must be planned again.
+
+        Most schema changes do not affect the plan, such as the states of an index that is added."""
         if table.info.partition is not None or not table.stores_as(self.table):
             return None
         if self.notes:
@@ -85,7 +85,7 @@ class KeptPlan(Plan):
         return all(was[n].type.Flag == now[n].type.Flag for n in at)
 
     def repeats(self, notes: Sequence[Note]) -> None:
-        """What planning warned of, every run warns of."""
+        """Every run repeats the warnings of planning."""
         if notes:
             self.notes, self.reads_few = tuple(notes), False
 

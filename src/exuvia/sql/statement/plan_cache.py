@@ -6,13 +6,13 @@
                                     1: look under the shape that has them as they are written
                       -> REFUSED    no shape is enough: plan each text
 
-A plan asks its facts while it is made. If it asked one that no plan of the shape had asked before,
-the names grow and the older plans of the shape are dropped: their answers say too little. A session
-keeps its answers until its next SET or USE, so that to find a plan is two look-ups.
+Planning records the facts that it reads. If no earlier plan of the shape has read a fact, the list
+of names grows. Then the older plans are dropped, because their values are incomplete.
+A session caches its values until its next SET or USE, so finding a plan takes two look-ups.
 
-A plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
-(law 1). Nothing invalidates it but new statistics, of which every front hears (stats/cache.py), and
-those only plans that were chosen by some.
+A plan refers to its tables and verifies their revisions in each statement's own snapshot (law 1).
+Only new statistics invalidate plans, and only those that were chosen by statistics. Every front is
+notified of them (stats/cache.py).
 """
 
 import threading
@@ -47,7 +47,7 @@ class FactSource(Protocol):
     """A session."""
 
     def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
-        """What it answers to these facts, for these literals."""
+        """The values of these facts, for these literals."""
 
 
 class PlansOfShape:

@@ -57,7 +57,7 @@ class SessionSettings:
         self.zone: tzinfo | None = None
         self.id_spacing = self.random_spacing = EVERY
         self.zero_is_an_id = False
-        self.grammar: Grammar | None = None  # where sql_mode changes what a text says
+        self.grammar: Grammar | None = None  # set if sql_mode changes the grammar
         self._refresh()
 
     def _refresh(self) -> None:
@@ -116,8 +116,8 @@ class SessionSettings:
         return self.bindings.token
 
     def answers(self, names: tuple[str, ...], database: str) -> tuple[str, ...]:
-        """What it answers to the facts of that name: texts of variables, the current database, the
-        bindings. Kept until something changes."""
+        """The values of these facts: texts of variables, the current database, the plan bindings.
+        Cached until one of them changes."""
         self.baselines()  # another book changes all answers
         if database is not self._answered_for:
             self._changed()

@@ -42,7 +42,7 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.temporary import TransactionIds
 from exuvia.stats.meta import TransactionDeltas
 
-_MOST_ABOUT = 4096  # letters of a statement that others are told when they wait for it
+_MOST_ABOUT = 4096  # characters of a statement that are shown to sessions waiting for it
 
 
 class Closing(Refused):
@@ -282,8 +282,10 @@ class OpenTransaction:
         return self.explicit and self._metadata_lock and not self.read_only
 
     def reading(self, table: Table) -> None:
-        """A table is read. If it may be written next, its metadata lock is held while the
-        transaction is young, so that no change goes two steps past the snapshot it was read in."""
+        """Record a read of a table.
+
+        A young transaction that may write later takes the metadata lock, so that a schema change
+        does not go two steps beyond its snapshot."""
         table_id = table.info.id
         if table_id in self._read:
             return

@@ -1,10 +1,10 @@
 """CHECK constraints of a row that is about to be written: 3819 for the first that is false.
 
-A condition sees the row alone: no session, no clock (schema/check.py refuses what would ask
-for one), so what was once true of a row stays true. NULL is not false. Bound once for a table.
+A condition depends on the row alone, not on the session or the clock (schema/check.py refuses
+others). So a row that once satisfied it always does. NULL is not false. Bound once for a table.
 
-While columns change, CHECKs whose answer may differ are also held against the row as it will be:
-its columns of the new types, what is computed from them computed again (catalog/rules.py).
+While columns change, a CHECK that may have another result is also evaluated on the future row. That
+has the new types of its columns, and generated columns computed again (catalog/rules.py).
 """
 
 from collections.abc import Callable, Sequence

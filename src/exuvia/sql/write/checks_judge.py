@@ -7,7 +7,7 @@ stand are held to what rows that are written are held to.
     exchange       the CHECKs of where rows are to go, by columns         1737
     types          every value is one of its column's type, by columns    8223
 
-All see one snapshot, taken when every writer already obeys.
+All read one snapshot, which is taken after every writer enforces the rule.
 
 A condition is held against many rows at once by DuckDB over Arrow columns (sql/duck/render.py):
 
@@ -270,8 +270,8 @@ class CheckRule(_Rule):
 
 
 class ComingCheckRule(_Rule):
-    """A CHECK of a table whose columns change, with the columns as they will be: a hidden column
-    has its values already, generated columns are computed again."""
+    """A CHECK of a table whose columns change, evaluated with the future columns. Their values are
+    in hidden columns; generated columns are computed again."""
 
     def __init__(self, table: Table, info: ConstraintInfo) -> None:
         self._coming = coming_check(info, table.info)

@@ -170,8 +170,7 @@ class Upward(NamedTuple):
 
 
 class Downward(NamedTuple):
-    """From a parent: where its values stand and of what types they are, and where their children
-    are."""
+    """A foreign key seen from its parent: positions and types of its values, and its children."""
 
     positions: tuple[int, ...]
     kinds: tuple[FieldType, ...]
@@ -217,8 +216,8 @@ def ref_ids(key: FkInfo, parent: Table) -> tuple[int, ...]:
 
 
 def parent_ids(key: FkInfo, child: TableInfo, parent: Table | None) -> tuple[int, ...] | None:
-    """`ref_ids`; None where the table is no parent: it is gone, or lacks a column, or has one whose
-    values the child's cannot be compared with."""
+    """Ids of the referenced columns. None if the parent or a column does not exist, or if a column
+    cannot be compared with the child's."""
     if parent is None:
         return None
     ids = ref_ids(key, parent)
@@ -469,8 +468,8 @@ def cascade(
     rule: ReferOption,
     context: Context,
 ) -> None:
-    """Every child does what its key says. `writer` is one of the children's table. Raises 1264,
-    1406 and the like for a value that the children's columns do not hold."""
+    """Apply the key's action to every child row. `writer` writes the child table. Raises 1264, 1406
+    and similar errors for a value that the child's columns cannot store."""
     places = down.children.positions
     values: Values = (None,) * len(places)
     if rule == ReferOption.CASCADE and now is not None:

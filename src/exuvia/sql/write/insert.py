@@ -305,7 +305,7 @@ class InsertTarget:
         numbered = [table.position(c.name.L) for c in public.values() if c.auto_increment]
         if self.random is not None:
             numbered.insert(0, table.position(self.random.name.L))
-        # AUTO_RANDOM, else AUTO_INCREMENT; an AUTO_INCREMENT beside the former has the same number
+        # AUTO_RANDOM, else AUTO_INCREMENT; if a table has both they get the same number
         self.auto, self.beside, *_ = (*numbered, -1, -1)
         self.numbered = frozenset(numbered)
         self.auto_is_named = self.auto in positions
