@@ -5,6 +5,7 @@ Property tests draw the same examples in every run, whatever the machine's speed
 """
 
 import faulthandler
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -51,6 +52,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     asked = item.get_closest_marker("application")
     if asked is not None and (reason := applications.missing(asked.args[0])):
         pytest.skip(reason)
+
+
+SELDOM = 10_000, 10, 10
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end. To look among it, and among what a test has just
+    made, for cycles as often as Python does by itself takes a sixth of a run's processor time.
+    A test about collections sets the thresholds that a node has."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
 
 
 def pytest_unconfigure() -> None:

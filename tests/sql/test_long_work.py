@@ -42,6 +42,14 @@ LONG = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _collects_as_a_node_does() -> Iterator[None]:
+    usual = gc.get_threshold()  # of tests, which is seldom
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*usual)
+
+
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     with World() as world:
