@@ -522,6 +522,9 @@ class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: SchemaState = SchemaState.PUBLIC
     exuvia_clustered: bool = False
     exuvia_predicate: tuple[PredicateTerm, ...] = ()  # all must be true of a row that it holds
+    exuvia_generated: bool = False
+    """Made for a foreign key that no index served (mysql mode): it goes when another serves. Nodes
+    before 0.5.0 do not keep the mark, and the index then stays."""
 
     @property
     def is_partial(self) -> bool:

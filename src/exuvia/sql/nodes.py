@@ -115,7 +115,8 @@ class IndexPart(Node, frozen=True):
 class IndexDefinition(Node, frozen=True, kw_only=True):
     """kind:
 
-    'primary', 'unique', 'index', 'fulltext' or 'spatial'. `clustered`: CLUSTERED / NONCLUSTERED."""
+    'primary', 'unique', 'index', 'fulltext' or 'spatial'. `clustered`: CLUSTERED / NONCLUSTERED.
+    `generated`: for a foreign key, see IndexInfo.exuvia_generated."""
 
     kind: str
     parts: tuple[IndexPart, ...]
@@ -126,6 +127,7 @@ class IndexDefinition(Node, frozen=True, kw_only=True):
     clustered: bool | None = None
     is_global: bool = False
     where: Tree | None = None
+    generated: bool = False
 
 
 class ForeignKey(Node, frozen=True):
@@ -953,7 +955,7 @@ class Describe(Node, frozen=True):
 
 
 class Explain(Node, frozen=True):
-    """EXPLAIN [ANALYZE] [FORMAT = f] statement."""
+    """EXPLAIN [ANALYZE] [FORMAT = f] statement. `format` "": none was said."""
 
     statement: "Node | exp.Expression"
     analyze: bool = False
@@ -1021,9 +1023,11 @@ class UnlockTables(Node, frozen=True):
 
 
 class Flush(Node, frozen=True):
-    """FLUSH ..."""
+    """FLUSH option, ...: their words in capitals, without names of tables. `lock`: the words that
+    ask to hold other sessions' writes."""
 
-    text: str
+    options: tuple[str, ...]
+    lock: str = ""
 
 
 class Unsupported(Node, frozen=True):

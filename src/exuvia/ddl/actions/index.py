@@ -590,7 +590,7 @@ def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
     found = table.index(asked.name)
     if found is None:
         return job, snapshot
-    renamed = evolve(found, idx_name=name(asked.new_name))
+    renamed = evolve(found, idx_name=name(asked.new_name), exuvia_generated=False)
     hidden = set(hidden_columns_of(table, (found.id,)))
     names = {
         each.id: name(each.name.O.replace(f"_{found.idx_name.O}_", f"_{renamed.idx_name.O}_", 1))

@@ -93,7 +93,11 @@ from exuvia.sql.schema.change import (
     require_primary_key,
 )
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
-from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
+from exuvia.sql.schema.foreign_key import (
+    generated_within,
+    with_indexes_needed,
+    with_key_names,
+)
 from exuvia.sql.schema.index_definition import fulltext_names, without_fulltext
 from exuvia.sql.schema.undo_window import warn_of_several
 
@@ -298,7 +302,31 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
         if kind_of(job).judged == Judged.INDEXES
         for index in indexes_of(job)
     ]
-    return tuple(with_indexes_needed(at.with_new_columns, specs, made, prefix))
+    specs = tuple(with_indexes_needed(at.with_new_columns, specs, made, prefix))
+    return _without_generated(at, specs) if at.is_as_mysql else specs
+
+
+def _without_generated(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """The specs, and DROP INDEX of what was made for a foreign key where an added index begins with
+    its columns (MySQL manual, "FOREIGN KEY Constraints")."""
+    added = [spec for spec in specs if isinstance(spec, AddIndex) and not _is_there(at, spec)]
+    columns = {id(spec): _whole_columns(spec.index) for spec in added}
+    redundant = {
+        index.idx_name.L: DropIndex(index.idx_name.O)
+        for spec in added
+        for index in generated_within(at.table, columns[id(spec)])
+        if index.state == SchemaState.PUBLIC and index.idx_name.L not in at.dropped_indexes
+    }
+    if not redundant or before_0_5(at.txn):
+        return tuple(specs)
+    at.dropped_indexes |= redundant.keys()
+    at.added_keys = tuple(columns.values())
+    return (*redundant.values(), *specs)
+
+
+def _is_there(at: AlterContext, spec: AddIndex) -> bool:
+    """Whether IF NOT EXISTS finds an index of that name."""
+    return spec.if_not_exists and at.table.index(spec.index.name or "") is not None
 
 
 def _with_changed_key(table: TableInfo, specs: Sequence[Spec]) -> tuple[Spec, ...]:
@@ -448,6 +476,7 @@ def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec
                 comment=index.comment,
                 clustered=index.exuvia_clustered if index.is_primary else None,
                 is_global=index.is_global,
+                generated=index.exuvia_generated,
             )
             more.append(AddIndex(shorter))
     return (*specs, *more)

@@ -273,12 +273,25 @@ def with_key_indexes(reader: SchemaReader, info: TableInfo) -> TableInfo:
     for key in info.foreign_keys:
         if not key.version or covered(info, key.cols):
             continue
-        taken = [index.idx_name.L for index in info.indexes]
+        redundant = generated_within(info, [each.L for each in key.cols])
+        kept = tuple(each for each in info.indexes if each not in redundant)
+        taken = [index.idx_name.L for index in kept]
         wanted = key_index(key.fk_name.O, [each.O for each in key.cols], prefix)
         made = index_info(wanted, info.cols, info.name, info.max_idx_id + 1, taken)
-        info = evolve(info, index_info=(*info.indexes, made), max_idx_id=info.max_idx_id + 1)
+        info = evolve(info, index_info=(*kept, made), max_idx_id=info.max_idx_id + 1)
         check_count(len(info.indexes))
     return reflag(info) if info.foreign_keys else info
+
+
+def generated_within(table: TableInfo, columns: Sequence[str]) -> list[IndexInfo]:
+    """The indexes made for foreign keys that one on these whole columns (in lower case) replaces:
+    it begins with theirs."""
+    return [
+        index
+        for index in table.indexes
+        if index.exuvia_generated
+        and [part.name.L for part in index.idx_cols] == list(columns[: len(index.idx_cols)])
+    ]
 
 
 # -- of an ALTER TABLE -----------------------------------------------------------------------------
@@ -305,7 +318,9 @@ def with_indexes_needed(
 ) -> Iterator[Spec]:
     """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name.
     `more`: the columns of indexes that are made besides. Where what serves it goes in the same
-    statement, raises 1553, or adds an index too where MySQL gives keys their names (`prefix`)."""
+    statement, raises 1553, or adds an index too where MySQL gives keys their names (`prefix`).
+    There an index that was made for another key and has no other name or column serves none: the
+    new one replaces it (alter_table.py)."""
     made = [
         [(part.column or "").lower() for part in spec.index.parts]
         for spec in specs
@@ -324,9 +339,14 @@ def with_indexes_needed(
             names = [each.name for each in found]
             is_new = not new.isdisjoint(columns)
             if (is_new or len(found) == len(columns)) and not is_made:
-                if is_new or not covered(table, names, without if prefix else ()):
-                    key = spec.foreign_key
-                    yield AddIndex(key_index(key.name, key.columns, prefix))
+                wanted = key_index(spec.foreign_key.name, spec.foreign_key.columns, prefix)
+                called = (wanted.name or columns[0]).lower()
+                replaced = [
+                    e.id for e in generated_within(table, columns) if e.idx_name.L != called
+                ]
+                if is_new or not covered(table, names, [*without, *replaced] if prefix else ()):
+                    made.append(columns)
+                    yield AddIndex(wanted)
                 elif not covered(table, names, without):
                     raise ErrDropIndexNeededInForeignKey(_serving(gone, found).idx_name.O)
         yield spec
@@ -346,7 +366,7 @@ def key_index(name: str | None, columns: Sequence[str], prefix: str) -> IndexDef
     its first column."""
     parts = tuple(IndexPart(each) for each in columns)
     given = name if name is None or not prefix or not name.startswith(prefix) else None
-    return IndexDefinition(kind="index", parts=parts, name=given)
+    return IndexDefinition(kind="index", parts=parts, name=given, generated=bool(prefix))
 
 
 def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:

@@ -163,6 +163,7 @@ def index_info(
         index_type={"HASH": 2, "RTREE": 3}.get(written.using or "", 1),
         is_global=written.is_global,
         exuvia_predicate=predicate_of(written.where, columns, zone),
+        exuvia_generated=written.generated,
     )
 
 
