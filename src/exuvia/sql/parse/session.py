@@ -228,10 +228,37 @@ def unlock(cursor: TokenCursor) -> Node:
     return UnlockTables()
 
 
+_LOGS = ("BINARY", "ENGINE", "ERROR", "GENERAL", "RELAY", "SLOW")
+_FLUSHED = (
+    *("PRIVILEGES", "STATUS", "HOSTS", "LOGS", "OPTIMIZER_COSTS", "USER_RESOURCES"),
+    *("STATS_DELTA", "CLIENT_ERRORS_SUMMARY"),
+)
+
+
 def flush(cursor: TokenCursor) -> Node:
-    """FLUSH ..."""
+    """FLUSH option, ..., those of MySQL and TiDB; FLUSH TABLES t, ... [WITH READ LOCK]."""
     cursor.take()
-    return Flush(cursor.rest())
+    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if not cursor.accept_any("TABLES", "TABLE"):
+        return Flush(cursor.listed(lambda: _flush_option(cursor)))
+    if not (cursor.done or cursor.at("WITH", "READ") or cursor.at("FOR", "EXPORT")):
+        cursor.listed(cursor.table)
+    if cursor.accept("WITH", "READ", "LOCK"):
+        return Flush(("TABLES",), "WITH READ LOCK")
+    return Flush(("TABLES",), "FOR EXPORT" if cursor.accept("FOR", "EXPORT") else "")
+
+
+def _flush_option(cursor: TokenCursor) -> str:
+    if cursor.accept("TIDB", "PLUGINS"):
+        cursor.listed(cursor.name)
+        return "TIDB PLUGINS"
+    if cursor.accept_any(*_LOGS):
+        cursor.expect("LOGS")
+        return "LOGS"
+    option = cursor.accept_any(*_FLUSHED).upper()
+    if not option:
+        raise cursor.error()
+    return option
 
 
 # -- SET -------------------------------------------------------------------------------------------

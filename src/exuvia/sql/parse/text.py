@@ -219,7 +219,7 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
 def _describe(cursor: TokenCursor) -> Statement:
     cursor.take()
     analyze = cursor.accept("ANALYZE")
-    form = "row"
+    form = ""
     if cursor.accept("FORMAT"):
         cursor.expect("=")
         form = cursor.take().text.lower()
@@ -227,7 +227,7 @@ def _describe(cursor: TokenCursor) -> Statement:
         pass
     applies = cursor.at("APPLY") and cursor.is_string(1)
     if applies and not analyze:
-        return _explain_apply(cursor, form)
+        return _explain_apply(cursor, form or "row")
     if not analyze and cursor.peek() not in QUERY_HEADS and cursor.peek() not in READERS:
         return describe_table(cursor)
     rest = cursor.tokens[cursor.position :]
@@ -236,7 +236,7 @@ def _describe(cursor: TokenCursor) -> Statement:
     cursor.position = len(cursor.tokens)
     statement = _statement(cursor.text, rest)
     if isinstance(statement, SCHEMA_CHANGES):
-        return ExplainChange(statement, analyze, form)
+        return ExplainChange(statement, analyze, form or "row")
     return Explain(statement, analyze, form)
 
 

@@ -213,15 +213,22 @@ def unlock_tables(session: SessionApi, node: UnlockTables, text: str) -> Result:
 
 
 def flush(session: SessionApi, node: Flush, text: str) -> Result:
-    """FLUSH STATS_DELTA writes row counts; nothing else is held back. Raises 1105 where it asks for
-    a lock."""
-    if node.text.upper().startswith("STATS_DELTA") and session.services.deltas is not None:
+    """FLUSH STATS_DELTA writes row counts; nothing else is held back. A lock is refused: as TiDB
+    does (1105), in mysql mode 1235."""
+    if node.lock:
+        if node.lock == "WITH READ LOCK" and session.variable("exuvia_compatibility") != "mysql":
+            words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
+            raise ErrUnknown(words)
+        said = (
+            f"FLUSH TABLES {node.lock} is not supported: read one snapshot by START TRANSACTION "
+            "WITH CONSISTENT SNAPSHOT (mysqldump --single-transaction, mydumper --no-locks), or "
+            "refuse writes by SET GLOBAL super_read_only = ON"
+        )
+        raise ErrNotSupportedYet.with_text(said)
+    if "STATS_DELTA" in node.options and session.services.deltas is not None:
         session.services.deltas.flush()
-    if node.text.upper().startswith("PRIVILEGES"):
+    if "PRIVILEGES" in node.options:
         change(session, lambda txn, book: None, writes=False)
-    if "WITH READ LOCK" in node.text.upper():
-        words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
-        raise ErrUnknown(words)
     return Result()
 
 

@@ -38,6 +38,7 @@ from exuvia.sql.select.read import OutputItem, ReadRows, SmallRows
 from exuvia.sql.select.relational import LockedQuery, PlainPlan, RelationalPlan
 from exuvia.sql.show.access_operators import filter_operators, is_unordered, parts_of, taken_path
 from exuvia.sql.show.duck_operators import profiled_operators, relational_operators
+from exuvia.sql.show.explain_table import mysql_table
 from exuvia.sql.show.expression_text import (
     ColumnText,
     ExpressionText,
@@ -68,12 +69,16 @@ def explain(context: Context, node: Explain) -> Result:
     statement, form = node.statement, node.format.lower()
     if not isinstance(statement, exp.Query | Insert | Update | Delete):
         raise ErrNotSupportedYet(f"EXPLAIN {type(statement).__name__}")
-    if form not in FORMATS:
+    as_mysql = context.variable("exuvia_compatibility") == "mysql" and not node.analyze
+    if form not in ("", *FORMATS):
         raise ErrUnknownExplainFormat(node.format)
     context.explains = True
     plan = planner.plan(planner.with_select_limit(statement, context.binding), context)
     if not node.analyze:
-        return shown(Explaining(context).seen(plan, statement), form, is_measured=False)
+        top = Explaining(context).seen(plan, statement)
+        if as_mysql and form in ("", "traditional"):
+            return mysql_table(top)
+        return shown(top, form, is_measured=False)
     watch = Watch(context.session.services.clock.monotonic)
     top, answer = Explaining(context, watch).ran(plan, statement)
     found = shown(top, form, is_measured=True)
