@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from sqlglot.errors import ParseError
 
 from exuvia.base import long_work
+from exuvia.base.errors import Refused
 from exuvia.sql import walks
 from exuvia.sql.parse import tokens
 from exuvia.sql.parse.interpreted import InterpretedParser
@@ -84,10 +86,45 @@ def test_no_full_collection_while_it_is_planned_and_none_needed(world: World, na
     session.close()
 
 
+HELD = 512, 600  # characters, tokens: compiled code reads them in a millisecond
+WIDE = {
+    "a row": lambda: f"INSERT /**/ INTO t VALUES {','.join(f'({n}+1,{n}*2)' for n in range(N))}",
+    "a statement": lambda: ";".join([f"SELECT {'+'.join(['v'] * N)} FROM t"] * 3),
+    "an expression": lambda: f"SELECT /**/ {'+'.join(['v'] * 3 * N)} FROM t",
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_compiled_code_gets_a_little_of_a_long_text(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    session, text = world.session(), WIDE[name]()
+    read: dict[str, list[int]] = {"characters": [], "tokens": []}
+    tokenizer, parser = tokens.DIALECT.tokenize, tokens.DIALECT.parser
+
+    class Parser:
+        def parse(self, given: list[tokens.Token], sql: str) -> object:
+            read["tokens"].append(len(given))
+            return parser().parse(given, sql)
+
+    def tokenize(sql: str) -> list[tokens.Token]:
+        read["characters"].append(len(sql))
+        return tokenizer(sql)
+
+    monkeypatch.setattr(tokens.DIALECT, "tokenize", tokenize)
+    monkeypatch.setattr(tokens.DIALECT, "parser", Parser)
+    with suppress(Refused):  # rows that are there
+        session.execute(text)
+    most = max(read["characters"]), max(read["tokens"], default=0)
+    assert most[0] < 2 * HELD[0] and most[1] <= HELD[1], most
+    session.close()
+
+
 def test_statements_at_once_share_the_settings() -> None:
     usual = gc.get_threshold()
     long_work.begin()
     long_work.begin()
+    assert gc.get_threshold()[1] < usual[1], "objects that a pass visits"
     long_work.end()
     assert gc.get_threshold()[2] > usual[2]
     long_work.end()

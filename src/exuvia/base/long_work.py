@@ -6,6 +6,7 @@ call into C or during a garbage collection. So, while a long statement is parsed
 
     full garbage collections     are postponed: the tree may have a million nodes, and each
                                  collection would visit all of them
+    young garbage collections    come after fewer objects: they take 0.1 ms instead of 0.5 to 2
     the switch interval          is shorter: a point SELECT waits for it once or twice
     searches in long texts       run in windows (`search`, `contains`)
     long lists                   are emptied in pieces (`drain`)
@@ -23,8 +24,10 @@ from typing import Any
 
 SWITCH_INTERVAL_S = 0.0001
 WINDOW = 1 << 15
+SEARCHED = 1 << 13
 LONGEST_MATCH = 1 << 6
 DRAINED = 1 << 11
+YOUNG_PASSES = 2
 _NEVER = 1 << 30
 
 
@@ -44,7 +47,7 @@ class _LongWork:
                 return
             self._usual = sys.getswitchinterval(), gc.get_threshold()
             sys.setswitchinterval(min(SWITCH_INTERVAL_S, self._usual[0]))
-            gc.set_threshold(*self._usual[1][:2], _NEVER)
+            gc.set_threshold(self._usual[1][0], YOUNG_PASSES, _NEVER)
 
     def end(self) -> None:
         with self._lock:
@@ -60,11 +63,11 @@ begin, end = _work.begin, _work.end
 
 def search(pattern: re.Pattern[str], text: str, at: int = 0) -> re.Match[str] | None:
     """`pattern.search(text, at)` in windows. Matches may have at most LONGEST_MATCH characters."""
-    while len(text) - at > WINDOW:
-        match = pattern.search(text, at, at + WINDOW + LONGEST_MATCH)
-        if match is not None and match.start() < at + WINDOW:
+    while len(text) - at > SEARCHED:
+        match = pattern.search(text, at, at + SEARCHED + LONGEST_MATCH)
+        if match is not None and match.start() < at + SEARCHED:
             return match
-        at += WINDOW
+        at += SEARCHED
     return pattern.search(text, at)
 
 

@@ -132,7 +132,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
     return rows
 
 
-TOKENS_AT_ONCE = 512
+TOKENS_AT_ONCE = 128
 
 
 def _empty_row(cursor: TokenCursor) -> list[Tree]:

@@ -38,6 +38,7 @@ import msgspec
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
+from exuvia.base.interruption import lengthen
 from exuvia.base.long_work import WINDOW
 from exuvia.base.types import Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
@@ -123,7 +124,7 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
     parts = _SPLIT(text) if len(text) <= WINDOW else _parts(text)
     tokens = parts[1::2]
     joined = _SLOT.join(parts[::2]) if tokens else text
-    if _UNCERTAIN(joined) is not None or ("`" in joined and _slot_in_a_name(joined)):
+    if _is_uncertain(joined, parts) or ("`" in joined and _slot_in_a_name(joined)):
         return None
     if joined.count(_SLOT) != len(tokens):
         return None
@@ -145,11 +146,21 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
 
 def _parts(text: str) -> list[str]:
     """As `_SPLIT`, one literal after another: other threads run in between."""
+    lengthen()
     parts, at = list[str](), 0
     for match in _LITERALS(text):
         parts += (text[at : match.start()], match[0])
         at = match.end()
     return [*parts, text[at:]]
+
+
+def _is_uncertain(joined: str, parts: list[str]) -> bool:
+    """Whether something stands in the text that makes its literals uncertain. Of a long text, what
+    is before each literal is looked through by itself."""
+    if len(joined) <= WINDOW:
+        return _UNCERTAIN(joined) is not None
+    *before, last = parts[::2]
+    return any(_UNCERTAIN(each + _SLOT) for each in before) or _UNCERTAIN(last) is not None
 
 
 def _odd_limit(joined: str, letters: str) -> bool:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import ExuviaError
-from exuvia.sql.parse.tokens import PIECE, QUOTED, lexemes, open_comments, tokenize, word_of
+from exuvia.sql.parse.tokens import LONG_TEXT, QUOTED, lexemes, open_comments, tokenize, word_of
 
 _WINDOW = 1 << 16
 _OVERLAP = len("identified")
@@ -43,7 +43,7 @@ def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
         text = text[:most]
     if not _is_marked(text):
         return text
-    is_clear = is_parsed or (len(text) <= PIECE and "\\'" not in text and '\\"' not in text)
+    is_clear = is_parsed or (len(text) <= LONG_TEXT and "\\'" not in text and '\\"' not in text)
     shown = _redacted(text) if is_clear else None
     if shown is None:
         return f"{_first_word(text)} {LEFT_OUT}".lstrip()
@@ -64,7 +64,7 @@ def _is_marked(text: str) -> bool:
 def _first_word(text: str) -> str:
     """The first word after comments, or "" if the text does not begin with a word."""
     start = 0
-    for begin, end in lexemes(text[:PIECE]):
+    for begin, end in lexemes(text[:LONG_TEXT]):
         if text[start:begin].strip() or text[begin] in "'\"`":
             break
         start = end
@@ -98,7 +98,7 @@ def _hidden_with(literal: str, place: int, strings: set[int]) -> set[int]:
 
     These are all `strings` if the literal is a statement with a secret, or may be part of one: the
     secret may be in another part. Otherwise its own place, or none."""
-    inner = _redacted(literal, is_within=True) if len(literal) <= PIECE else None
+    inner = _redacted(literal, is_within=True) if len(literal) <= LONG_TEXT else None
     if inner is not None:
         return strings if HIDDEN in inner else set()
     is_part = "identified" in literal.lower() or "=" in literal or "(" in literal

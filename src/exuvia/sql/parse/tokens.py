@@ -60,7 +60,7 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
-from exuvia.base.interruption import check, checked, lengthen
+from exuvia.base.interruption import check, checked, current, lengthen
 from exuvia.base.long_work import contains, search
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql import walks
@@ -510,6 +510,7 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 MOST_WORDS = 8_000_000  # of a statement: a GB of memory, rows of a long INSERT
 MOST_TOKENS = 500_000  # of what sqlglot reads at once: some 400 MB of memory
 MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
+MOST_COMPILED_AGAIN = 600  # ... where it is called again and again: for parts of a long text
 MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
 NESTING_LIMIT = 400
 SHORT_CHAIN = 8  # of one connective: stays as it was written
@@ -665,7 +666,7 @@ def _opened(comment: str) -> str:
 def tokenize(text: str) -> list[Token]:
     """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
     try:
-        if len(text) <= PIECE:
+        if len(text) <= LONG_TEXT:
             tokens = list(DIALECT.tokenize(text))
         else:
             lengthen()
@@ -707,12 +708,14 @@ _AFTER_NOT = {
 }
 
 
-# sqlglot's tokenizer is compiled: it holds the interpreter until it is done (0.3 us a character).
+# sqlglot's tokenizer is compiled: it holds the interpreter until it is done (0.2 to 0.6 us a
+# character).
 # Long texts are tokenized in pieces. A piece ends after a comma, a bracket or a semicolon, which
 # no keyword of several words contains, or after a comment or a string. Otherwise it ends several
 # tokens before the cut, so that no keyword is split.
 
-PIECE = 1 << 12
+LONG_TEXT = 1 << 12
+PIECE = 1 << 9
 LONG_LEXEME = 1 << 12
 _CUT = re.compile(r"[,();]")
 _SPARE_TOKENS = 8
@@ -873,7 +876,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
 
 def _parsed(tokens: list[Token], text: str) -> list[exp.Expr | None]:
     """The trees; of many tokens by the interpreted parser, see interpreted.py."""
-    if len(tokens) > MOST_COMPILED:
+    if len(tokens) > (MOST_COMPILED_AGAIN if current().is_long else MOST_COMPILED):
         with suppress(RecursionError):
             return InterpretedParser(dialect=DIALECT).parse(tokens, text)  # type: ignore[no-any-return]
         if len(tokens) > MOST_NESTED:
