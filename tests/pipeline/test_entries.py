@@ -136,10 +136,10 @@ def test_parts_are_what_came_in_order(given_parts: list[tuple[str, list[bytes]]]
         else:
             parts.add(padded(texts) if kind == "padded" else texts)
         plain += texts
-    taken = parts.taken()
+    taken = parts.drain()
     assert [key for part in taken for key in as_bytes(part)] == plain
     assert as_bytes(joined(taken)) == plain
-    assert parts.taken() == []
+    assert parts.drain() == []
 
 
 def test_parts_of_one_width_are_one_array() -> None:
@@ -148,7 +148,7 @@ def test_parts_of_one_width_are_one_array() -> None:
         some = [b"%08d" % (n * 1_000 + row) for row in range(1_000)]
         parts.add(np.array(some, "V8")[::1])
         plain += some
-    (whole,) = parts.taken()
+    (whole,) = parts.drain()
     assert as_bytes(whole) == plain
     assert joined([whole]) is whole
 
@@ -159,7 +159,7 @@ def test_parts_of_several_widths_are_one_array() -> None:
         some = [b"%d" % (n * 1_000 + row) + b"x" * (row % 17) for row in range(1_000)]
         parts.add(padded(some))
         plain += some
-    (whole,) = parts.taken()
+    (whole,) = parts.drain()
     assert isinstance(whole, Padded)
     assert as_bytes(whole) == plain
     assert as_bytes(in_order([whole])[: len(plain)]) == sorted(plain)

@@ -682,12 +682,12 @@ def outcome(session: Session, ask: Callable[[Session, str], object], text: str) 
 
 
 def facts_of(session: Session, text: str) -> FactNames:
-    """What the kept plan of a text asked."""
+    """The facts that the cached plan of a text depends on."""
     shaped = shape_of(text)
     assert shaped is not None
     kept = session.services.plans.of_shape(StatementShape(shaped[0], shaped[2]))
     assert kept is not None, text
-    return kept.asked
+    return kept.fact_names
 
 
 @pytest.mark.parametrize("text", WATCHED)

@@ -137,7 +137,7 @@ def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
     Removes its own keys that its successor has, and its entries for children that refer to another
     parent now, or wait for another name."""
     taken = keys_of_successor(txn, info)
-    kept = tuple(each for each in info.foreign_keys if each.exuvia_link not in taken)
+    kept = tuple(key for key in info.foreign_keys if key.exuvia_link not in taken)
     own = {each.exuvia_link for each in kept}
     waiting = {each.link for each in waiting_for(txn, _home(txn, info), info.name.L)}
     parent = {each.link: parent_of(txn, each.link) for each in info.exuvia_referred}
@@ -151,8 +151,8 @@ def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
 def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]:
     """Link -> successor, for the table's own foreign keys that its successor has now."""
     found: dict[int, TableInfo] = {}
-    for each in info.foreign_keys:
-        link = each.exuvia_link
+    for key in info.foreign_keys:
+        link = key.exuvia_link
         other = get_table(txn, child_of(txn, link))
         if other is None or other.id == info.id:
             continue
@@ -192,7 +192,7 @@ def forget_keys(txn: Transaction, table_id: int) -> list[tuple[int, int]]:
 def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
     """The table goes: the keys that refer to it wait for another one of its name, but for its own.
     `database`: the name of its database, where that goes too."""
-    own = frozenset(each.exuvia_link for each in info.foreign_keys)
+    own = frozenset(key.exuvia_link for key in info.foreign_keys)
     info = info.without_keys(own)
     if not info.exuvia_referred:
         return
@@ -558,8 +558,8 @@ def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
 def _check_keys(info: TableInfo) -> set[bytes]:
     """Each with the table's id: a table that is renamed may bring a name that is taken."""
     return {
-        keys.meta("checkname", info.exuvia_db, each.constraint_name.L, info.id)
-        for each in info.checks
+        keys.meta("checkname", info.exuvia_db, check.constraint_name.L, info.id)
+        for check in info.checks
     }
 
 
@@ -584,15 +584,15 @@ def taken_check_name(txn: Transaction, database_id: int, names: Iterable[str]) -
     """The first of the lower-case names that a CHECK of the database's tables has."""
     if txn.get(keys.CHECK_NAMES) is None:
         taken = {
-            each.constraint_name.L
+            check.constraint_name.L
             for table in list_tables(txn, database_id)
-            for each in table.checks
+            for check in table.checks
         }
-        return next((each for each in names if each in taken), None)
-    for each in names:
-        span = keys.span_of(keys.meta("checkname", database_id, each) + b"\0")
+        return next((name for name in names if name in taken), None)
+    for name in names:
+        span = keys.span_of(keys.meta("checkname", database_id, name) + b"\0")
         if next(iter(txn.scan(span, limit=1)), None) is not None:
-            return each
+            return name
     return None
 
 

@@ -102,13 +102,13 @@ def _greatest(txn: Transaction, info: TableInfo | None, column_id: int) -> int:
 
 def _without_virtual(info: TableInfo) -> TableInfo:
     """The table without what only expressions give: nothing evaluates them here."""
-    virtual = {each.id for each in info.cols if each.is_virtual}
+    virtual = {column.id for column in info.cols if column.is_virtual}
     indexes = tuple(
         index
         for index in info.indexes
         if not any(part.exuvia_column in virtual for part in index.idx_cols)
     )
-    cols = tuple(each for each in info.cols if each.id not in virtual)
+    cols = tuple(column for column in info.cols if column.id not in virtual)
     return renumber(evolve(info, cols=cols, index_info=indexes or None))
 
 

@@ -117,7 +117,8 @@ def successor_of(table: TableInfo, column: ColumnInfo) -> ColumnInfo | None:
 def with_column_names(table: TableInfo, names: Mapping[int, Name]) -> TableInfo:
     """The table with other names of some columns, by id, also in its indexes."""
     columns = tuple(
-        evolve(each, name=names[each.id]) if each.id in names else each for each in table.cols
+        evolve(column, name=names[column.id]) if column.id in names else column
+        for column in table.cols
     )
     indexes = tuple(
         evolve(

@@ -429,9 +429,9 @@ class GcWorker:
         """What follows a batch: a rest. Ranges and change logs take turns."""
         reorg_goes_on = bool(self._drivers.lately(drivers_in(txn), now))
         job_goes_on = reorg_goes_on or not queue.is_empty(txn)
-        return partial(self._taken, rows, began, reorg_goes_on, job_goes_on, logs_turn)
+        return partial(self._pause_after, rows, began, reorg_goes_on, job_goes_on, logs_turn)
 
-    def _taken(
+    def _pause_after(
         self, rows: int, began: float, reorg_goes_on: bool, job_goes_on: bool, logs_turn: bool
     ) -> float:
         self._others.ours += 1

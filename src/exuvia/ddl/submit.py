@@ -315,7 +315,7 @@ class Submitter:
     def _look(self) -> None:
         """Read what history has of the jobs waited for, in one snapshot."""
         with self._lock:
-            waits = [each for each in self._waits if each.job is None]
+            waits = [wait for wait in self._waits if wait.job is None]
         ended: dict[int, Job | None] = {}  # many may wait for one job that makes all their tables
         with self._store.read() as txn:
             for each in waits:

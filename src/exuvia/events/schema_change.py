@@ -170,7 +170,7 @@ class SchemaChange:
     def table_ids(self) -> tuple[int, ...]:
         """Tables that it is of, by their own ids; none of a database."""
         tables = self._stored.table_info, self._stored.old_table_info
-        return tuple(each.id for each in tables if each is not None)
+        return tuple(table.id for table in tables if table is not None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SchemaChange) and other._stored == self._stored

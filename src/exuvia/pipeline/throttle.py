@@ -387,7 +387,7 @@ class LatencyReports:
     def step(self, now: float) -> float:
         """Count on; report while a driver asks. Seconds until the next look."""
         counts = self._durations.take()
-        asked, reads = self._asked(now)
+        asked, reads = self._asking_drivers(now)
         is_asked_anew = bool(asked - self._answered)
         self._activity.observe(int(counts.sum()), now, is_asked_anew)
         if is_asked_anew:
@@ -413,12 +413,12 @@ class LatencyReports:
         """(p99 of this front's transactions of late, how many). Any thread. Unit: s."""
         return p99_of([counts for _, counts in list(self._window)[-_WINDOW:]])
 
-    def _asked(self, now: float) -> tuple[set[bytes], bool]:
-        """The drivers that ask, and whether none of them writes."""
+    def _asking_drivers(self, now: float) -> tuple[set[bytes], bool]:
+        """The drivers that request reports, and whether all of them only read."""
         with self._store.read() as txn:
-            said = dict(shares_of(txn))
-        asked = self._drivers.lately({key: share.number for key, share in said.items()}, now)
-        return asked, bool(asked) and all(said[key].reads for key in asked)
+            shares = dict(shares_of(txn))
+        asking = self._drivers.lately({key: share.number for key, share in shares.items()}, now)
+        return asking, bool(asking) and all(shares[key].reads for key in asking)
 
 
 # -- the share of the time: in the driver ----------------------------------------------------------

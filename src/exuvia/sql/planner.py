@@ -111,7 +111,7 @@ def _with_hints(
 
 
 def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
-    found = _kept(node, context.binding, stored)
+    found = _cacheable(node, context.binding, stored)
     if found is not None:
         found.check(context)
         return found
@@ -135,7 +135,9 @@ def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -
     raise ErrNotSupportedYet(type(node).__name__)
 
 
-def _kept(node: Statement | exp.Query, binding: Binding, stored: bool = False) -> KeptPlan | None:
+def _cacheable(
+    node: Statement | exp.Query, binding: Binding, stored: bool = False
+) -> KeptPlan | None:
     if isinstance(node, exp.Select):
         return read.plan(node, binding, stored)
     if isinstance(node, Insert):
@@ -150,10 +152,10 @@ def _kept(node: Statement | exp.Query, binding: Binding, stored: bool = False) -
 def plan_shape(
     shaped: ShapedStatement, node: Statement | None, context: Context
 ) -> KeptPlan | None:
-    """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
+    """Plan a shape and cache the plan. None, and REFUSED in the cache, if the shape is not enough.
 
-    An error is no answer either: the statement is planned then, and says it in its own words. What
-    lacks today may be there tomorrow, so that says nothing of the shape."""
+    Also None for an error: the statement is then planned by its text and raises it. An error is not
+    cached, because a missing object may exist later."""
     shape, values, former = shaped
     session, numbers = context.session, frozenset[int]()
     plans = session.services.plans
@@ -172,7 +174,7 @@ def plan_shape(
         ):
             tree = _with_hints(statement, context, binding)
             is_bound = tree is not None
-            found = _kept(with_select_limit(tree or statement, binding), binding)
+            found = _cacheable(with_select_limit(tree or statement, binding), binding)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:

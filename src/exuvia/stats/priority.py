@@ -166,7 +166,7 @@ def _facts(table: _Table, databases: Container[int]) -> Facts | None:
     if not columns:
         return None  # nothing that can be analyzed
     indexes = table.index_info or ()  # a clustered key may be new, too
-    index_ids = tuple([each.id for each in indexes if each.state == _PUBLIC])
+    index_ids = tuple([index.id for index in indexes if index.state == _PUBLIC])
     partitions: tuple[int, ...] = ()
     if table.partition is not None:
         partitions = tuple([each.id for each in table.partition.definitions])

@@ -99,8 +99,8 @@ def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
     asked = arguments(job, TableCharsetArgs)
     table = evolve(the_table(snapshot), charset=asked.charset, collate=asked.collate)
     if asked.columns_too:
-        cols = (_with_announced(each, None) for each in table.cols)
-        columns = tuple(_converted(each, asked.charset, asked.collate) for each in cols)
+        cols = (_with_announced(column, None) for column in table.cols)
+        columns = tuple(_converted(column, asked.charset, asked.collate) for column in cols)
         table = with_layout(evolve(table, cols=columns))
     return job, _with(snapshot, table)
 
@@ -109,7 +109,8 @@ def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
     """Writers obey CHECKs with the converted columns from now on."""
     asked, table = arguments(job, TableCharsetArgs), the_table(snapshot)
     cols = tuple(
-        _with_announced(each, _converted(each, asked.charset, asked.collate)) for each in table.cols
+        _with_announced(column, _converted(column, asked.charset, asked.collate))
+        for column in table.cols
     )
     return job, _with(snapshot, evolve(table, cols=cols))
 
@@ -117,7 +118,7 @@ def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
 def withdraw_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """They obey them with the columns as they are."""
     table = the_table(snapshot)
-    cols = tuple(_with_announced(each, None) for each in table.cols)
+    cols = tuple(_with_announced(column, None) for column in table.cols)
     return job, _with(snapshot, evolve(table, cols=cols))
 
 
@@ -136,13 +137,13 @@ def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait 
     checks = coming_checks(the_table(snapshot))
     if snapshot.table_is_empty or snapshot.filled or not checks:
         return None
-    return StepWait("", reorg.Reorg(reorg.held_to_coming([each.id for each in checks])))
+    return StepWait("", reorg.Reorg(reorg.held_to_coming([check.id for check in checks])))
 
 
 def a_check_came_meanwhile(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1412: a CHECK that the statement did not see would judge rows otherwise."""
     changed = change_charset(job, snapshot)[1].table
-    checks = [each for each in rules_touched(snapshot.table, changed) if each.kind == CHECK]
+    checks = [rule for rule in rules_touched(snapshot.table, changed) if rule.kind == CHECK]
     is_read = arguments(job, TableCharsetArgs).reads_rows
     return ErrTableDefChanged() if checks and not is_read else None
 

@@ -131,10 +131,10 @@ def misfit(one: TableInfo, other: TableInfo) -> Refused | None:
             (f"column: {own.name.O}", _column(own), _column(its))
             for own, its in zip(one.cols, other.cols, strict=True)
         ]
-        named = {each.idx_name.L: _index(each) for each in other.indexes}
+        named = {index.idx_name.L: _index(index) for index in other.indexes}
         pairs += [
-            (f"index: {each.idx_name.O}", _index(each), named.get(each.idx_name.L))
-            for each in one.indexes
+            (f"index: {index.idx_name.O}", _index(index), named.get(index.idx_name.L))
+            for index in one.indexes
         ]
         for named_as, own, its in pairs:
             if its is None or own[1:] != its[1:]:

@@ -116,7 +116,7 @@ def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:
     new = name(asked.new_name)
     indexes = tuple(evolve(each, tbl_name=new) for each in table.indexes)
     if asked.keys_follow and table.foreign_keys:
-        keys = tuple(_follows(each, table.name.O, new.O) for each in table.foreign_keys)
+        keys = tuple(_follows(key, table.name.O, new.O) for key in table.foreign_keys)
         table = evolve(table, fk_info=keys)
     return evolve(table, name=new, exuvia_db=asked.new_schema_id, index_info=indexes or None)
 

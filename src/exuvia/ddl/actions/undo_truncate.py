@@ -111,7 +111,7 @@ def _cut(found: PartitionInfo | None) -> object:
     if found is None:
         return None
     parts = [(each.less_than, each.in_values) for each in found.definitions]
-    columns = [each.L for each in found.columns]
+    columns = [column.L for column in found.columns]
     return found.type, found.expr, columns, found.exuvia_key_algorithm, parts
 
 

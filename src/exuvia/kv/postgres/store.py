@@ -248,7 +248,9 @@ class PostgresStore(TransactionalStore):
         """See Store.commit_chain; one transaction of the server's, a savepoint a packet."""
         self._require_open()
         refusal: ExuviaError | None = None
-        before = self._listener.reads({each for packet in packets for each in packet.channels})
+        before = self._listener.reads(
+            {channel for packet in packets for channel in packet.channels}
+        )
         try:
             stamps = self._committer.chained(packets, resolved)
         except ChainRefused as refused:

@@ -65,8 +65,8 @@ def take(keys: Keys, positions: Array) -> Keys:
     if isinstance(keys, Padded):
         return keys[positions]
     width = keys.dtype.itemsize
-    taken: Array = np.take(_matrix(keys), positions, axis=0)
-    return taken.view(f"V{width}").reshape(len(positions))
+    gathered: Array = np.take(_matrix(keys), positions, axis=0)
+    return gathered.view(f"V{width}").reshape(len(positions))
 
 
 def joined(parts: list[Keys]) -> Keys:
@@ -180,7 +180,7 @@ class KeyParts:
             self._parts.append(last)
         last.add(keys)
 
-    def taken(self) -> list[Keys]:
+    def drain(self) -> list[Keys]:
         """Returns all keys in order, and empties the collection."""
         parts, self._parts = self._parts, []
         return [part if isinstance(part, list) else part.keys() for part in parts]
@@ -401,11 +401,11 @@ class EntryParts:
 
     def keys(self) -> list[Keys]:
         """Returns all keys in order, and empties the collection."""
-        return self._keys.taken()
+        return self._keys.drain()
 
     def suffixes(self) -> list[Keys]:
         """The suffixes of all entries, in order. Empty for an index that is not unique."""
-        return self._suffixes.taken()
+        return self._suffixes.drain()
 
 
 class Entries(NamedTuple):

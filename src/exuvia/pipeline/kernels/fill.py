@@ -139,7 +139,7 @@ class Fill:
                 break
         if not self._finished and not self._duplicates:
             began = self._monotonic()
-            bulk = Bulk([], LIVE, self._required, self._told(0, 0, 1, True))
+            bulk = Bulk([], LIVE, self._required, self._checkpoint(0, 0, 1, True))
             self._store.bulk_chain([bulk], self._dial.read().batch_s)
             yield Batch(0, self._monotonic() - began)
         return Outcome(
@@ -224,7 +224,7 @@ class Fill:
             for n, result in enumerate(results)
             for position, payload in result.present
         )
-        return list(_taken(run, places)), batch
+        return list(_keys_of_others(run, places)), batch
 
     def _bulks(self, run: Run, start: int, end: int, size: int, last: bool) -> Iterator[Bulk]:
         """Transactions of `size` keys each."""
@@ -237,10 +237,10 @@ class Fill:
                 part = keys[at : at + size]
                 payload = values if isinstance(values, bytes) else values[at : at + size]
                 first, behind = piece + at, piece + at + len(part)
-                puts = self._told(first - start, len(part), size, last and behind == end)
+                puts = self._checkpoint(first - start, len(part), size, last and behind == end)
                 yield Bulk(part, payload, self._required, puts, run.index.is_unique)
 
-    def _told(self, at: int, number: int, size: int, last: bool) -> list[tuple[bytes, bytes]]:
+    def _checkpoint(self, at: int, number: int, size: int, last: bool) -> list[tuple[bytes, bytes]]:
         """The checkpoint that a transaction writes. `at`: rows that its chain wrote before it,
         `size`: its own rows."""
         batch = self._batches + at // size + 1
@@ -252,7 +252,7 @@ class Fill:
         return checkpoint.pairs_of(self._task, TaskProgress(rows, self._rows, batch, number, last))
 
 
-def _taken(run: Run, places: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+def _keys_of_others(run: Run, places: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
     """The keys of a unique run that other rows have, given the payloads that were found."""
     if run.suffixes is None:
         return

@@ -121,9 +121,9 @@ _MADE_OF_CONSTANTS = {"json_array", "json_quote"}
 
 def _is_constant(tree: Tree) -> bool:
     return all(
-        isinstance(each, _CONSTANT)
-        or (isinstance(each, exp.Anonymous) and str(each.this).lower() in _MADE_OF_CONSTANTS)
-        for each in walks.walk(tree)
+        isinstance(node, _CONSTANT)
+        or (isinstance(node, exp.Anonymous) and str(node.this).lower() in _MADE_OF_CONSTANTS)
+        for node in walks.walk(tree)
     )
 
 

@@ -323,7 +323,7 @@ class _Places:
             return None
         found = self._expressions.get(matched_text(tree))
         if found is None or any(
-            self._resolve(each) is None for each in walks.find_all(tree, exp.Column)
+            self._resolve(column) is None for column in walks.find_all(tree, exp.Column)
         ):
             return None
         return found, True
@@ -348,7 +348,7 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         yield from met
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
         place = places.find(tree.this)
-        constants = [comparand_of(each) for each in tree.expressions]
+        constants = [comparand_of(expression) for expression in tree.expressions]
         usable = tuple(each for each in constants if each is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
@@ -689,7 +689,7 @@ def _found_alike(
     table: Table, found: Mapping[str, int], binding: Binding
 ) -> tuple[Mapping[str, int], set[str]]:
     """Those that mean the same there, and the settings that it was asked for."""
-    plain = {each.position: each.bound for each in generated_columns(table.info)}
+    plain = {column.position: column.bound for column in generated_columns(table.info)}
     scope = scope_of(table.info.cols)
     scope.fields = [field._replace(column=None) for field in scope.fields]  # no rights, no zone
     scope.binding = nested = binding.nested()
@@ -698,7 +698,7 @@ def _found_alike(
         for text, position in found.items()
         if means_alike(scope.bind(_as_asked(table, position)), plain[position])
     }
-    return alike, set(nested.asked.settings)
+    return alike, set(nested.fact_names.settings)
 
 
 def _as_asked(table: Table, position: int) -> exp.Expression:

@@ -105,7 +105,7 @@ def bound_aggregate(
         return Aggregate(type=types.integer(21), function="count", arguments=())
     arguments = [inner.bind(each) for each in given]
     if name in _OF_STORED:
-        arguments = [stored(each) for each in arguments]
+        arguments = [stored(argument) for argument in arguments]
     if name == "approx_count_distinct":
         name, distinct = "count", True
     if name == "grouping" and arguments:

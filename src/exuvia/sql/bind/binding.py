@@ -182,21 +182,21 @@ class Binding:
             self._answers[group, name] = answer
 
     @property
-    def asked(self) -> FactNames:
-        """The facts that were asked."""
+    def fact_names(self) -> FactNames:
+        """The facts that were read."""
         groups: tuple[list[Any], ...] = ([], [], [])
         for group, name in self._answers:
             groups[group].append(name)
-        return FactNames(*(tuple(sorted(each)) for each in groups))
+        return FactNames(*(tuple(sorted(names)) for names in groups))
 
     def nested(self) -> "Binding":
-        """One that records its own facts."""
+        """A binding of the same session that records its own facts."""
         return Binding(self._source, keeps=True)
 
-    def agrees(self, asked: FactNames, answers: Answers) -> bool:
-        """Whether these are the answers that it was given."""
-        names = [(group, name) for group, each in enumerate(asked) for name in each]
-        others = dict(zip(names, answers, strict=True))
+    def agrees(self, fact_names: FactNames, answers: Answers) -> bool:
+        """Whether the facts that were read still have the same values."""
+        places = [(group, name) for group, names in enumerate(fact_names) for name in names]
+        others = dict(zip(places, answers, strict=True))
         return all(others[name] == answer for name, answer in self._answers.items())
 
     # -- names, proved again at every run ----------------------------------------------------------

@@ -276,7 +276,7 @@ def asks_generated_default(tree: exp.Expression, table: TableInfo) -> bool:
     generated = {each.name.L for each in table.cols if each.is_generated}
     if not generated:
         return False
-    asked = [_asked(each) for each in walks.find_all(tree, exp.Anonymous)]
+    asked = [_asked(call) for call in walks.find_all(tree, exp.Anonymous)]
     return any(named is not None and named.name.lower() in generated for named in asked)
 
 

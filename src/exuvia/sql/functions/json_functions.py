@@ -487,7 +487,7 @@ def _member_of(value: str, document: str) -> int:
     only element."""
     given, wanted = load(document), key(value)
     elements = given if isinstance(given, list) else [given]
-    return int(any(key(dump(each)) == wanted for each in elements))
+    return int(any(key(dump(element)) == wanted for element in elements))
 
 
 def _contains_path(document: str, how: str, *paths: str) -> int:

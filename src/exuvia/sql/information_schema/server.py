@@ -91,24 +91,26 @@ def _defaults(context: Context) -> Defaults:
 def collations(context: Context) -> Iterable[Row]:
     """COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT, IS_COMPILED, SORTLEN, PAD_ATTRIBUTE."""
     defaults = _defaults(context)
-    for collate, (charset, number) in _known(context):
+    for collate, (charset, number) in _usable_collations(context):
         default = "Yes" if defaults[charset] == collate else ""
         pad = "NO PAD" if "_0900_" in collate or collate == "binary" else "PAD SPACE"
         length = _SORT_LENGTHS.get(collate.partition("_")[2], 1)
         yield [collate, charset, number, default, "Yes", length, pad]
 
 
-def _known(context: Context) -> Iterable[tuple[str, tuple[str, int]]]:
+def _usable_collations(context: Context) -> Iterable[tuple[str, tuple[str, int]]]:
     """The collations that columns may have."""
     has_all = context.session.variable("exuvia_compatibility") == "mysql"
-    return [each for each in COLLATIONS.items() if has_all or each[0] not in OF_MYSQL]
+    return [
+        collation for collation in COLLATIONS.items() if has_all or collation[0] not in OF_MYSQL
+    ]
 
 
 _SORT_LENGTHS = {"unicode_ci": 8, "unicode_520_ci": 8, "0900_ai_ci": 0}
 
 
 def _applicability(context: Context) -> Iterable[Row]:
-    for collate, (charset, _) in _known(context):
+    for collate, (charset, _) in _usable_collations(context):
         yield [collate, charset]
 
 

@@ -68,7 +68,7 @@ def tables_of(node: Statement) -> list[exp.Table]:
 def named_tables(node: Statement) -> list[exp.Table]:
     """Its tables without those that a WITH makes, and FROM DUAL; the one that rows are put into
     is among them."""
-    made = {each.alias.lower() for tree in _trees(node) for each in walks.find_all(tree, exp.CTE)}
+    made = {cte.alias.lower() for tree in _trees(node) for cte in walks.find_all(tree, exp.CTE)}
     found = [
         each
         for each in tables_of(node)
@@ -121,7 +121,7 @@ class _Writer:
 
     def sql(self, tree: exp.Expression) -> str:
         copy = walks.copy(tree)
-        named = {each.alias.lower() for each in walks.find_all(copy, exp.CTE)}
+        named = {cte.alias.lower() for cte in walks.find_all(copy, exp.CTE)}
         for node in list(walks.walk(copy)):
             if isinstance(node, exp.Table):
                 self._table(node, named)

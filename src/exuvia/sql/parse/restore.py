@@ -76,8 +76,8 @@ def matched_text(tree: exp.Expression) -> str:
     in which character set a string is written that is the same in all, as _utf8'$.a'."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    introduced = any(isinstance(each, (exp.Introducer, exp.National)) for each in walks.walk(tree))
-    if not introduced or any(_tells_charset(each) for each in walks.walk(tree)):
+    introduced = any(isinstance(node, (exp.Introducer, exp.National)) for node in walks.walk(tree))
+    if not introduced or any(_tells_charset(node) for node in walks.walk(tree)):
         return restored(tree)
     return restored(walks.copy(tree).transform(without_charset))
 

@@ -172,7 +172,7 @@ class Book(NamedTuple):
 
         Its plugin is one of those that existing accounts have. The name and a secret of the server
         choose the plugin, so it is stable and does not reveal that the account does not exist."""
-        with_password = [each for each in self.accounts if each.stored]
+        with_password = [account for account in self.accounts if account.stored]
         plugins = sorted({each.plugin for each in with_password}) or [passwords.NATIVE]
         secret = min((each[:4] for each in with_password), default=("",))[-1].encode()
         place = hmac.digest(secret, user.encode(), "sha256")[0] % len(plugins)

@@ -67,7 +67,7 @@ def _charset(
         }
         for index in table.indexes:
             parts = index.idx_cols
-            total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
+            total = sum(part_bytes(columns[part.exuvia_column], part.length) for part in parts)
             if total > KEY_BYTES:
                 raise ErrTooLongKey(total, KEY_BYTES)
         converted = tuple(columns[each.id] for each in table.cols)

@@ -195,17 +195,17 @@ def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
     if not keys_are_checked(reader):
         return {}
     theirs = meta.keys_of_successor(reader.txn, table)
-    own = (each.exuvia_link for each in table.foreign_keys if each.version)
+    own = (key.exuvia_link for key in table.foreign_keys if key.version)
     return {link: meta.parent_of(reader.txn, link) for link in own if link not in theirs}
 
 
 def _left_out(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
     """Foreign keys that stay with the table that TRUNCATE put in its place."""
     links = meta.keys_of_successor(txn, table)
-    for each in table.foreign_keys:
-        if each.exuvia_link in links:
-            successor = links[each.exuvia_link].name.O
-            yield ErrUnknown(f"foreign key '{each.fk_name.O}' stays with table '{successor}'")
+    for key in table.foreign_keys:
+        if key.exuvia_link in links:
+            successor = links[key.exuvia_link].name.O
+            yield ErrUnknown(f"foreign key '{key.fk_name.O}' stays with table '{successor}'")
 
 
 def _dropped_by(txn: Transaction, job_id: int) -> Found:

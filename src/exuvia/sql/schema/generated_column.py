@@ -71,7 +71,7 @@ class TableColumns:
 
     def __init__(self, columns: Sequence[ColumnInfo], may_read_auto: bool = False) -> None:
         self._by_name = {
-            each.name.L: (n, each) for n, each in enumerate(columns) if not each.hidden
+            column.name.L: (n, column) for n, column in enumerate(columns) if not column.hidden
         }
         self._number = len(columns)
         self._scope = scope_of(columns)

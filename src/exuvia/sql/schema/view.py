@@ -121,8 +121,8 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
 
 def _refuse_temporary(context: Context, query: exp.Expression) -> None:
     """1352: a view outlives the session that has the table."""
-    for each in walks.find_all(query, exp.Table):
-        found = context.temporary(each.db, each.name)
+    for table in walks.find_all(query, exp.Table):
+        found = context.temporary(table.db, table.name)
         if found is not None:
             raise ErrViewSelectTmptable(found.info.name.O)
 
@@ -413,7 +413,7 @@ class _Writer:
         self._database = database
         self._names: set[int] = set()
         self._tables: set[int] = set()
-        commons = {each.alias.lower() for each in walks.find_all(query, exp.CTE)}
+        commons = {cte.alias.lower() for cte in walks.find_all(query, exp.CTE)}
         for node in walks.walk(query):
             at = node.meta.get("start") if isinstance(node, exp.Identifier) else None
             if at is None:

@@ -368,7 +368,7 @@ def _leaf(expr: Expr) -> str:
 
 def _mentions(inner: exp.Expression, own: str) -> bool:
     return any(
-        each.name.lower() == own and not each.db for each in walks.find_all(inner, exp.Table)
+        table.name.lower() == own and not table.db for table in walks.find_all(inner, exp.Table)
     )
 
 

@@ -58,7 +58,7 @@ def create_binding(session: SessionApi, node: CreateBinding, text: str) -> Resul
     if before != after:
         raise ErrUnknown(_DIFFERENT.format(before, after))
     session.look(lambda context: _check_tables(context, hinted))
-    made = _made(session, before, _text(hinted, node.hinted, database))
+    made = _new_binding(session, before, _text(hinted, node.hinted, database))
     if node.is_global:
         _change(session, lambda txn: bindings.put(txn, made))
     else:
@@ -142,7 +142,7 @@ def _normalized(node: Statement, database: str) -> str:
     return text
 
 
-def _made(session: SessionApi, original: str, hinted: str) -> PlanBinding:
+def _new_binding(session: SessionApi, original: str, hinted: str) -> PlanBinding:
     now = packed_moment(session.services.clock.wall_ns())
     return PlanBinding(
         original_sql=original,

@@ -210,7 +210,7 @@ def _meet(one: Clause, other: Clause) -> bool:
 
 def _plain(table: TableInfo) -> TableInfo:
     """What clients see, without what a definition cannot say."""
-    shown = (each for each in table.cols if each.state == SchemaState.PUBLIC)
+    shown = (column for column in table.cols if column.state == SchemaState.PUBLIC)
     columns = tuple(
         _with_default_said(_with_bare_expression(each))
         if not each.hidden

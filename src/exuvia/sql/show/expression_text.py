@@ -342,7 +342,7 @@ def _function(tree: exp.Func, resolve: Resolve) -> ExpressionText:
 def _case(tree: exp.Case, resolve: Resolve) -> ExpressionText:
     pairs = [part for each in tree.args["ifs"] for part in (each.this, each.args["true"])]
     calls = walks.find_all(tree, exp.Func)
-    tells_length = any("strlen" in (each.sql_name().lower(), each.name) for each in calls)
+    tells_length = any("strlen" in (call.sql_name().lower(), call.name) for call in calls)
     if tells_length and tree.args.get("default") is not None:
         return _of_tree(tree.args["default"], resolve)  # a collation's key
     default = tree.args.get("default")

@@ -161,20 +161,20 @@ def _found(context: Context, whole: bool) -> Iterator[tuple[StatisticsSubject, S
     SELECT: statistics tell their values."""
     records_of, rights = records.read if whole else records.heads, context.session.rights
     for place in places(context):
-        for each in records_of(context.txn, place.physical_id):
-            name, columns = _subject(place.table, each)
+        for record in records_of(context.txn, place.physical_id):
+            name, columns = _subject(place.table, record)
             if name and rights.reads(place.database, place.table.name.O, columns):
-                yield place, each, [*place.head, name, int(each.is_index)]
+                yield place, record, [*place.head, name, int(record.is_index)]
 
 
 def _subject(table: TableInfo, found: Statistics) -> tuple[str, list[str]]:
     """Name of the index or column, and its columns; "" for what has gone since."""
     if not found.is_index:
-        names = [each.name.O for each in table.cols if each.id == found.hist_id]
+        names = [column.name.O for column in table.cols if column.id == found.hist_id]
         return (names[0] if names else ""), names
-    for each in table.indexes:
-        if each.id == found.hist_id:
-            return each.idx_name.O, [part.name.O for part in each.idx_cols]
+    for index in table.indexes:
+        if index.id == found.hist_id:
+            return index.idx_name.O, [part.name.O for part in index.idx_cols]
     return "", []
 
 
@@ -367,23 +367,23 @@ def columns(context: Context, node: Show) -> Result:
     database = context.database_of(node.table.db or "") if node.table else ""
     infos: list[tuple[ColumnInfo, str]] = []
     if isinstance(found, VirtualTable):
-        infos += [(each, PRIVILEGES) for each in found.columns]
+        infos += [(column, PRIVILEGES) for column in found.columns]
     else:
-        for each in found.public_columns:
-            privileges = privileges_of(context, database.lower(), found, each)
+        for column in found.public_columns:
+            privileges = privileges_of(context, database.lower(), found, column)
             if privileges is not None:
-                infos.append((column_in(each, None, context.zone), privileges))
+                infos.append((column_in(column, None, context.zone), privileges))
     line = "Field Type:65535 Null Key Default:65535 Extra"
     if node.full:
         line = "Field Type:65535 Collation Null Key Default:65535 Extra Privileges Comment:1024"
     rows: list[Row] = []
-    for each, privileges in infos:
-        row: Row = [each.name.O, type_text(each.type)]
+    for info, privileges in infos:
+        row: Row = [info.name.O, type_text(info.type)]
         if node.full:
-            row.append(each.type.Collate if is_text(each.type) else None)
-        row += ["NO" if each.not_null else "YES", key_text(each)]
-        row += [default_text(each), extra_text(each)]
-        rows.append([*row, privileges, each.comment] if node.full else row)
+            row.append(info.type.Collate if is_text(info.type) else None)
+        row += ["NO" if info.not_null else "YES", key_text(info)]
+        row += [default_text(info), extra_text(info)]
+        rows.append([*row, privileges, info.comment] if node.full else row)
     return listing(context, columns_of(line), rows, node.like, node.where)
 
 

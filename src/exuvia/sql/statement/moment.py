@@ -142,7 +142,7 @@ def time_asked(
     """The time of the query's tables: all have one, and the same.
 
     `evaluate`: the packed DATETIME of an expression. Raises 8135, 1105, 1292."""
-    names = {each.alias.lower() for each in walks.find_all(tree, exp.CTE)}
+    names = {cte.alias.lower() for cte in walks.find_all(tree, exp.CTE)}
     asked = set()
     for table in walks.find_all(tree, exp.Table):
         version = table.args.get("version")

@@ -80,7 +80,7 @@ class KeptPlan(Plan):
 
     def _answers_alike(self, table: Table) -> bool:
         """Whether its columns have the same flags there: they tell clients of keys."""
-        at = [table.position(each.origin) for each in self.columns if each.origin]
+        at = [table.position(column.origin) for column in self.columns if column.origin]
         was, now = self.table.info.cols, table.info.cols
         return all(was[n].type.Flag == now[n].type.Flag for n in at)
 

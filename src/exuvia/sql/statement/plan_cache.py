@@ -46,17 +46,17 @@ class AsWritten(NamedTuple):
 class FactSource(Protocol):
     """A session."""
 
-    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+    def answers(self, fact_names: FactNames, values: Sequence[Value]) -> Answers:
         """The values of these facts, for these literals."""
 
 
 class PlansOfShape:
-    """The plans of one shape, by the answers to `asked`. Only `plans` changes."""
+    """The plans of one shape, by the answers to `fact_names`. Only `plans` changes."""
 
-    __slots__ = ("asked", "plans")
+    __slots__ = ("fact_names", "plans")
 
-    def __init__(self, asked: FactNames) -> None:
-        self.asked = asked
+    def __init__(self, fact_names: FactNames) -> None:
+        self.fact_names = fact_names
         self.plans: dict[Answers, object] = {}
 
 
@@ -92,8 +92,10 @@ class PlanCache:
 
     def find(self, shape: StatementShape, session: FactSource, values: Sequence[Value]) -> object:
         """The plan of a shape for that session; AsWritten, REFUSED, or None."""
-        found = self.of_shape(shape)
-        return None if found is None else found.plans.get(session.answers(found.asked, values))
+        cached = self.of_shape(shape)
+        return (
+            None if cached is None else cached.plans.get(session.answers(cached.fact_names, values))
+        )
 
     def put(
         self,
@@ -110,15 +112,15 @@ class PlanCache:
         if weight * LONGEST_SHARE > self._most_characters:
             return
         with self._lock:
-            found = self._shapes.get(shape)
-            asked = binding.asked
-            wider = asked if found is None else found.asked.with_these(asked)
+            cached = self._shapes.get(shape)
+            fact_names = binding.fact_names
+            wider = fact_names if cached is None else cached.fact_names.with_these(fact_names)
             answers = session.answers(wider, values)
             if not binding.agrees(wider, answers):
                 return  # a global variable has changed since
-            if found is not None:
-                if wider != found.asked or (
-                    len(found.plans) >= MOST_OF_SHAPE and answers not in found.plans
+            if cached is not None:
+                if wider != cached.fact_names or (
+                    len(cached.plans) >= MOST_OF_SHAPE and answers not in cached.plans
                 ):
                     self._remove_shape(shape)
                 else:
@@ -127,12 +129,12 @@ class PlanCache:
                 self._shapes.clear()
                 self._lasting.clear()
                 self._characters = self._count = 0
-            found = self._shapes.get(shape)
-            if found is None:
-                found = self._shapes[shape] = PlansOfShape(wider)
+            cached = self._shapes.get(shape)
+            if cached is None:
+                cached = self._shapes[shape] = PlansOfShape(wider)
             self._characters += weight
             self._count += 1
-            found.plans[answers] = plan
+            cached.plans[answers] = plan
             if lasting:
                 self._lasting.add((shape, answers))
 
@@ -141,21 +143,21 @@ class PlanCache:
     ) -> None:
         """Keep the plan for another revision of its table, if there still is one."""
         with self._lock:
-            found = self._shapes.get(shape)
-            answers = () if found is None else session.answers(found.asked, values)
-            if found is not None and answers in found.plans:
-                found.plans[answers] = plan
+            cached = self._shapes.get(shape)
+            answers = () if cached is None else session.answers(cached.fact_names, values)
+            if cached is not None and answers in cached.plans:
+                cached.plans[answers] = plan
 
     def forget(self) -> None:
         """Plan shapes anew: statistics may choose otherwise now."""
         with self._lock:
-            for shape, found in self._shapes.items():
-                for answers in [e for e in found.plans if (shape, e) not in self._lasting]:
+            for shape, cached in self._shapes.items():
+                for answers in [e for e in cached.plans if (shape, e) not in self._lasting]:
                     self._remove(shape, answers)
 
     def _remove_shape(self, shape: StatementShape) -> None:
-        found = self._shapes[shape]
-        for answers in list(found.plans):
+        cached = self._shapes[shape]
+        for answers in list(cached.plans):
             self._remove(shape, answers)
         del self._shapes[shape]
 

@@ -124,7 +124,7 @@ class SessionSettings:
             self._answered_for = database
         found = self._answers.get(names)
         if found is None:
-            found = tuple([self._answer(each, database) for each in names])
+            found = tuple([self._answer(name, database) for name in names])
             if not any(map(_changes_by_itself, names)):
                 self._answers[names] = found
         return found

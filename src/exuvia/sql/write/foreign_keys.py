@@ -240,8 +240,8 @@ def clause(
     key: FkInfo, database: str, between: str, quote: Callable[[str], str] = name_text
 ) -> str:
     """CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE."""
-    own = between.join(quote(each.O) for each in key.cols)
-    theirs = between.join(quote(each.O) for each in key.ref_cols)
+    own = between.join(quote(column.O) for column in key.cols)
+    theirs = between.join(quote(column.O) for column in key.ref_cols)
     home = "" if key.ref_schema.L == database.lower() else f"{quote(key.ref_schema.O)}."
     text = (
         f"CONSTRAINT {quote(key.fk_name.O)} FOREIGN KEY ({own}) "

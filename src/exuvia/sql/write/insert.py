@@ -136,7 +136,7 @@ def with_numbers(node: Insert, binding: Binding) -> Insert:
     query = node.query
     if not isinstance(query, exp.Select) or query.is_star:
         return node
-    items = [each.unalias() for each in query.expressions]
+    items = [expression.unalias() for expression in query.expressions]
     if not any(isinstance(each, exp.HexString | exp.BitString) for each in items):
         return node
     columns = [column for _, column in _target(node, binding).named]

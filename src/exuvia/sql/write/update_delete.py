@@ -243,7 +243,7 @@ class UpdateFound(Plan):
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
         sources = [target.source for target in self._targets]
-        writers = [RowWriter(each.table, context, each.partitions) for each in sources]
+        writers = [RowWriter(source.table, context, source.partitions) for source in sources]
         columns, rows = self.found(self.query, context)
         width = len(self._targets)
         kinds = [column.type for column in columns[width:]]
