@@ -156,8 +156,8 @@ class _Weights520(dict[int, str]):
         less = self.SPACE - 0x20
         if len(self) >= self.MOST:
             self.clear()
-        found = self[code] = "".join(chr(each - less) for each in weights_520(code))
-        return found
+        weights = self[code] = "".join(chr(weight - less) for weight in weights_520(code))
+        return weights
 
 
 _WEIGHTS_520 = _Weights520()
@@ -165,7 +165,7 @@ _WEIGHTS_520 = _Weights520()
 
 def unicode_520_fold(text: str) -> str:
     """The text as utf8mb4_unicode_520_ci compares it."""
-    return "".join(in_pieces(text, lambda each: each.translate(_WEIGHTS_520)))
+    return "".join(in_pieces(text, lambda piece: piece.translate(_WEIGHTS_520)))
 
 
 def _latin1_fold(weights: bytes) -> Fold:
@@ -174,21 +174,21 @@ def _latin1_fold(weights: bytes) -> Fold:
     for n in range(0x80, 0xA0):
         sign = bytes([n]).decode("cp1252", "ignore")
         table |= {ord(sign): chr(weights[n])} if sign else {}
-    return lambda text: "".join(in_pieces(text, lambda each: each.translate(table)))
+    return lambda text: "".join(in_pieces(text, lambda piece: piece.translate(table)))
 
 
 def as_cs_fold(text: str) -> str:
     """The approximate sort key in utf8mb4_0900_as_cs."""
     apart = unicodedata.normalize("NFD", text)
-    marks = "".join(each if unicodedata.combining(each) else "\2" for each in apart)
+    marks = "".join(character if unicodedata.combining(character) else "\2" for character in apart)
     case = "".join(map(_other_case, apart))
     return f"{unicode_fold(text)}\1{marks.rstrip(chr(2))}\1{case}"
 
 
 def _other_case(sign: str) -> str:
     """Lower case comes before upper case."""
-    found = sign.swapcase()
-    return found if len(found) == 1 else sign
+    swapped = sign.swapcase()
+    return swapped if len(swapped) == 1 else sign
 
 
 class _Pairs(dict[int, str]):
@@ -202,14 +202,14 @@ class _Pairs(dict[int, str]):
     def __missing__(self, code: int) -> str:
         raw = chr(code).encode(self._codec, "replace")
         if len(raw) == 1:
-            found = chr(raw[0])
+            signs = chr(raw[0])
         else:
             pairs = (raw[at : at + 2] for at in range(0, len(raw), 2))
-            found = "".join(chr(0x10000 + int.from_bytes(pair, "big")) for pair in pairs)
+            signs = "".join(chr(0x10000 + int.from_bytes(pair, "big")) for pair in pairs)
         if len(self) >= self.MOST:
             self.clear()
-        self[code] = found
-        return found
+        self[code] = signs
+        return signs
 
 
 _GBK, _GB18030 = _Pairs("gbk"), _Pairs("gb18030")
@@ -217,14 +217,14 @@ _GBK, _GB18030 = _Pairs("gbk"), _Pairs("gb18030")
 
 def gbk_fold(text: str) -> str:
     """The text as gbk_bin sorts it."""
-    return text if text.isascii() else "".join(in_pieces(text, lambda each: each.translate(_GBK)))
+    return text if text.isascii() else "".join(in_pieces(text, lambda piece: piece.translate(_GBK)))
 
 
 def gb18030_fold(text: str) -> str:
     """The text as gb18030_bin sorts it."""
     if text.isascii():
         return text
-    return "".join(in_pieces(text, lambda each: each.translate(_GB18030)))
+    return "".join(in_pieces(text, lambda piece: piece.translate(_GB18030)))
 
 
 # -- collation -------------------------------------------------------------------------------------
@@ -253,11 +253,11 @@ class _OneForOne(dict[int, str]):
             self._several.clear()
         folded = self._fold(sign) or sign
         if len(folded) > 1 and self._fold is unicode_520_fold:
-            found = self._several.setdefault(folded, chr(0xF0000 + len(self._several)))
+            sign_of_fold = self._several.setdefault(folded, chr(0xF0000 + len(self._several)))
         else:
-            found = folded[0]
-        self[code] = found
-        return found
+            sign_of_fold = folded[0]
+        self[code] = sign_of_fold
+        return sign_of_fold
 
 
 class Collation:
@@ -387,7 +387,7 @@ def single_byte_folds() -> dict[str, Fold]:
 def _byte_fold(characters: str, weights: bytes) -> Fold:
     table = _Weighed({ord(sign): chr(weights[n]) for n, sign in enumerate(characters)})
     table.other = chr(weights[ord("?")])
-    return lambda text: "".join(in_pieces(text, lambda each: each.translate(table)))
+    return lambda text: "".join(in_pieces(text, lambda piece: piece.translate(table)))
 
 
 class _Weighed(dict[int, str]):
@@ -429,18 +429,18 @@ def weights(text: str, collate: str) -> bytes:
     """WEIGHT_STRING: the weights as TiDB shows them; two bytes a character where case is ignored.
 
     Of the UCA only the weights that follow from the code point are known: refused 1235."""
-    found = collation(collate)
-    text = text.rstrip(" ") if found.pads else text
-    if found.fold is unicode_520_fold:
-        each = (weight for sign in text for weight in weights_520(ord(sign)))
-        return b"".join(weight.to_bytes(2, "big") for weight in each)
-    if found.name in _LATIN1 or found.name.partition("_")[0] in SINGLE_BYTE:
-        return found.fold(text).encode("latin-1", "replace") if found.fold else b""
-    if found.fold is as_cs_fold:
+    order = collation(collate)
+    text = text.rstrip(" ") if order.pads else text
+    if order.fold is unicode_520_fold:
+        code_weights = (weight for sign in text for weight in weights_520(ord(sign)))
+        return b"".join(weight.to_bytes(2, "big") for weight in code_weights)
+    if order.name in _LATIN1 or order.name.partition("_")[0] in SINGLE_BYTE:
+        return order.fold(text).encode("latin-1", "replace") if order.fold else b""
+    if order.fold is as_cs_fold:
         raise ErrNotSupportedYet(f"WEIGHT_STRING in {collate}")
-    if found.is_exact:
-        return text.encode(collate.partition("_")[0] if found.fold else "utf-8", "replace")
-    if found.fold is general_fold:
+    if order.is_exact:
+        return text.encode(collate.partition("_")[0] if order.fold else "utf-8", "replace")
+    if order.fold is general_fold:
         return b"".join(min(ord(sign), 0xFFFD).to_bytes(2, "big") for sign in general_fold(text))
     if not all("\u4e00" <= sign <= "\u9fff" for sign in text):
         raise ErrNotSupportedYet(f"WEIGHT_STRING in {collate}")
@@ -459,6 +459,6 @@ def sort_key(text: str, collate: str) -> bytes:
 
 def compare(left: str, right: str, collate: str) -> int:
     """-1, 0 or 1 as the collation orders the two texts. Refused 1273."""
-    found = collation(collate)
-    a, b = found.sort_key(left), found.sort_key(right)
+    order = collation(collate)
+    a, b = order.sort_key(left), order.sort_key(right)
     return (a > b) - (a < b)

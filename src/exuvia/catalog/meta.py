@@ -124,8 +124,8 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
     if before is None:
         _come_back(txn, info)
     else:  # a child is put before the parent that learns of it
-        known = (each.link for each in before.exuvia_referred)
-        info = info.without_keys(frozenset(each for each in known if not child_of(txn, each)))
+        links = (each.link for each in before.exuvia_referred)
+        info = info.without_keys(frozenset(each for each in links if not child_of(txn, each)))
     for each in info.exuvia_referred:
         _point(txn, keys.meta("fkparent", each.link), info.id)
     return info
@@ -136,29 +136,29 @@ def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
 
     Removes its own keys that its successor has, and its entries for children that refer to another
     parent now, or wait for another name."""
-    taken = keys_of_successor(txn, info)
-    kept = tuple(key for key in info.foreign_keys if key.exuvia_link not in taken)
-    own = {each.exuvia_link for each in kept}
+    of_successor = keys_of_successor(txn, info)
+    remaining = tuple(key for key in info.foreign_keys if key.exuvia_link not in of_successor)
+    own = {each.exuvia_link for each in remaining}
     waiting = {each.link for each in waiting_for(txn, _home(txn, info), info.name.L)}
     parent = {each.link: parent_of(txn, each.link) for each in info.exuvia_referred}
     others = {link for link, at in parent.items() if at and link not in own | waiting}
     for link in others:
         if parent[link] == info.id:  # under another name it is another table
             txn.delete(keys.meta("fkparent", link))
-    return evolve(info.without_keys(frozenset(others)), fk_info=kept or None)
+    return evolve(info.without_keys(frozenset(others)), fk_info=remaining or None)
 
 
 def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]:
     """Link -> successor, for the table's own foreign keys that its successor has now."""
-    found: dict[int, TableInfo] = {}
+    successors: dict[int, TableInfo] = {}
     for key in info.foreign_keys:
         link = key.exuvia_link
         other = get_table(txn, child_of(txn, link))
         if other is None or other.id == info.id:
             continue
         if any(its.exuvia_link == link for its in other.foreign_keys):
-            found[link] = other
-    return found
+            successors[link] = other
+    return successors
 
 
 def _leave(txn: Transaction, info: TableInfo) -> None:
@@ -196,9 +196,9 @@ def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
     info = info.without_keys(own)
     if not info.exuvia_referred:
         return
-    known = {column.id: column.name.L for column in info.cols}
+    names = {column.id: column.name.L for column in info.cols}
     waiting = (
-        evolve(each, columns=(), names=tuple(known[n] for n in each.columns if n in known))
+        evolve(each, columns=(), names=tuple(names[n] for n in each.columns if n in names))
         for each in info.exuvia_referred
     )
     _wait(txn, database or _home(txn, info), info.name.L, waiting)
@@ -211,29 +211,29 @@ def _home(txn: Transaction, info: TableInfo) -> str:
 
 
 def _put_child(txn: Transaction, former: Iterable[FkInfo], info: TableInfo) -> None:
-    known = {each.exuvia_link for each in former}
-    kept = {each.exuvia_link for each in info.foreign_keys}
-    for each in info.foreign_keys:
-        _point(txn, keys.meta("fkchild", each.exuvia_link), info.id)
-        if each.exuvia_orphan and each.exuvia_link not in known:
-            names = tuple(column.L for column in each.ref_cols)
-            waits = Referred(each.exuvia_link, names=names)
-            _wait(txn, each.ref_schema.L, each.ref_table.L, (waits,))
-    for each in former:
-        if each.exuvia_link not in kept:
-            _forget(txn, each)
+    former_links = {key.exuvia_link for key in former}
+    present_links = {key.exuvia_link for key in info.foreign_keys}
+    for key in info.foreign_keys:
+        _point(txn, keys.meta("fkchild", key.exuvia_link), info.id)
+        if key.exuvia_orphan and key.exuvia_link not in former_links:
+            names = tuple(column.L for column in key.ref_cols)
+            waits = Referred(key.exuvia_link, names=names)
+            _wait(txn, key.ref_schema.L, key.ref_table.L, (waits,))
+    for key in former:
+        if key.exuvia_link not in present_links:
+            _forget(txn, key)
 
 
-def _forget(txn: Transaction, gone: FkInfo) -> None:
+def _forget(txn: Transaction, key_info: FkInfo) -> None:
     for kind in ("fkchild", "fkparent"):
-        key = keys.meta(kind, gone.exuvia_link)
+        key = keys.meta(kind, key_info.exuvia_link)
         if txn.get(key) is not None:
             txn.delete(key)
-    place = keys.meta("fkorphan", gone.ref_schema.L, gone.ref_table.L)
-    waiting = waiting_for(txn, gone.ref_schema.L, gone.ref_table.L)
-    left = tuple(each for each in waiting if each.link != gone.exuvia_link)
-    if left != waiting:
-        txn.put(place, msgspec.json.encode(left))
+    place = keys.meta("fkorphan", key_info.ref_schema.L, key_info.ref_table.L)
+    waiting = waiting_for(txn, key_info.ref_schema.L, key_info.ref_table.L)
+    remaining = tuple(each for each in waiting if each.link != key_info.exuvia_link)
+    if remaining != waiting:
+        txn.put(place, msgspec.json.encode(remaining))
 
 
 def waiting_for(txn: Transaction, database: str, table: str) -> tuple[Referred, ...]:
@@ -244,8 +244,8 @@ def waiting_for(txn: Transaction, database: str, table: str) -> tuple[Referred, 
 
 def _wait(txn: Transaction, database: str, table: str, links: Iterable[Referred]) -> None:
     waiting = waiting_for(txn, database, table)
-    known = {each.link for each in waiting}
-    more = tuple(each for each in links if each.link not in known)
+    known_links = {each.link for each in waiting}
+    more = tuple(each for each in links if each.link not in known_links)
     if more:
         place = keys.meta("fkorphan", database.lower(), table.lower())
         txn.put(place, msgspec.json.encode((*waiting, *more)))
@@ -262,9 +262,9 @@ def _adopting(txn: Transaction, info: TableInfo, database: str) -> TableInfo:
 
 
 def _adopted(info: TableInfo, waiting: Referred) -> Referred:
-    found = [info.column(each) for each in waiting.names]
-    ids = tuple(column.id for column in found if column is not None)
-    return evolve(waiting, columns=ids if len(ids) == len(found) else (), names=())
+    columns = [info.column(each) for each in waiting.names]
+    ids = tuple(column.id for column in columns if column is not None)
+    return evolve(waiting, columns=ids if len(ids) == len(columns) else (), names=())
 
 
 def _point(txn: Transaction, key: bytes, table_id: int) -> None:
@@ -574,8 +574,8 @@ def _note_checks(
             txn.put(key, b"")
 
 
-def _forget_checks(txn: Transaction, gone: Iterable[bytes]) -> None:
-    for key in gone:
+def _forget_checks(txn: Transaction, names_gone: Iterable[bytes]) -> None:
+    for key in names_gone:
         if txn.get(key) is not None:  # none of a store of 0.4.0
             txn.delete(key)
 
@@ -583,12 +583,12 @@ def _forget_checks(txn: Transaction, gone: Iterable[bytes]) -> None:
 def taken_check_name(txn: Transaction, database_id: int, names: Iterable[str]) -> str | None:
     """The first of the lower-case names that a CHECK of the database's tables has."""
     if txn.get(keys.CHECK_NAMES) is None:
-        taken = {
+        names_in_use = {
             check.constraint_name.L
             for table in list_tables(txn, database_id)
             for check in table.checks
         }
-        return next((name for name in names if name in taken), None)
+        return next((name for name in names if name in names_in_use), None)
     for name in names:
         span = keys.span_of(keys.meta("checkname", database_id, name) + b"\0")
         if next(iter(txn.scan(span, limit=1)), None) is not None:
@@ -684,14 +684,14 @@ def _move(txn: Transaction, key: bytes, info_key: bytes, by: int, published: int
 
 
 def diffs(txn: Transaction, after: int, upto: int) -> list[SchemaDiff] | None:
-    """The diffs of versions after < v <= upto, in order; None if one of them is no longer kept."""
-    found = []
-    for each in range(after + 1, upto + 1):
-        payload = txn.get(keys.meta("diff", each))
+    """The diffs of versions after < v <= upto, in order; None if one is no longer stored."""
+    decoded = []
+    for version in range(after + 1, upto + 1):
+        payload = txn.get(keys.meta("diff", version))
         if payload is None:
             return None
-        found.append(_diff.decode(payload))
-    return found
+        decoded.append(_diff.decode(payload))
+    return decoded
 
 
 # -- closing ---------------------------------------------------------------------------------------

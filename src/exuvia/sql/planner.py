@@ -55,11 +55,11 @@ def plan(node: Statement | exp.Query, context: Context, stored: bool = False) ->
     query answers TIMESTAMPs as they are stored, not as the session's zone shows them.
 
     Raises Refused, 1235 for what is not done."""
-    found = _bound(node, context, stored) or _plan(node, context, stored)
+    statement_plan = _bound(node, context, stored) or _plan(node, context, stored)
     into = node.meta.get("into") if isinstance(node, exp.Query) else None
     if isinstance(into, IntoFile):
-        return IntoFilePlan(found, into)
-    return IntoVariables(found, into) if into else found
+        return IntoFilePlan(statement_plan, into)
+    return IntoVariables(statement_plan, into) if into else statement_plan
 
 
 def answer(node: Statement | exp.Query, context: Context) -> Result:
@@ -93,10 +93,10 @@ def _bound(node: Statement | exp.Query, context: Context, stored: bool) -> Plan 
     tree = _with_hints(node, context, context.binding)
     if tree is None:
         return None
-    made = _plan(tree, context, stored)
-    made.is_bound = True
+    bound_plan = _plan(tree, context, stored)
+    bound_plan.is_bound = True
     context.session.settings.bindings.note()
-    return made
+    return bound_plan
 
 
 def _with_hints(
@@ -106,8 +106,8 @@ def _with_hints(
     if not binding.baselines:
         return None
     session = context.session
-    found = session.settings.bindings.find(node, binding.database, len(session.statement))
-    return None if found is None else bound(node, found)
+    plan_binding = session.settings.bindings.find(node, binding.database, len(session.statement))
+    return None if plan_binding is None else bound(node, plan_binding)
 
 
 def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:

@@ -81,11 +81,11 @@ def change_option(
     code: ActionCode,
     database: DatabaseInfo,
     table: TableInfo,
-    *asked: object,
+    *args: object,
     query: str = "",
 ) -> Job:
     """A table option; arguments as in its tuple above, none for CACHE and NOCACHE."""
-    return job_for(code, database, table, asked, query)
+    return job_for(code, database, table, args, query)
 
 
 def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -95,21 +95,21 @@ def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 
 def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Another default for columns to come and, if asked, for every text column there is."""
-    asked = arguments(job, TableCharsetArgs)
-    table = evolve(the_table(snapshot), charset=asked.charset, collate=asked.collate)
-    if asked.columns_too:
+    """Another default for future columns and, with `columns_too`, for every text column."""
+    args = arguments(job, TableCharsetArgs)
+    table = evolve(the_table(snapshot), charset=args.charset, collate=args.collate)
+    if args.columns_too:
         cols = (_with_announced(column, None) for column in table.cols)
-        columns = tuple(_converted(column, asked.charset, asked.collate) for column in cols)
+        columns = tuple(_converted(column, args.charset, args.collate) for column in cols)
         table = with_layout(evolve(table, cols=columns))
     return job, _with(snapshot, table)
 
 
 def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Writers obey CHECKs with the converted columns from now on."""
-    asked, table = arguments(job, TableCharsetArgs), the_table(snapshot)
+    args, table = arguments(job, TableCharsetArgs), the_table(snapshot)
     cols = tuple(
-        _with_announced(column, _converted(column, asked.charset, asked.collate))
+        _with_announced(column, _converted(column, args.charset, args.collate))
         for column in table.cols
     )
     return job, _with(snapshot, evolve(table, cols=cols))
@@ -192,11 +192,11 @@ def change_schema_lock(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalo
 
 
 def change_fulltext(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Names are noted, so that a program may drop what it had asked for."""
-    asked, table = arguments(job, FullTextArgs), the_table(snapshot)
-    gone = {name.lower() for name in (*asked.added, *asked.dropped)}
-    kept = (each for each in table.exuvia_fulltext if each.lower() not in gone)
-    return job, _with(snapshot, evolve(table, exuvia_fulltext=(*kept, *asked.added)))
+    """Store the names of FULLTEXT keys, so that programs can drop keys that they added."""
+    args, table = arguments(job, FullTextArgs), the_table(snapshot)
+    removed = {name.lower() for name in (*args.added, *args.dropped)}
+    remaining = (name for name in table.exuvia_fulltext if name.lower() not in removed)
+    return job, _with(snapshot, evolve(table, exuvia_fulltext=(*remaining, *args.added)))
 
 
 def _anew(table: TableInfo) -> TableInfo:
