@@ -180,7 +180,7 @@ def is_worth(path: Path, context: Execution, is_hinted: bool) -> bool:
 def _apart(path: Path, context: Execution) -> tuple[Sequence[Table], Path]:
     if isinstance(path, Everywhere):
         return path.choice.parts(context), path.path
-    return path.table.parts, path.taken(context)
+    return path.table.parts, path.resolved(context)
 
 
 def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Execution) -> float | None:

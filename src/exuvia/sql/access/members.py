@@ -206,7 +206,7 @@ class IndexMerge(EitherPath):
         """The rows whose entries are there."""
         scans = self._scans(context)
         if scans is None:
-            return self.taken(context).open(context)._replace(ordered=False)
+            return self.resolved(context).open(context)._replace(ordered=False)
         found = [self._handles(context, scan.spans) for scan in scans]
         join = set.intersection if self._term.all_of else set.union
         return PathRows(self._read(context, sorted(join(*found))), covered=False, ordered=False)

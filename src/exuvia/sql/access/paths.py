@@ -112,7 +112,7 @@ class Path:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
         return PathRows(self._all(context, reverse), covered=False, ordered=False)
 
-    def taken(self, context: Execution) -> "Path":
+    def resolved(self, context: Execution) -> "Path":
         """The path that a run with these constants reads by."""
         return self
 
@@ -196,14 +196,14 @@ class Points(Matched):
             if rows is None:
                 return self.everything(context, reverse)
             return self.of(rows, context, reverse)
-        return self._found(handles, context)
+        return self._rows_of(handles, context)
 
     def of(self, rows: Sequence[Values], context: Execution, reverse: bool = False) -> PathRows:
         """The rows that are there of those with these handles."""
         given = {key_codec.handle_from(self.table, values) for values in rows}
-        return self._found(sorted(given, reverse=reverse), context)
+        return self._rows_of(sorted(given, reverse=reverse), context)
 
-    def _found(self, handles: list[bytes], context: Execution) -> PathRows:
+    def _rows_of(self, handles: list[bytes], context: Execution) -> PathRows:
         prefix = self.table.row_prefix
         return PathRows(
             self._rows(context, handles),
@@ -357,9 +357,9 @@ class EitherPath(Path, ABC):
         other.table, other.used = self.table, self.used
         return other
 
-    def taken(self, context: Execution) -> Path:
+    def resolved(self, context: Execution) -> Path:
         """Which of both a run reads by."""
-        return self if self.is_exact(context) else self.instead().taken(context)
+        return self if self.is_exact(context) else self.instead().resolved(context)
 
 
 class PartialRange(IndexRange):
@@ -378,7 +378,7 @@ class PartialRange(IndexRange):
         made._other = self._other.on(table)
         return made
 
-    def taken(self, context: Execution) -> Path:
+    def resolved(self, context: Execution) -> Path:
         """Which of both a run reads by."""
         predicate = self.table.form(self.match.key).predicate
         assert predicate is not None, "a partial index has a predicate"
@@ -390,7 +390,7 @@ class PartialRange(IndexRange):
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of each range's entries, or those of the other path in its order."""
-        path = self.taken(context)
+        path = self.resolved(context)
         if path is self:
             return super().open(context, reverse)
         return path.open(context)._replace(ordered=False)
@@ -516,13 +516,13 @@ class Alternatives(Everywhere):
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
         """The rows of the one that a run reads by."""
-        return self.taken(context).open(context)._replace(ordered=False)
+        return self.resolved(context).open(context)._replace(ordered=False)
 
-    def taken(self, context: Execution) -> Path:
+    def resolved(self, context: Execution) -> Path:
         """That one, over the partitions."""
         if self._either.is_exact(context):
             return self._first
-        return over_partitions(self._either.instead(), self.choice).taken(context)
+        return over_partitions(self._either.instead(), self.choice).resolved(context)
 
 
 def over_partitions(path: Path, choice: PartitionChoice) -> Everywhere:

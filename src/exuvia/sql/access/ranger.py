@@ -665,49 +665,49 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
     For a session, only expressions with the same result in it. Excludes WEEK(d) under another
     default_week_format, quotients under another div_precision_increment, and comparisons of
     literals under another collation."""
-    found: Mapping[str, int] | None = table.kept.get(_KEPT)
-    if found is None:
-        found = table.kept[_KEPT] = _found(table)
-    if not found or binding is None:
-        return found
+    positions: Mapping[str, int] | None = table.kept.get(_KEPT)
+    if positions is None:
+        positions = table.kept[_KEPT] = _indexed_expressions(table)
+    if not positions or binding is None:
+        return positions
     served: Served | None = table.kept.get(_SERVED)
     if served is None:
         served = table.kept[_SERVED] = Served((), {})
     answers = tuple([binding.variable(name) for name in served.asked])
     alike = served.alike.get(answers)
     if alike is None:
-        alike, asked = _found_alike(table, found, binding)
-        if not asked <= set(served.asked):
-            names = tuple(sorted({*served.asked, *asked}))
+        alike, settings = _equivalent(table, positions, binding)
+        if not settings <= set(served.asked):
+            names = tuple(sorted({*served.asked, *settings}))
             served = table.kept[_SERVED] = Served(names, {})
             answers = tuple([binding.variable(name) for name in names])
         served.alike[answers] = alike
     return alike
 
 
-def _found_alike(
-    table: Table, found: Mapping[str, int], binding: Binding
+def _equivalent(
+    table: Table, positions: Mapping[str, int], binding: Binding
 ) -> tuple[Mapping[str, int], set[str]]:
-    """Those that mean the same there, and the settings that it was asked for."""
+    """The expressions with the same result in the session, and the settings that were read."""
     plain = {column.position: column.bound for column in generated_columns(table.info)}
     scope = scope_of(table.info.cols)
     scope.fields = [field._replace(column=None) for field in scope.fields]  # no rights, no zone
     scope.binding = nested = binding.nested()
     alike = {
         text: position
-        for text, position in found.items()
-        if means_alike(scope.bind(_as_asked(table, position)), plain[position])
+        for text, position in positions.items()
+        if means_alike(scope.bind(_as_queried(table, position)), plain[position])
     }
     return alike, set(nested.fact_names.settings)
 
 
-def _as_asked(table: Table, position: int) -> exp.Expression:
+def _as_queried(table: Table, position: int) -> exp.Expression:
     """A column's expression, its strings as most clients write them."""
     tree = parse_expression(table.info.cols[position].generated_expr_string)
     return tree.transform(without_charset)
 
 
-def _found(table: Table) -> dict[str, int]:
+def _indexed_expressions(table: Table) -> dict[str, int]:
     info = table.info
     if not any(column.is_generated for column in info.cols):
         return {}

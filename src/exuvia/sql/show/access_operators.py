@@ -48,7 +48,7 @@ def _is_inexact(path: Path, context: Context) -> bool:
 def taken_path(path: Path, context: Context) -> tuple[Path, bool]:
     """The path that a run reads by, of the logical table; whether it finds no more than asked."""
     inner = path.path if isinstance(path, Everywhere) else path
-    inner = inner.taken(context)
+    inner = inner.resolved(context)
     if _is_inexact(inner, context):
         return Path(inner.table, covers=False), False
     return inner, inner.covers
@@ -59,8 +59,8 @@ def is_unordered(path: Path, context: Context) -> bool:
     inner = path.path if isinstance(path, Everywhere) else path
     if isinstance(path, Everywhere) and not isinstance(path, Throughout):
         return len(parts_of(path, context)) != 1 or _is_inexact(inner, context)
-    taken = inner.taken(context)
-    return taken is not inner or _is_inexact(taken, context)
+    resolved = inner.resolved(context)
+    return resolved is not inner or _is_inexact(resolved, context)
 
 
 class Keeps(NamedTuple):
@@ -88,7 +88,7 @@ def path_operators(
     path: Path, keeps: Keeps, estimate: TableEstimate, context: Context
 ) -> tuple[Operator, Reads, bool]:
     """As `filter_operators`."""
-    path = path.taken(context)
+    path = path.resolved(context)
     inner, exact = taken_path(path, context)
     rows, table = estimate.of_path(inner), inner.table
     place = f"partition:{path.choice.names(context)}" if isinstance(path, Everywhere) else ""
