@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.kv.packet import Span
 from exuvia.sql.session.session import Session
 from support.node_processes import until
 from support.world import World, rows, run
@@ -213,6 +216,37 @@ def some_lines(count: int, seed: int, end: str = "\n") -> str:
             cells.append(dice.choice(choices))
         lines.append(",".join(cells) + end)
     return "".join(lines)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_null_is_stored_as_an_insert_stores_it(
+    world: World, session: Session, folder: Path, form: str
+) -> None:
+    """Checksums of rows compare their bytes, and a cell of fixed width is there if it is NULL."""
+    kinds = ["DATE", "DATETIME(6)", "TIMESTAMP NULL", "TIME(3)", "DECIMAL(9,2)", "BIGINT", "DOUBLE"]
+    columns = ", ".join(f"c{n} {kind}" for n, kind in enumerate(kinds))
+    cells = ["2024-03-31", "2024-03-31 10:11:12", "2024-03-31 10:11:12", "01:02:03", "1.50", "7"]
+    cells.append("0.5")
+    for name in ("file", "made"):
+        run(session, f"CREATE TABLE {name} (id INT PRIMARY KEY, {columns})")
+    run(session, f"INSERT INTO made VALUES (1, {', '.join(map(repr, cells))})")
+    run(session, "INSERT INTO made (id) VALUES (2)")
+    if form == "csv":
+        missing = ",\\N" * len(kinds)
+        (folder / "a.csv").write_text(f"1,{','.join(cells)}\n2{missing}\n")
+    else:
+        day = datetime(2024, 3, 31)
+        moment = day.replace(hour=10, minute=11, second=12)
+        values = [day.date(), moment, moment, time(1, 2, 3), Decimal("1.50"), 7, 0.5]
+        arrays = {f"c{n}": [value, None] for n, value in enumerate(values)}
+        pq.write_table(pa.table({"id": [1, 2], **arrays}), folder / "a.parquet")
+    run(session, f"IMPORT INTO file FROM 'a.{form}'")
+    stored = []
+    with world.store.read() as txn:
+        for name in ("file", "made"):
+            prefix = world.services.schemas.table(txn, session.database, name).row_prefix
+            stored.append([raw for _, raw in txn.scan(Span(prefix, prefix + b"\xff"))])
+    assert stored[0] == stored[1]
 
 
 @pytest.mark.parametrize("zone", ["+00:00", "+05:30"])

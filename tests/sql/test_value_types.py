@@ -765,6 +765,35 @@ def test_the_nearest_value_is_stored_where_no_strict_mode_holds(
     assert rows(session, "SELECT a FROM n") == [[expected]] * 2
 
 
+def test_dates_beside_texts_and_numbers_compare_as_dates(session: Session) -> None:
+    """GREATEST and LEAST: the text of the winner with its own digits, as in TiDB; texts compare
+    where no argument is a date. TIME compares as a text, as in both."""
+    columns = "d DATE, n DATETIME, m DATETIME(3), t TIME, v VARCHAR(30)"
+    run(session, f"CREATE TABLE g (i INT PRIMARY KEY, {columns})")
+    moments = "'2024-03-31', '2024-03-31 10:11:12', '2024-03-31 10:11:12.5', '10:11:12'"
+    run(session, f"INSERT INTO g VALUES (1, {moments}, NULL)")
+    cases = {
+        "'2024-5-1'": ("2024-05-01", "2024-05-01 00:00:00", "2024-03-31 10:11:12.500", "2024-5-1"),
+        "'2024-05-01 01:02:03.50'": (
+            *("2024-05-01", "2024-05-01 01:02:03.50", "2024-03-31 10:11:12.500"),
+            "2024-05-01 01:02:03.50",
+        ),
+        "20240501": ("2024-05-01", "2024-05-01 00:00:00", "2024-03-31 10:11:12.500", "20240501"),
+        "'a'": ("2024-03-31", "2024-03-31 10:11:12", "2024-03-31 10:11:12.500", "a"),
+    }
+    items = "GREATEST(d, {0}), GREATEST({0}, n), LEAST(m, {0}), GREATEST(t, {0})"
+    for literal, expected in cases.items():
+        run(session, f"SET @v = {literal}")
+        run(session, f"UPDATE g SET v = {literal}")
+        run(session, f"PREPARE p FROM 'SELECT {items.format('?')} FROM g'")
+        for text in (literal, "@v", "v"):
+            found = rows(session, f"SELECT {items.format(text)} FROM g")
+            assert found == [list(expected)], (literal, text)
+        assert rows(session, "EXECUTE p USING @v, @v, @v, @v") == [list(expected)], literal
+    found = rows(session, "SELECT GREATEST(d, x'61'), GREATEST(n, NULL), LEAST(d, 'a') FROM g")
+    assert found == [[b"2024-03-31", None, "2024-03-31"]]
+
+
 def test_what_is_merged_keeps_its_digits_and_bytes(session: Session) -> None:
     columns = "d DATETIME, d6 DATETIME(6), t TIME, t3 TIME(3), f FLOAT, n TINYINT, b BIT(8)"
     run(session, f"CREATE TABLE m (i INT PRIMARY KEY, {columns}, y VARBINARY(4), v VARCHAR(9))")

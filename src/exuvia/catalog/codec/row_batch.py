@@ -657,7 +657,8 @@ def _numbers(column: pa.Array, family: Family) -> Array:
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         column = column.cast(pa.int64())
     if family == Family.DATE and pa.types.is_date(kind):
-        return _packed_dates(_plain(column.cast(pa.date32()).cast(pa.int32())))
+        days = _plain(column.cast(pa.date32()).cast(pa.int32()))
+        return _zero_where_null(_packed_dates(days), column)
     if family == Family.DATETIME and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         # Microseconds since 1970 as base/types.py packs date-times
         micros = _plain(column.cast(pa.timestamp("us")).cast(pa.int64())).astype(np.int64)
@@ -666,7 +667,7 @@ def _numbers(column: pa.Array, family: Family) -> Array:
         seconds, micro = rest // 1_000_000, rest % 1_000_000
         hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
         packed: Array = _packed_dates(days) << 37 | hour << 32 | minute << 26 | second << 20 | micro
-        return packed
+        return _zero_where_null(packed, column)
     if family == Family.TIME and not pa.types.is_integer(kind):
         unit = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
         column = column.cast(unit).cast(pa.int64())
@@ -682,6 +683,11 @@ def _plain(column: pa.Array) -> Array:
     """Numbers as numpy has them, 0 where NULL."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled)
+
+
+def _zero_where_null(packed: Array, column: pa.Array) -> Array:
+    """The first day of 1970, which the number 0 is of a day, is no zero."""
+    return packed * np.asarray(column.is_valid()) if column.null_count else packed
 
 
 def _packed_dates(days: Array) -> Array:

@@ -44,6 +44,7 @@ from exuvia.sql.bind.cast import (
 from exuvia.sql.bind.scope import Binder, Scope, all_stored, local
 from exuvia.sql.expr import (
     COERCIBLE,
+    NUMERIC,
     Call,
     Column,
     Constant,
@@ -401,28 +402,40 @@ def _is_null_call(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, -1)
+    families = {argument.family for argument in arguments}
+    if families & _DATED and not families <= types.TEMPORAL and Family.JSON not in families:
+        return _extreme_of_dates(name, arguments, Family.DATETIME not in families)
     arguments, zone = all_stored(arguments)
-    temporal = {argument.family for argument in arguments} & types.TEMPORAL
-    if temporal and all(
-        argument.family in types.TEMPORAL or types.is_text_like(argument.type)
-        for argument in arguments
-    ):
+    if families <= types.TEMPORAL:
         operands, collate = comparable(arguments, name)
-        kind = types.merged([_own_type(each) for each in operands])
-        converted = list(operands)
+        converted, level = list(operands), NUMERIC
+        kind = types.merged([each.type for each in operands])
     else:
-        converted, kind, _ = branches(arguments, name)
+        converted, kind, level = branches(arguments, name)
         _, collate = comparable(converted, name)
-    found = Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,))
+    parts = tuple(converted)
+    found = Call(type=kind, coercibility=level, function=name, arguments=parts, extra=(collate,))
     return local(fold(found), zone)
 
 
-def _own_type(moment: Expr) -> FieldType:
-    """The type of a date or time; a text that was one has no more digits than it needs."""
-    value = moment.value if isinstance(moment, Constant) else None
-    if moment.family is not Family.DATETIME or not isinstance(value, int) or value & 0xFFFFF:
-        return moment.type
-    return types.datetime()
+_DATED = frozenset((Family.DATE, Family.DATETIME))
+
+
+def _extreme_of_dates(name: str, arguments: list[Expr], of_days: bool) -> Expr:
+    """Dates beside texts or numbers compare as dates, and the result is a text, as in MySQL. It has
+    the digits of a second that the winner has (TiDB's), so that it does not depend on whether a
+    text is known when the statement is planned."""
+    convert = to_date if of_days else to_datetime
+    moved = tuple(convert(x) if x.family in types.TEMPORAL else x for x in arguments)
+    _, kind, level = branches(arguments, name)
+    collate = kind.Collate if kind.Collate != "binary" else "utf8mb4_bin"
+    result = types.text(max(types.width_of(kind), _MOMENT_WIDTH), charset_of(collate), collate)
+    extra = (collate, of_days)
+    found = Call(type=result, coercibility=level, function=name, arguments=moved, extra=extra)
+    return fold(to_bytes(found) if types.is_bytes(kind) else found)
+
+
+_MOMENT_WIDTH = 26  # characters of a DATETIME(6)
 
 
 def expect(name: str, arguments: Sequence[object], least: int, most: int) -> None:

@@ -34,7 +34,7 @@ from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
 from exuvia.sql.functions import json_functions, moment
-from exuvia.sql.types import family_of, fraction_digits, is_text_like
+from exuvia.sql.types import datetime, family_of, fraction_digits, is_text_like
 
 Caster = Callable[[Value, Env], Value]
 
@@ -161,6 +161,12 @@ def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
         return None if found is None else temporal.round_datetime(found, digits)
 
     return convert
+
+
+def moment_of(source: FieldType) -> Callable[[Value, Env], int | None]:
+    """How a value of any type is read as a packed DATETIME; NULL and 1292 where it is none."""
+    caster = to_moment(source, datetime(6), False)
+    return caster or (lambda value, env: value)
 
 
 def _today_at(micros: int, env: Env) -> int | None:

@@ -45,13 +45,15 @@ from exuvia.sql.evaluate.cast import (
     MOST_INT,
     MOST_UINT,
     moment_from_text,
+    moment_of,
     operation,
+    text_of,
 )
 from exuvia.sql.expr import Call, Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.text import find_text
-from exuvia.sql.types import DIVISION_DIGITS, family_of
+from exuvia.sql.types import DIVISION_DIGITS, TEMPORAL, family_of, fraction_digits
 
 _MOST_WHOLE = 81  # digits before the point: nine words of nine
 
@@ -429,9 +431,13 @@ def _null_if(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _extreme(sign: str) -> Maker:
+    pick = max if sign == ">" else min
+
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
-        key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
-        pick = max if sign == ">" else min
+        collate, *of_days = call.extra
+        if of_days:
+            return _extreme_of_dates(call, arguments, sign)
+        key = key_of(call.arguments[0], collate) or (lambda value: value)
 
         def run(row: Row, env: Env) -> Value:
             values = [argument(row, env) for argument in arguments]
@@ -440,6 +446,46 @@ def _extreme(sign: str) -> Maker:
         return run
 
     return make
+
+
+def _extreme_of_dates(call: Call, arguments: list[Compiled], sign: str) -> Compiled:
+    """Dates beside texts or numbers. What is no date is less than every date; the texts compare
+    where that is the result."""
+    collate, of_days = call.extra
+    kinds = [argument.type for argument in call.arguments]
+    readers = [moment_of(kind) for kind in kinds]
+    texts = [text_of(kind) for kind in kinds]
+    digits = [fraction_digits(k) if family_of(k) in TEMPORAL else None for k in kinds]
+    key = collation(collate).sort_key
+    pick = max if sign == ">" else min
+
+    def run(row: Row, env: Env) -> str | None:
+        values = [argument(row, env) for argument in arguments]
+        if None in values:
+            return None
+        found = [read(value, env) or 0 for read, value in zip(readers, values, strict=True)]
+        best = pick(found)
+        if not best:
+            printed = [text(value) for text, value in zip(texts, values, strict=True)]
+            return pick(printed, key=key)
+        if of_days:
+            return temporal.format_date(best >> 37)
+        winner = found.index(best)
+        places = digits[winner]
+        if places is None:
+            places = _places_of(texts[winner](values[winner]), best)
+        return temporal.format_datetime(best, places)
+
+    return run
+
+
+_FRACTION = re.compile(r":\d+\.(\d{0,6})")
+
+
+def _places_of(text: str, packed: int) -> int:
+    """Digits of a second that a text has."""
+    found = _FRACTION.search(text)
+    return len(found[1]) if found else 6 * bool(packed & 0xFFFFF)
 
 
 LOGIC: dict[str, Maker] = {
