@@ -188,6 +188,32 @@ def test_a_dump_of_a_timestamp_is_read_back(
 # -- TIMESTAMP and zones ---------------------------------------------------------------------------
 
 
+def test_a_default_that_the_clocks_skip_is_refused(session: Session) -> None:
+    """In no mode, as in MySQL: the rows before the column would have another moment than an INSERT
+    stores."""
+    run(session, "SET time_zone = 'Europe/Berlin', sql_mode = ''")
+    run(session, "CREATE TABLE t (i INT PRIMARY KEY, d DATETIME DEFAULT '2024-03-31 02:30:00')")
+    kind = "TIMESTAMP NULL DEFAULT '2024-03-31 02:30:00'"
+    for text in (
+        f"CREATE TABLE u (c {kind})",
+        f"ALTER TABLE t ADD COLUMN c {kind}",
+        f"ALTER TABLE t MODIFY d {kind}",
+    ):
+        assert error(session, text)[0] == 1067, text
+    run(session, f"ALTER TABLE t ADD COLUMN c {kind.replace('02:30', '03:30')}")
+
+
+@pytest.mark.parametrize("made", ["TABLE", "TEMPORARY TABLE"])
+def test_a_written_default_is_of_the_zone_that_wrote_it(session: Session, made: str) -> None:
+    run(session, "SET time_zone = 'Europe/Berlin'")
+    column = "ts TIMESTAMP NULL DEFAULT '2024-01-01 10:00:00'"
+    run(session, f"CREATE {made} t ({column}, i INT)")
+    run(session, f"CREATE {made} s ({column}) SELECT 1 AS i")
+    run(session, "INSERT INTO t (i) VALUES (1)")
+    for name in "ts":
+        assert rows(session, f"SELECT CAST(ts AS CHAR) FROM {name}") == [["2024-01-01 10:00:00"]]
+
+
 def test_what_a_client_and_a_definition_are_told_of_a_timestamp(session: Session) -> None:
     """TIMESTAMP in every zone, of a column, what is picked from it and what derives from it."""
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP(3) NOT NULL)")

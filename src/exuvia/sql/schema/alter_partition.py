@@ -134,7 +134,7 @@ def _placed(
     at: AlterContext, spec: PartitionChange, found: PartitionInfo
 ) -> tuple[PartitionDefinition, ...]:
     """The new partitions with their policies. Raises 8239."""
-    added = added_definitions(at.table, found, spec.definitions, at.bound_modes)
+    added = added_definitions(at.table, found, spec.definitions, at.modes)
     return placed(at.txn, added, spec.definitions)
 
 
@@ -302,7 +302,7 @@ def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     check_function_places(spec.partitioning, at.database.db_name.O, at.table.name.O)
     plain = with_updated_indexes(evolve(at.table, partition=None), spec.partitioning)
     kinds = {text.lower(): is_global for text, is_global in spec.partitioning.indexes}
-    target = partition_info(plain, spec.partitioning, at.warn, at.bound_modes)
+    target = partition_info(plain, spec.partitioning, at.warn, at.modes)
     written = spec.partitioning.definitions
     target = evolve(target, definitions=placed(at.txn, target.definitions, written))
     return _moved(at, ActionCode.PARTITION_BY, (), target, kinds, "new")

@@ -121,9 +121,7 @@ def require_primary_key(reader: "SchemaReader", has_one: bool) -> None:
         raise ErrTableWithoutPrimaryKey()
 
 
-def modes_of(
-    reader: "SchemaReader", warn: Warn, note: Warn = _silent, zone: tzinfo | None = None
-) -> Modes:
+def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
     """Of a session, by the texts of its variables."""
     variable = reader.variable
     sql_mode = variable("sql_mode")
@@ -139,7 +137,7 @@ def modes_of(
     engines = "NO_ENGINE_SUBSTITUTION" not in sql_mode
     noted = variable("exuvia_compatibility") == "mysql" and not before_0_5(reader.txn)
     return Modes(
-        strict, zero_dates, warn, note, zone, *facts, zero_parts, collations, engines, noted
+        strict, zero_dates, warn, note, reader.zone, *facts, zero_parts, collations, engines, noted
     )
 
 
@@ -467,13 +465,8 @@ class AlterContext:
 
     @property
     def modes(self) -> Modes:
-        """What of the sql_mode counts for columns."""
+        """What of the session's settings counts for columns and partitions."""
         return modes_of(self.reader, self.warn)
-
-    @property
-    def bound_modes(self) -> Modes:
-        """The same for the bounds of partitions, which are moments of the session's zone."""
-        return modes_of(self.reader, self.warn, zone=self.zone)
 
     def column(self, name: str) -> ColumnInfo | None:
         """A column that clients see."""

@@ -559,6 +559,8 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     try:
         mode = values.Mode(modes.zero_dates, modes.any_day, zero_parts=modes.zero_parts)
         value = values.from_text(text, info.type, mode)
+        if info.type.Tp == TypeCode.TIMESTAMP:  # a time that the zone's clocks skip is no moment
+            values.from_text(text, info.type, mode._replace(zone=modes.zone))
         shown = values.to_text(value, info.type)
     except Refused:
         raise ErrInvalidDefault(info.name.O) from None

@@ -45,7 +45,6 @@ from exuvia.ddl.actions.table import placed
 from exuvia.ddl.elements import with_predicate_columns
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
-from exuvia.sql.bind.scope import table_in
 from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Note, OutputColumn
@@ -111,8 +110,8 @@ def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
     elif node.query is not None:
         rows, job = _select_job(reader, node, database, warn, text)
     else:
-        modes = modes_of(reader, warn, note, reader.zone)
-        info = table_in(table_info(node, database, warn, modes), reader.zone, None)
+        modes = modes_of(reader, warn, note)
+        info = table_info(node, database, warn, modes)
         require_primary_key(reader, primary_key(info) is not None)
         job = _job(reader, database, node, info, warn, text)
     codes = {ErrTableExists.code} if node.if_not_exists else set()
@@ -183,7 +182,7 @@ def _temporary(
     global_temporary.check_definition(defined)
     if source is None:
         modes = modes_of(reader, warn, warn)
-        info = table_in(table_info(defined, database, warn, modes), reader.zone, None)
+        info = table_info(defined, database, warn, modes)
         info = table_with_checks(reader.txn, defined, info, warn, database.db_name.O)
     else:
         info = source

@@ -29,6 +29,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import CUT_HANDLES
+from exuvia.sql.bind.scope import table_in
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
 from exuvia.sql.schema.change import STRICT, Modes
@@ -70,7 +71,7 @@ Warn = Callable[[int, str], None]
 def table_info(
     node: CreateTable, database: DatabaseInfo, warn: Warn, modes: Modes = STRICT
 ) -> TableInfo:
-    """The table as asked for. Raises Refused."""
+    """The table as it is stored: defaults of TIMESTAMPs in UTC. Raises Refused."""
     options = node.options
     check_supported(options)
     text = check_name(node.table.name, ErrWrongTableName)
@@ -129,7 +130,7 @@ def table_info(
         column = flagged[part.offset]
         kind = evolve(column.type, Flag=column.type.Flag | int(flag))
         flagged[part.offset] = evolve(column, type=kind)
-    return evolve(info, cols=tuple(flagged))
+    return table_in(evolve(info, cols=tuple(flagged)), modes.zone, None)
 
 
 def _number(options: dict[str, str], name: str) -> int:

@@ -168,8 +168,8 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
     def ignore(code: int, said: str) -> None: ...
 
-    modes = modes_of(reader, ignore, ignore, reader.zone)
-    info = table_in(table_info(node, database, ignore, modes), reader.zone, None)
+    modes = modes_of(reader, ignore, ignore)
+    info = table_info(node, database, ignore, modes)
     if node.global_temporary:
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
