@@ -820,6 +820,45 @@ def test_dates_beside_texts_and_numbers_compare_as_dates(session: Session) -> No
     assert found == [[b"2024-03-31", None, "2024-03-31"]]
 
 
+def test_a_text_is_a_date_or_a_time_by_what_it_says(session: Session) -> None:
+    """TIMEDIFF, ADDTIME and EXTRACT, whether the text is a literal, a variable or a column: a
+    column of texts was a TIME to ADDTIME, no TIME to EXTRACT, and TIMEDIFF lost days of all."""
+    run(session, "CREATE TABLE x (i INT, d DATETIME, e DATETIME(3), t TIME, v VARCHAR(30), w TEXT)")
+    moments = "'2024-01-03 10:00:00', '2024-01-01 09:00:00.5', '1:0:0'"
+    run(session, f"INSERT INTO x VALUES (1, {moments}, NULL, NULL)")
+    cases: dict[tuple[str, str], tuple[str | None, ...]] = {
+        ("2024-01-03 10:00:00", "2024-01-01 09:00:00"): (
+            *("49:00:00", "2024-01-03 11:00:00", "2024-01-01 10:00:00.500000", "10"),
+        ),
+        ("10:11:12", "1:0:0"): ("09:11:12", "11:11:12", "02:00:00.500000", "10"),
+        ("10:11:12", "2024-01-01 09:00:00"): (
+            *(None, "11:11:12", "2024-01-01 10:00:00.500000", "10"),
+        ),
+    }
+    items = "TIMEDIFF({0}, {1}), ADDTIME({0}, '1:0:0'), ADDTIME({1}, '1:0:0.5')"
+    items += ", EXTRACT(HOUR FROM {0})"
+    for (one, two), expected in cases.items():
+        run(session, f"SET @v = '{one}', @w = '{two}'")
+        run(session, f"UPDATE x SET v = '{one}', w = '{two}'")
+        for texts in ((f"'{one}'", f"'{two}'"), ("@v", "@w"), ("v", "w")):
+            for group in ("", " GROUP BY i, v, w"):
+                found = run(session, f"SELECT {items.format(*texts)} FROM x{group}")
+                printed = [
+                    None
+                    if value is None
+                    else str(to_text(value, column.type)).replace(".000000", "")
+                    for value, column in zip(found.rows[0], found.columns, strict=True)
+                ]
+                assert printed == list(expected), (texts, group)
+    items = "TIMEDIFF(d, e), TIMEDIFF(e, d), TIMEDIFF(d, t), TIMEDIFF(d, '2023-01-01 00:00:00')"
+    found = run(session, f"SELECT {items}, ADDTIME(100000.5, t), SUBTIME(1e5, t) FROM x")
+    printed = [
+        v and str(to_text(v, c.type)) for v, c in zip(found.rows[0], found.columns, strict=True)
+    ]
+    assert printed[:4] == ["48:59:59.500", "-48:59:59.500", None, "838:59:59"]
+    assert printed[4:] == ["11:00:00.500000", "09:00:00.000000"]
+
+
 def test_what_is_merged_keeps_its_digits_and_bytes(session: Session) -> None:
     columns = "d DATETIME, d6 DATETIME(6), t TIME, t3 TIME(3), f FLOAT, n TINYINT, b BIT(8)"
     run(session, f"CREATE TABLE m (i INT PRIMARY KEY, {columns}, y VARBINARY(4), v VARCHAR(9))")

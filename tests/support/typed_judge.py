@@ -929,6 +929,13 @@ class TypedLife:
                         ),
                     ),
                     (
+                        "selected",
+                        (
+                            f"CREATE TABLE z (id INT PRIMARY KEY, {typed} DEFAULT {literal})"
+                            f" SELECT {ID} AS id",
+                        ),
+                    ),
+                    (
                         "named",
                         (
                             start,

@@ -119,20 +119,40 @@ def _timestamp(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, 2)
     moment, size = arguments
+    sign = -1 if name == "subtime" else 1
     amount = casts.to_time(size)
-    if types.is_text_like(moment.type):
-        written = moment.value if isinstance(moment, Constant) else ""
-        clock = isinstance(written, str) and "-" not in written.lstrip("-")
-        moment = casts.to_time(moment) if clock else casts.to_datetime(moment)
-    elif moment.family is Family.DATE:
+    micros = Call(type=types.BIGINT, function="time_micros", arguments=(amount,))
+    if types.is_text_like(moment.type):  # a DATETIME or a TIME: each row's text says which
+        kind, text = types.text(29, "utf8mb4", scope.collation), casts.to_text(moment)
+        parts, extra = (text, micros), (sign,)
+        found = Call(type=kind, function="add_time_text", arguments=parts, extra=extra)
+        return casts.fold(evolve(found, coercibility=COERCIBLE))
+    if moment.family is Family.DATE:
         moment = casts.to_datetime(moment)
+    elif moment.family not in types.TEMPORAL:
+        moment = casts.to_time(moment)
     digits = max(types.fraction_digits(moment.type), types.fraction_digits(amount.type))
     kind = types.time(digits) if moment.family is Family.TIME else types.datetime(digits)
-    sign = -1 if name == "subtime" else 1
-    micros = Call(type=types.BIGINT, function="time_micros", arguments=(amount,))
     return Call(
         type=kind, function="date_add", arguments=(moment, micros), extra=("MICROSECOND", sign)
     )
+
+
+def _time_difference(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    """TIMEDIFF: of two TIMEs or of two DATETIMEs, with their days; NULL for one of each."""
+    expect(name, arguments, 2, 2)
+    dated = any(each.family in (Family.DATE, Family.DATETIME) for each in arguments)
+    parts = []
+    for each in arguments:
+        is_number = each.family not in types.TEMPORAL and not types.is_text_like(each.type)
+        if each.family is Family.DATE or (is_number and dated):
+            each = casts.to_datetime(each)
+        elif is_number:
+            each = casts.to_time(each)
+        parts.append(each)
+    digits = max(types.fraction_digits(casts.to_time(each).type) for each in parts)
+    found = Call(type=types.time(digits), function="timediff", arguments=tuple(parts))
+    return casts.fold(found)
 
 
 def unit_of(tree: exp.Expression) -> str:
@@ -171,10 +191,8 @@ def by_unit(name: str, trees: list[exp.Expression], scope: Scope) -> Expr:
 def _extract(tree: exp.Extract, scope: Scope) -> Expr:
     unit = unit_of(tree.this)
     operand = scope.bind(tree.expression)
-    # A constant text that is a time of day without a date
-    text = operand.value if isinstance(operand, Constant) else None
-    is_clock = isinstance(text, str) and ":" in text and "-" not in text.lstrip("-")
-    if operand.family is Family.TIME or (unit in CLOCK_UNITS and is_clock):
+    is_clock = unit in CLOCK_UNITS and not unit.startswith("DAY")
+    if operand.family is Family.TIME or (is_clock and operand.family not in types.TEMPORAL):
         return casts.fold(
             Call(
                 type=types.integer(20),
@@ -195,6 +213,7 @@ UNIT_CALLS = frozenset(
 MOMENT_CALLS: dict[str, Special] = {
     "addtime": _add_time,
     "subtime": _add_time,
+    "timediff": _time_difference,
     "timestamp": _timestamp,
     "unix_timestamp": _convert_now,
 }

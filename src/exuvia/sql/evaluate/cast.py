@@ -23,7 +23,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
@@ -34,7 +34,7 @@ from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
 from exuvia.sql.functions import json_functions, moment
-from exuvia.sql.types import datetime, family_of, fraction_digits, is_text_like
+from exuvia.sql.types import datetime, family_of, fraction_digits, is_text_like, time
 
 Caster = Callable[[Value, Env], Value]
 
@@ -254,6 +254,42 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
         return None if found is None else temporal.round_time(found[0], digits)
 
     return convert
+
+
+class MomentOrTime(NamedTuple):
+    """Microseconds since day 0 of a DATETIME, or of a TIME."""
+
+    has_date: bool
+    micros: int
+
+
+def moment_or_time(source: FieldType) -> Callable[[Value, Env], MomentOrTime | None]:
+    """How a date, a time or a text of either is read; NULL and 1292 for a text that is neither."""
+    family = family_of(source)
+    if family is Family.TIME:
+        return lambda value, env: MomentOrTime(False, value)
+    if family is Family.DATETIME:
+        return lambda value, env: MomentOrTime(True, moment.microseconds(value))
+    text = text_of(source)
+    as_time = to_time(source, time(6), False)
+    assert as_time is not None, source
+
+    def read(value: Value, env: Env) -> MomentOrTime | None:
+        if _has_date(text(value)):
+            packed = moment_from_text(text(value), env)
+            return None if packed is None else MomentOrTime(True, moment.microseconds(packed))
+        micros = as_time(value, env)
+        return None if micros is None else MomentOrTime(False, micros)
+
+    return read
+
+
+def _has_date(text: str) -> bool:
+    """Whether a text is read as a DATETIME where a TIME may be, too."""
+    body = text.strip()
+    if "-" in body[1:] or (len(body) >= 12 and body[:12].isdigit()):
+        return True
+    return temporal.split_time(body) is None and temporal.may_be_moment(body)
 
 
 def _unquoted(document: Value) -> str:

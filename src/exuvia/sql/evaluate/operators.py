@@ -46,6 +46,7 @@ from exuvia.sql.evaluate.cast import (
     MOST_UINT,
     moment_from_text,
     moment_of,
+    moment_or_time,
     operation,
     text_of,
 )
@@ -571,7 +572,55 @@ def _is_day(text: str) -> bool:
     return 1 < len(groups) <= 3 or (len(groups) == 1 and len(groups[0]) in (5, 6, 8))
 
 
-MOVES = {"date_add": _move, "date_add_text": _move_text}
+def _add_time_text(call: Call, arguments: list[Compiled]) -> Compiled:
+    """ADDTIME and SUBTIME of a text. Arguments: the text, microseconds. `extra`: the sign."""
+    (sign,) = call.extra
+    moment, size = arguments
+    read = moment_or_time(call.arguments[0].type)
+
+    def run(row: Row, env: Env) -> str | None:
+        text, amount = moment(row, env), size(row, env)
+        given = None if text is None or amount is None else read(text, env)
+        if given is None:
+            return None
+        total = given.micros + sign * amount
+        if given.has_date:
+            packed = moments.of_microseconds(total)
+            if packed is not None:
+                return temporal.format_datetime(packed, 6 if packed & 0xFFFFF else 0)
+        elif abs(total) <= temporal.MOST_TIME:
+            return temporal.format_time(total, 6 if total % 1_000_000 else 0)
+        env.raise_or_note(_OVERFLOW)
+        return None
+
+    return run
+
+
+def _time_difference(call: Call, arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+    read_left, read_right = (moment_or_time(argument.type) for argument in call.arguments)
+    digits = fraction_digits(call.type)
+
+    def run(row: Row, env: Env) -> int | None:
+        a, b = left(row, env), right(row, env)
+        if a is None or b is None:
+            return None
+        first, second = read_left(a, env), read_right(b, env)
+        if first is None or second is None or first.has_date != second.has_date:
+            return None
+        found = first.micros - second.micros
+        found = max(-temporal.MOST_TIME, min(found, temporal.MOST_TIME))
+        return temporal.round_time(found, digits)
+
+    return run
+
+
+MOVES = {
+    "add_time_text": _add_time_text,
+    "date_add": _move,
+    "date_add_text": _move_text,
+    "timediff": _time_difference,
+}
 
 
 # -- by collation, by unit -------------------------------------------------------------------------

@@ -534,11 +534,6 @@ def _time_of_seconds(seconds: Value) -> int:
     return micros
 
 
-def _time_difference(left: int, right: int) -> int:
-    found = left - right
-    return max(-temporal.MOST_TIME, min(found, temporal.MOST_TIME))
-
-
 def _format(packed: int, form: str) -> str | None:
     return format_moment(packed, form)
 
@@ -603,13 +598,6 @@ FUNCTIONS = {
     "time_format": Function(2, 2, "ms", always(types.text(255)), _time_format),
     "time_micros": Function(1, 1, "m", _BIG, lambda t: t, "{0}"),
     "time_to_sec": Function(1, 1, "m", _BIG, _seconds_of_time),
-    "timediff": Function(
-        2,
-        2,
-        "m",
-        lambda a: types.time(max(types.fraction_digits(each.type) for each in a)),
-        _time_difference,
-    ),
     "to_days": Function(1, 1, "D", _BIG, _to_days),
     "to_seconds": Function(1, 1, "t", _BIG, _to_seconds),
     "utc_date": Function(0, 0, "", always(types.DATE), _utc_today, env=True),
