@@ -850,6 +850,10 @@ def test_a_text_is_a_date_or_a_time_by_what_it_says(session: Session) -> None:
                     for value, column in zip(found.rows[0], found.columns, strict=True)
                 ]
                 assert printed == list(expected), (texts, group)
+    run(session, "UPDATE x SET v = '2024-01-01 00:00:00.25'")
+    run(session, "SET @v = '2024-01-01 00:00:00.25'")
+    for text in ("'2024-01-01 00:00:00.25'", "@v", "v", "20240101000000.25"):
+        assert rows(session, f"SELECT UNIX_TIMESTAMP({text}) = 1704067200.25 FROM x") == [[1]], text
     items = "TIMEDIFF(d, e), TIMEDIFF(e, d), TIMEDIFF(d, t), TIMEDIFF(d, '2023-01-01 00:00:00')"
     found = run(session, f"SELECT {items}, ADDTIME(100000.5, t), SUBTIME(1e5, t) FROM x")
     printed = [

@@ -59,13 +59,14 @@ def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if stored(operand) is not operand:
         name, operand = "unix_timestamp_stored", stored(operand)
     function = FUNCTIONS[name]
-    # Fractional digits of a moment: those written in a constant text, or its type's
+    # Fractional digits of a moment: those written in a constant text, or its type's; a text that
+    # each row has may have six
     given = arguments[0]
     if isinstance(given, Constant) and isinstance(given.value, str):
         fraction = given.value.partition(".")[2]
         digits = min(6, len(fraction)) if fraction.isdigit() else 0
     else:
-        digits = types.fraction_digits(given.type) if given.family in types.TEMPORAL else 0
+        digits = types.fraction_digits(operand.type)
     if not digits:
         return Call(type=function.type([operand]), function=name, arguments=(operand,))
     exact = f"{name}_exactly"
