@@ -190,8 +190,8 @@ def forget_keys(txn: Transaction, table_id: int) -> list[tuple[int, int]]:
 
 
 def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
-    """The table goes: the keys that refer to it wait for another one of its name, but for its own.
-    `database`: the name of its database, where that goes too."""
+    """The table is dropped. Foreign keys that refer to it wait for a new table of its name.
+    `database`: the name of its database, if that is dropped too."""
     own = frozenset(key.exuvia_link for key in info.foreign_keys)
     info = info.without_keys(own)
     if not info.exuvia_referred:
@@ -556,7 +556,8 @@ def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
 
 
 def _check_keys(info: TableInfo) -> set[bytes]:
-    """Each with the table's id: a table that is renamed may bring a name that is taken."""
+    """Keys of the table's CHECK names. They include the table's id, because a renamed table may
+    bring a name that another table has."""
     return {
         keys.meta("checkname", info.exuvia_db, check.constraint_name.L, info.id)
         for check in info.checks
@@ -581,7 +582,7 @@ def _forget_checks(txn: Transaction, names_gone: Iterable[bytes]) -> None:
 
 
 def taken_check_name(txn: Transaction, database_id: int, names: Iterable[str]) -> str | None:
-    """The first of the lower-case names that a CHECK of the database's tables has."""
+    """The first of these lower-case names that is in use by a CHECK of the database, or None."""
     if txn.get(keys.CHECK_NAMES) is None:
         names_in_use = {
             check.constraint_name.L

@@ -101,7 +101,7 @@ def coming_name(text: Name) -> Name:
 
 
 def going_name(text: Name) -> Name:
-    """The name of an element whose name another one has taken."""
+    """The temporary name of an element that is replaced by another one of its name."""
     return name(f"_Tombstone$_{text.O}_0")
 
 

@@ -163,7 +163,7 @@ def revision(table: int) -> bytes:
 
 
 def is_revision(key: bytes) -> bool:
-    """Whether it holds the revision of a table or database."""
+    """Whether the key is that of a table's or database's revision."""
     return key.startswith((b"m/rev/", b"m/dbrev/"))
 
 

@@ -304,7 +304,7 @@ class Padded:
 
     @classmethod
     def if_wise(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded | None":
-        """The same; None where all of it is empty, or most of it would be zeros."""
+        """As above, or None if all texts are empty, or if most of the array would be padding."""
         if not lengths.any() or not cls.is_wise(lengths):
             return None
         return cls.gathered(data, at, lengths)

@@ -148,7 +148,7 @@ class StarvationWatch:
         self._starves = False
 
     def starves(self, least: float = LEAST_PART) -> bool:
-        """Whether it had less than that part of the time in which it wanted to compute, of late."""
+        """Whether the thread recently ran for less than this part of the time it was ready to."""
         now = self._look()
         if self._seen is None:
             self._seen = now
@@ -159,7 +159,7 @@ class StarvationWatch:
 
 
 class _Writes(ForwardingStore, ABC):
-    """A store whose writes are made by `_write`; everything else as it is."""
+    """A store that writes by `_write`. Reads are unchanged."""
 
     @abstractmethod
     def _write(self, work: Callable[[], Answer]) -> Answer: ...
@@ -188,7 +188,7 @@ class _Writes(ForwardingStore, ABC):
 
 
 class UnhurriedStore(_Writes):
-    """Writes are made by a thread of ordinary priority."""
+    """A store whose writes run in a thread of ordinary priority."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -204,7 +204,7 @@ class UnhurriedStore(_Writes):
 
 
 class NiceStore(_Writes):
-    """For one thread, which computes at low priority for a while and writes at its ordinary one."""
+    """A store for one thread, which computes at low priority and writes at its ordinary one."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

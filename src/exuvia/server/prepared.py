@@ -264,7 +264,7 @@ def _date(fields: bytes, code: int) -> Value:
 
 
 def _time(fields: bytes) -> Value:
-    """A time: 0, 8 or 12 bytes of fields. One that TIME does not hold is MySQL's text of it."""
+    """A time, from 0, 8 or 12 bytes. One outside the range of TIME becomes MySQL's text of it."""
     days = int.from_bytes(fields[1:5], "little")
     hour, minute, second = fields[5:8] or b"\0\0\0"
     micro = int.from_bytes(fields[8:12], "little")

@@ -142,7 +142,7 @@ def constant_of(tree: Tree) -> ConstantOf | None:
 
 
 def comparand_of(tree: Tree) -> ConstantOf | None:
-    """As `constant_of`, for the bounds of a key (access/ranger.py)."""
+    """As `constant_of`, for bounds of a key (access/ranger.py)."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Placeholder):
@@ -196,7 +196,8 @@ def _number(text: str) -> int | Decimal | float:
 
 
 def constant_type(tree: Tree, binding: Binding) -> FieldType:
-    """The type of a literal or `?`, in parentheses or not, that goes into a column as it is."""
+    """The type of a literal or `?` that is stored in a column without a computation. Ignores
+    parentheses."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Placeholder):

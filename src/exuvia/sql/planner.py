@@ -51,10 +51,10 @@ _LACKING = {each.code for each in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKey
 
 
 def plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
-    """The plan of a statement that reads or writes rows, by its binding if it has one. `stored`: a
-    query answers TIMESTAMPs as they are stored, not as the session's zone shows them.
+    """The plan of a statement that reads or writes rows, with the hints of its plan binding.
 
-    Raises Refused, 1235 for what is not done."""
+    `stored`: a query returns TIMESTAMPs as stored, not in the session's zone. Raises Refused, 1235
+    for unsupported statements."""
     statement_plan = _bound(node, context, stored) or _plan(node, context, stored)
     into = node.meta.get("into") if isinstance(node, exp.Query) else None
     if isinstance(into, IntoFile):
@@ -195,8 +195,7 @@ def plan_shape(
 
 
 def _is_alone(statement: exp.Select) -> bool:
-    """Whether it is planned each time: its rows go elsewhere, are those of another time, or are
-    counted beyond its LIMIT."""
+    """Whether the query is planned each time: INTO, AS OF, or SQL_CALC_FOUND_ROWS."""
     options = statement.args.get("operation_modifiers")
     return (
         bool(options) or "into" in statement.meta or walks.find(statement, exp.Version) is not None

@@ -318,7 +318,7 @@ class Analyzer:
         read: dict[int, Summary],
         stopped: Callable[[], bool],
     ) -> None:
-        """From the partitions that the table has by now. Raises Gone, Stopped."""
+        """Merge the statistics of the present partitions into the table's. Raises Gone, Stopped."""
         ids = [part.physical_id for part in self._table(order.table_id, stopped).parts]
         if read.keys().isdisjoint(ids):
             raise Gone(f"the partitions of table {table.info.name.O} are gone")

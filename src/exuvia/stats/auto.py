@@ -149,7 +149,7 @@ class Runner:
                 self._queue.ended(task.job, well=task.error is None)
 
     def settings(self) -> AutoAnalyzeSettings:
-        """As the variables have them now."""
+        """The present values of the variables."""
         with self._store.read() as txn:
             start = variables.get_global(txn, "tidb_auto_analyze_start_time")
             end = variables.get_global(txn, "tidb_auto_analyze_end_time")

@@ -244,8 +244,7 @@ def _follow(txn: Transaction, was: int, new: int) -> None:
 
 
 def _hold_still(txn: Transaction, was: int, new: int, written: Delta, version: int) -> bool:
-    """Where statistics are locked they are so under the new id too, and what has been written there
-    waits with the rest."""
+    """Move a lock of statistics to the new id, with the counts of rows written under both."""
     held = meta.unlock(txn, was)
     if held is None:
         return False

@@ -49,7 +49,7 @@ _EXTENDED = range(0x3400, 0x4DB6)
 
 
 class SingleByte(NamedTuple):
-    """By name: of each character set its 256 characters, of each collation its 256 weights."""
+    """Single-byte character sets: name -> 256 characters, and collation -> 256 weights."""
 
     characters: dict[str, str]
     weights: dict[str, bytes]

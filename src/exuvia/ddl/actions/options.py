@@ -116,7 +116,7 @@ def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
 
 
 def withdraw_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """They obey them with the columns as they are."""
+    """Writers check them with the present columns only."""
     table = the_table(snapshot)
     cols = tuple(_with_announced(column, None) for column in table.cols)
     return job, _with(snapshot, evolve(table, cols=cols))

@@ -196,7 +196,7 @@ def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
 
 
 def move_again(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The table in that state, and what its parents know of it; ABSENT removes it."""
+    """Put the table in that state, and its foreign keys at its parents. ABSENT removes it."""
     links = arguments(job, RecoverTableArgs).links
     known = PUBLIC if state == ABSENT else state
     return move_in_parents(move_table(job, snapshot, state), links, known)

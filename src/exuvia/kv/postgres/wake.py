@@ -199,7 +199,7 @@ class Listener:
     # -- waking ----------------------------------------------------------------------------------
 
     def reads(self, channels: Iterable[str]) -> dict[str, int]:
-        """How often each was read: to be asked for before they are moved."""
+        """How often each counter was read. Call it before a commit that moves them."""
         with self._mutex:
             return {channel: self._reads[channel] for channel in channels}
 

@@ -117,7 +117,7 @@ class _GrowingMatrix:
 
     @property
     def matrix(self) -> Array:
-        """All of them, while no more are added."""
+        """The rows so far, without a copy. Valid until more are added."""
         whole: Array = np.frombuffer(self._map, np.uint8, self._used)
         return whole.reshape(-1, self.width)
 

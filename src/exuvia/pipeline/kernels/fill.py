@@ -79,7 +79,7 @@ class Run:
 
 
 def sorted_run(index: IndexInfo, parts: EntryParts) -> Run:
-    """Entries of many chunks as one run, each key once. They are taken out of `parts`."""
+    """The entries of many chunks as one sorted run, each key once. Empties `parts`."""
     if not index.is_unique:
         return Run(index, in_order(parts.keys()), None, [])
     keys = joined(parts.keys())

@@ -94,7 +94,7 @@ class Sample:
         self._take(whole.take(np.flatnonzero(whole.lots < self._limit)), other._rows)
 
     def _take(self, few: "_Piece", rows: int) -> None:
-        """Those of the next `rows` rows that are kept."""
+        """The sampled ones of the next `rows` rows."""
         if len(few.lots):
             self._pieces.append(few._replace(places=few.places + self._rows))
             self._kept += len(few.lots)
@@ -399,7 +399,7 @@ def _words(part: Part, columns: Columns) -> Array:
 
 
 def _equal_as_bytes(texts: Padded, field: FieldType, length: int) -> bool:
-    """Whether they are equal where their bytes are; see `_compared`."""
+    """Whether values are equal if and only if their bytes are; see `_compared`."""
     rules = collation(field.Collate) if field.family == Family.STRING else None
     if length >= 0 or (rules is not None and rules.fold is not None):
         return False

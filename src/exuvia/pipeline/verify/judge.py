@@ -250,7 +250,7 @@ def entry_text(table: Table, key: bytes, handle: bytes, row: Row | None) -> str:
 
 
 def _row_at(table: Table, columns: Columns, at: int) -> Row:
-    """One of the rows, with NULL for the columns that are not among these."""
+    """One of the rows, with NULL for all other columns."""
     row: Row = [None] * len(table.info.cols)
     for position in columns.positions:
         row[position] = columns.column(position).take(np.array([at])).to_list()[0]

@@ -199,7 +199,7 @@ class Points(Matched):
         return self._rows_of(handles, context)
 
     def of(self, rows: Sequence[Values], context: Execution, reverse: bool = False) -> PathRows:
-        """The rows that are there of those with these handles."""
+        """The existing rows with these handles."""
         given = {key_codec.handle_from(self.table, values) for values in rows}
         return self._rows_of(sorted(given, reverse=reverse), context)
 

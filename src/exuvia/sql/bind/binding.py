@@ -66,7 +66,7 @@ class FactNames(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """Where answers come from: a statement's Context."""
+    """The source of facts: a statement's Context."""
 
     parameters: Sequence[Value]
     txn: Any
@@ -169,7 +169,7 @@ class Binding:
         return (int(value) if isinstance(value, bool) else value,)
 
     def constant_type(self, number: int) -> FieldType:
-        """Type of a parameter that goes into a column as it is."""
+        """The type of a parameter that is stored in a column without a computation."""
         return open_type(self._source.letters[number])
 
     def _setting(self, name: str, text: str) -> str:
@@ -231,7 +231,7 @@ class Binding:
 
 
 class VariableSource(Protocol):
-    """Where the values of variables are."""
+    """The source of the values of variables."""
 
     def variable(self, name: str) -> str: ...
 

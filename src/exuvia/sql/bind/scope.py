@@ -69,8 +69,8 @@ def stored(expr: Expr) -> Expr:
 
 
 def all_stored(values: Sequence[Expr]) -> tuple[list[Expr], tzinfo | None]:
-    """The stored values and their zone, where all that is not NULL is a shifted TIMESTAMP; else the
-    values as they are, and None."""
+    """The stored values and the zone, if all values except NULL are TIMESTAMPs in that zone.
+    Otherwise the values unchanged, and None."""
     zones = [
         value.extra[0]
         for value in values

@@ -648,7 +648,7 @@ def _unix_exactly(env: Env, packed: int) -> Decimal:
 
 
 def _unix_stored(packed: int) -> int:
-    """As `_unix_timestamp`, of a stored TIMESTAMP."""
+    """As `_unix_timestamp`, for a stored TIMESTAMP."""
     return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
 
 

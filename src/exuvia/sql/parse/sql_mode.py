@@ -168,7 +168,7 @@ def _kind(tokens: Sequence[Token], place: int) -> TokenType | None:
 
 
 def _operand_start(tokens: Sequence[Token], end: int) -> int:
-    """Where the operand that ends before `end` begins."""
+    """The place of the first token of the operand that ends before `end`."""
     found = place = end - 1
     while place >= 0:
         if _operand_end(tokens, place) == end and _may_start(tokens, place):

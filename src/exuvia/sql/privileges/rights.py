@@ -200,7 +200,7 @@ class Rights:
         return self.whole_table(database, table)
 
     def whole_table(self, database: str, table: str) -> bool:
-        """Whether it has a privilege for the table, not only for columns of it."""
+        """Whether the account has a privilege for the whole table."""
         return self.everything or bool(self.on_table(database, table) - {GRANT})
 
     def lists_database(self, database: str) -> bool:
@@ -248,7 +248,7 @@ class Rights:
             raise ErrTableaccessDenied("SELECT with locking clause", *self.account, table)
 
     def reads(self, database: str, table: str, columns: Iterable[str]) -> bool:
-        """Whether it may SELECT all of these columns."""
+        """Whether the account may SELECT all of these columns."""
         if self.everything or "SELECT" in self.on_table(database, table):
             return True
         return self.on_columns(database, table, "SELECT").issuperset(map(str.lower, columns))

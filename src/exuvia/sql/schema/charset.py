@@ -27,7 +27,7 @@ from exuvia.sql.schema.table_options import TO_UTF8MB4, check_charsets, table_op
 
 
 def options(at: AlterContext, spec: TableOptions) -> Job | None:
-    """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
+    """The job of a table option, or of CHARSET with COLLATE. Raises 8200 for others."""
     asked = spec.options
     if "charset" not in asked and "collate" not in asked:
         return table_options(at, spec)

@@ -59,7 +59,7 @@ class Planned(NamedTuple):
     merges: bool = False
 
     def member(self, place: int, zone: tzinfo | None) -> Expr:
-        """One column of the query's only row, as an expression of the session's zone."""
+        """One column of the query's only row, in the session's zone."""
         column = self.columns[place]
         sql = f"SELECT o{place} AS o0 FROM ({self.sql}) q"
         alone = self._replace(sql=sql, columns=[column], levels=[self.levels[place]])

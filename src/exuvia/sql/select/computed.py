@@ -48,7 +48,7 @@ def rows_asked(
 
 
 def _is_of(tree: Tree, alias: str) -> bool:
-    """Whether it is a column of that table, or of no table that is named."""
+    """Whether the expression is a column of that table, or a column without a table name."""
     return isinstance(tree, exp.Column) and tree.table.lower() in ("", alias.lower())
 
 
@@ -62,7 +62,7 @@ def _id(value: Value) -> int | None:
 
 
 def _is_same_for_all(tree: Tree) -> bool:
-    """Whether it is one value, and nothing happens where it is asked for once more."""
+    """Whether the expression is constant and has no side effects."""
     if isinstance(tree, exp.Anonymous):
         return tree.name.upper() in ("DATABASE", "SCHEMA")
     return isinstance(tree, exp.Literal | exp.Placeholder)

@@ -104,7 +104,8 @@ _NEVER_PREPARED = (
 
 
 def parsed(text: str, database: str) -> Prepared:
-    """A statement ready to be given values, in that database. Raises 1064 for several, 1295."""
+    """Parse a statement to be executed with parameters in that database. Raises 1064 for several
+    statements, 1295."""
     statements = parse(text)
     if len(statements) != 1:
         raise Misplaced(";")

@@ -251,7 +251,7 @@ class StatementKind(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether it changes what is stored, by itself and not by rows that it plans to write."""
+        """Whether the statement changes the store other than by a plan that writes rows."""
         return self.alters or self.change is not None
 
     @property

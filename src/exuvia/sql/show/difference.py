@@ -243,7 +243,7 @@ def _with_bare_expression(column: ColumnInfo) -> ColumnInfo:
 
 
 def _bare(text: str) -> str:
-    """An expression without parentheses around all of it: a text that is made again gains some."""
+    """An expression without its outer parentheses, which printing it adds."""
     while is_wrapped(text):
         text = text[1:-1]
     return text

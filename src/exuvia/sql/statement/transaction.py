@@ -273,7 +273,7 @@ class OpenTransaction:
 
     @property
     def uses_tables(self) -> bool:
-        """Whether it has read, written or locked anything of a stored table."""
+        """Whether the transaction has read, written or locked rows of a stored table."""
         return bool(self._read or self._tables or self._relied or self.writes)
 
     @property
