@@ -39,6 +39,14 @@ HOLDING = (
     "CREATE TABLE t (a INT) CONNECTION = 'mysql://u:hunter2@h/d/t'",
     "CREATE TABLE t (a INT) COMMENT 'at mysql://u:hunter2@h/d/t'",
     "SELECT 1; CREATE USER u IDENTIFIED BY 'hunter2'; SELECT 2",
+    "UPDATE t SET password = SHA2('hunter2', 256), a = 1 WHERE b = 'x'",
+    "SELECT AES_ENCRYPT(v, 'hunter2') FROM t",
+    "SET @pwd = 'hunter2'",
+    "SET @password = CONCAT('hunt', 'hunter2')",
+    "CREATE USER u IDENTIFED BY 'hunter2'",
+    "ALTER USER IF EXISTS u IDENTIFY BY 'hunter2'",
+    "CREATE /* c */ USER u IDENTFIED WITH x AS 'hunter2'",
+    "INSERT INTO mysql.user (user, authentication_string) VALUES ('x', 'hunter2')",
     "INSERT INTO t VALUES ('" + "x" * 70_000 + "'); SET PASSWORD = 'hunter2'",
 )
 

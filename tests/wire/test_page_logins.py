@@ -12,12 +12,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused
 from exuvia.server import logins as browser_logins
-from exuvia.server.authentication import conversation
+from exuvia.server.authentication import Errand, conversation
 from exuvia.server.http import JobCommand
 from exuvia.server.logins import (
     ALL_GUESSES,
@@ -52,8 +53,10 @@ class Person:
 
     def ask(self, path: str, body: object = None, /, method: str = "", **headers: str) -> Answer:
         made: dict[str, str] = {"Cookie": self.cookie} if self.cookie else {}
+        if self.token:
+            made["X-Exuvia-Token"] = self.token
         if body is not None:
-            made |= {"Content-Type": "application/json", "X-Exuvia-Token": self.token}
+            made["Content-Type"] = "application/json"
         made |= {name.replace("_", "-"): value for name, value in headers.items()}
         way: http.client.HTTPConnection = http.client.HTTPConnection("127.0.0.1", self.port)
         if self.tls is not None:
@@ -123,10 +126,42 @@ def test_both_plugins_let_in_who_knows_the_password(own: NodeProcess) -> None:
         assert re.match(rf"exuvia_{own.status_port}=[\w-]{{43}};", cookie)
         assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Secure" not in cookie
         assert answer.headers["Cache-Control"] == "no-store"
-        assert person.ask("/page/session").body == answer.body
+        assert person.ask("/page/session").body == {"user": answer.body["user"]}
         person.ask("/page/logout", {})
         assert person.ask("/page/session").body == {}
         assert person.command("pause", 1).status == 401
+
+
+def test_a_cookie_that_another_port_of_this_host_was_sent_is_nothing(own: NodeProcess) -> None:
+    person, thief = Person(own.status_port), Person(own.status_port)
+    person.log_in("root", "")
+    thief.cookie = person.cookie
+    assert thief.ask("/page/session").body == {}
+    assert thief.ask("/page/statistics?id=1").status == 401
+    assert thief.command("pause", 1).status == 401
+    thief.ask("/page/logout", {})
+    assert person.ask("/page/session").body == {"user": "root@127.0.0.1"}
+    assert thief.ask("/page/session", None, X_Exuvia_Token=person.token[:-1]).body == {}
+
+
+def test_errors_of_jobs_quote_rows_to_who_has_logged_in(own: NodeProcess) -> None:
+    with own.connect(autocommit=True) as client:
+        client.query("CREATE TABLE app.quoted (id INT PRIMARY KEY, v VARCHAR(20))")
+        client.query("INSERT INTO app.quoted VALUES (1, 'confidential'), (2, 'confidential')")
+        client.query("SET GLOBAL exuvia_preflight_rows = 0")  # or no job would begin
+        with pytest.raises(pymysql.err.IntegrityError, match="confidential"):
+            client.query("ALTER TABLE app.quoted ADD UNIQUE (v)")
+        client.query("SET GLOBAL exuvia_preflight_rows = DEFAULT")
+    nobody, reader, root = (Person(own.status_port) for _ in range(3))
+    reader.log_in(READS, "open")
+    root.log_in("root", "")
+    for path in ("/page/history", "/page/table?database=app&table=quoted"):
+        for person in (nobody, reader):
+            errors = [job["error"] for job in person.ask(path).body.get("jobs", [])]
+            assert not any("confidential" in each for each in errors)
+            assert any("1062" in each for each in errors) or person is reader
+        assert any("confidential" in job["error"] for job in root.ask(path).body["jobs"])
+    assert all("confidential" not in str(nobody.ask(path).body) for path in SHOWN)
 
 
 def test_a_wrong_password_is_refused_as_on_the_wire_and_only_so_often(own: NodeProcess) -> None:
@@ -167,8 +202,6 @@ def test_another_sites_page_cannot_command(own: NodeProcess) -> None:
         body = {"what": "complete", "job": job}
         here = f"http://127.0.0.1:{own.status_port}"
         for headers in (
-            {"X_Exuvia_Token": ""},
-            {"X_Exuvia_Token": person.token[:-1]},
             {"Origin": "http://evil.example"},
             {"Origin": "null"},
             {"Origin": f"http://127.0.0.1:{own.port}"},
@@ -177,6 +210,8 @@ def test_another_sites_page_cannot_command(own: NodeProcess) -> None:
             {"Host": "evil.example"},
         ):
             assert person.ask("/page/command", body, **headers).status == 403, headers
+        for token in ("", person.token[:-1]):
+            assert person.ask("/page/command", body, X_Exuvia_Token=token).status == 401
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
             assert person.ask("/page/command", body, Content_Type=kind).status == 415
         stranger = Person(own.status_port)
@@ -332,6 +367,8 @@ def test_beyond_loopback_it_takes_tls_and_a_login(
         assert person.log_in("operator", "sesame").status == 200
         cookie = person.log_in("operator", "sesame").headers["Set-Cookie"]
         assert "Secure" in cookie
+        assert cookie.startswith(f"__Host-exuvia_{node.status_port}=")
+        assert "Path=/" in cookie and "Domain" not in cookie
         assert person.ask("/page/live").body["version"] > 0
         assert person.ask("/status").body["members"]
         stolen = Person(node.status_port)
@@ -464,10 +501,16 @@ def talk_with(accounts: Any, user: str, plugin: str, secure: bool) -> tuple[list
     login = Login(user, "", "utf-8", 0, b"x" * 20, plugin, secure=secure)
     talk = conversation(accounts, login, "10.0.0.1", b"n" * 20, SystemClock())
     said: list[bytes] = []
+    answer: bytes | None = None
     try:
-        said.append(next(talk))  # type: ignore[arg-type]
         while True:
-            said.append(talk.send(b"wrong\0"))  # type: ignore[arg-type]
+            asked = talk.send(answer)  # type: ignore[arg-type]
+            if isinstance(asked, Errand):
+                asked.run()
+                said.append(b"an errand")
+            else:
+                said.append(asked)
+            answer = b"wrong\0"
     except Refused as error:
         return said, str(error).replace(user, "?")
 
@@ -481,6 +524,24 @@ def test_a_name_without_an_account_is_answered_as_one_with(
     accounts = SeveralAccounts(plugin)
     known = talk_with(accounts, "known0", offered, secure)
     assert talk_with(accounts, "unknown", offered, secure) == known
+
+
+def test_a_password_without_end_is_never_hashed() -> None:
+    """SHA-256 crypt takes quadratic time, and who asks for it need have no account."""
+    accounts = SeveralAccounts(passwords.CACHING)
+    for user in ("known0", "unknown"):
+        login = Login(user, "", "utf-8", 0, b"x" * 32, passwords.CACHING, secure=True)
+        talk = conversation(accounts, login, "10.0.0.1", b"n" * 20, SystemClock())  # type: ignore[arg-type]
+        assert next(talk) == b"\x01\x04"
+        errand = talk.send(b"x" * (1 << 24) + b"\0")
+        assert isinstance(errand, Errand)
+        errand.run()  # 2**48 bytes would be repeated
+        with pytest.raises(Refused):
+            talk.send(b"")
+    with pytest.raises(Refused, match="256 bytes"):
+        passwords.stored(passwords.CACHING, "x" * 257)
+    longest = "x" * 256
+    assert passwords.is_of(passwords.stored(passwords.CACHING, longest), longest)
 
 
 def test_a_name_without_an_account_has_always_the_same_plugin() -> None:

@@ -9,6 +9,7 @@ import datetime
 import socket
 import struct
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from types import SimpleNamespace
@@ -37,21 +38,30 @@ from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrHandshake,
     ErrMalformedPacket,
+    ErrNetPacketTooLarge,
     ErrNoSuchTable,
     ErrUnknown,
 )
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.pipeline.throttle import p99_of
 from exuvia.server import connection, packets
-from exuvia.server.connection import Pool
+from exuvia.server.connection import HANDSHAKE_BYTES, Pool
 from exuvia.server.fronts import listen
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import Incoming, Login, Outgoing, read_change_user, read_login
+from exuvia.server.packets import (
+    Capability,
+    Incoming,
+    Login,
+    Outgoing,
+    read_change_user,
+    read_login,
+)
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.processes import Connections
 from exuvia.server.results import Agreed, answer, binary_encoder, text_encoder
 from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import split
+from exuvia.server.transport import CompressedFrame
 from exuvia.sql import types
 from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.result import (
@@ -202,16 +212,20 @@ def test_payloads_arrive_whole_however_the_stream_is_cut(payloads: list[bytes], 
     incoming = Incoming(1000)
     found = []
     for start in range(0, len(stream), step):
-        found += [payload for _, payload in incoming.feed(stream[start : start + step])]
-    assert found == payloads
+        incoming.put(stream[start : start + step])
+        while (taken := incoming.take()) is not None:
+            found.append(taken[1])
+    assert (found, incoming.waiting) == (payloads, 0)
 
 
 @pytest.mark.parametrize("size", [0xFFFFFE, 0xFFFFFF, 0x1000000, 0x2000001])
 def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
     outgoing = Outgoing(0)
     outgoing.add(bytes(size))
-    [(_, payload)] = Incoming(1 << 26).feed(bytes(outgoing.take()))
-    assert len(payload) == size
+    incoming = Incoming(1 << 26)
+    incoming.put(bytes(outgoing.take()))
+    taken = incoming.take()
+    assert taken is not None and len(taken[1]) == size
 
 
 def test_texts_are_split_at_semicolons_outside_of_strings_names_and_comments() -> None:
@@ -293,6 +307,33 @@ def test_every_class_of_error_has_its_code_and_the_connection_lives_on(error, co
         cursor.execute("SELECT")
         assert cursor.fetchall() == [("fine",)]
         driver.close()
+
+
+def test_an_internal_error_is_logged_once_with_its_places_and_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The text may quote a password."""
+
+    def fails() -> Result:
+        text = "open" + "sesame"
+        try:
+            raise KeyError(text)
+        except KeyError as error:
+            raise ValueError(text) from error
+
+    with WireServer({"X": fails}) as server, connect(server) as client:
+        for _ in range(3):
+            with pytest.raises(pymysql.MySQLError, match="opensesame"):
+                client.query("X")
+    lines = [record.__dict__ for record in caplog.records if record.name == packets.__name__]
+    assert [line["so_far"] for line in lines] == [1, 2, 3]
+    assert [("traceback" in line, line["exc_info"]) for line in lines] == [
+        (True, None),
+        (False, None),
+        (False, None),
+    ]
+    assert {"KeyError", "ValueError"} <= set(lines[0]["traceback"].split())
+    assert "opensesame" not in str(lines)
 
 
 def test_several_statements_are_answered_one_by_one_up_to_the_first_error() -> None:
@@ -653,6 +694,90 @@ def test_commands_sent_ahead_are_answered_in_order() -> None:
             connection.expect(1)
             connection.read_result()
             assert connection.result.rows == ((str(n),),)
+
+
+def sent_ahead(text: str, count: int) -> bytes:
+    command = struct.pack("<I", len(text) + 1) + b"\x03" + text.encode()
+    return command * count
+
+
+@pytest.mark.parametrize("course", [Course.AT_ONCE, Course.POOL])
+def test_who_does_not_read_its_answers_has_no_more_made(course: Course) -> None:
+    """Each of 30 bytes would be held here with its megabyte."""
+    large = Result(text_columns("a"), [["x" * (1 << 20)]])
+    with WireServer({"LARGE": large}, course) as server, connect(server) as client:
+        client.socket.sendall(sent_ahead("LARGE", 200))
+        with connect(server) as other:
+            for _ in range(50):
+                other.query("SELECT 1")
+        assert server.log.count("LARGE") < 20
+        for _ in range(200):
+            client.expect(1)
+            client.read_result()
+        assert server.log.count("LARGE") == 200
+
+
+def test_commands_sent_ahead_leave_others_their_turn() -> None:
+    with WireServer(course=Course.AT_ONCE) as server, connect(server) as client:
+        with connect(server) as other:
+            client.socket.sendall(sent_ahead("Q", 20_000))
+            other.query("SELECT 1")
+            before = server.log.count("Q")
+        until(lambda: server.log.count("Q") == 20_000)
+        assert before < 20_000
+
+
+def test_large_frames_are_inflated_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as 64 MB in 64 KB; one frame is inflated at a time."""
+    inflate, threads = CompressedFrame.inflated, list[str]()
+
+    def inflated(frame: CompressedFrame) -> bytes:
+        threads.append(threading.current_thread().name)
+        return inflate(frame)
+
+    monkeypatch.setattr(CompressedFrame, "inflated", inflated)
+    text = "SELECT 1 /*" + " " * (20 << 20) + "*/"
+    outgoing = Outgoing(0)
+    outgoing.add(b"\x03" + text.encode())
+    packets, stream = bytes(outgoing.take()), b""
+    for start in range(0, len(packets), 0xFFFFFF):
+        part = packets[start : start + 0xFFFFFF]
+        deflated = zlib.compress(part, 9)
+        stream += struct.pack("<I", len(deflated)) + len(part).to_bytes(3, "little") + deflated
+    flags = Capability.COMPRESS | Capability.PROTOCOL_41 | Capability.SECURE_CONNECTION
+    login = int(flags).to_bytes(4, "little") + LOGIN_HEAD[4:] + b"root\0\0"
+    with (
+        WireServer() as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=5) as client,
+    ):
+        read_packet(client)
+        client.sendall(struct.pack("<I", len(login) | 1 << 24) + login)
+        assert read_packet(client)[0] == 0
+        client.sendall(stream + b"\x05\0\0\0\0\0\0" + sent_ahead("", 1))
+        until(lambda: text in server.log and "" in server.log)
+        assert len(threads) == 3
+        assert all(name.startswith("statement") for name in threads[:2])
+
+
+def test_before_its_login_a_client_has_a_few_kilobytes() -> None:
+    with (
+        WireServer() as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=5) as peer,
+    ):
+        read_packet(peer)
+        peer.sendall((HANDSHAKE_BYTES + 1).to_bytes(3, "little") + b"\1")
+        refused = read_packet(peer)
+        assert int.from_bytes(refused[1:3], "little") == ErrNetPacketTooLarge.code
+
+
+def test_more_placeholders_than_can_be_counted_are_1390() -> None:
+    with WireServer() as server, connect(server) as client:
+        for count in (65_536, 70_000):
+            client.send_command(0x16, "?" * count)
+            with pytest.raises(pymysql.MySQLError) as caught:
+                client.read_packet()
+            assert caught.value.args[0] == 1390
+        client.query("SELECT 1")
 
 
 def test_too_many_connections_are_told_1040() -> None:

@@ -112,6 +112,16 @@ def test_a_silent_client_is_sent_away_after_wait_timeout(node: NodeProcess) -> N
         assert caught.value.args[0] in (4031, 2006, 2013)
 
 
+def test_who_stops_within_a_packet_is_sent_away(node: NodeProcess) -> None:
+    with node.connect(autocommit=True) as half, node.connect(autocommit=True) as watcher:
+        number = half.thread_id()
+        run(half, "SET net_read_timeout = 1")
+        listed = f"SELECT 1 FROM information_schema.processlist WHERE ID = {number}"
+        assert run(watcher, listed) == [(1,)]
+        half.write_bytes(b"\xff\xff\xff\0\x03SELECT")
+        until(lambda: not run(watcher, listed))
+
+
 def test_max_connections_is_obeyed(node: NodeProcess) -> None:
     with node.connect(autocommit=True) as one:
         there = len(run(one, "SHOW PROCESSLIST"))

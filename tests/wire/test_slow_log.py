@@ -1,11 +1,16 @@
 """The slow log: what took long, with its plan, on this node and on all."""
 
 import json
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
+from typing import Any
 
+import mysql.connector
 import pymysql
 import pytest
+from pymysql.constants import CLIENT
 
 from support.node_processes import NodeProcess, until
 
@@ -106,3 +111,78 @@ def test_failures_passwords_and_parameters(nodes: list[NodeProcess]) -> None:
     with nodes[0].connect(autocommit=True) as client:
         rows(client, "SELECT SLEEP(0.35), 'unheard'")
         assert rows(client, SLOW, "%unheard%") == []
+
+
+FORMS = (
+    "/* c */ CREATE USER sam IDENTIFIED BY '{}'",
+    "-- c\nALTER USER sam IDENTIFIED BY '{}'",
+    "/*!40101 ALTER USER sam IDENTIFIED BY '{}' */",
+    "ALTER USER sam IDENTIFIED BY '{}' REPLACE '{}'",
+    "ALTER USER sam IDENTFIED BY '{}'",
+    "ALTER USER sam IDENTIFIED BY '{}",
+    "SET PASSWORD FOR sam = '{}'",
+    "PREPARE p FROM 'ALTER USER sam IDENTIFIED BY ''{}'''",
+    "SET @s = CONCAT('SET PASSWORD FOR sam = ''', '{}', '''')",
+    "PREPARE p FROM @s",
+    "EXECUTE p",
+    "SELECT 1; ALTER USER sam IDENTIFIED BY '{}'; SELECT 2",
+    "DO AES_ENCRYPT('x', '{}')",
+    "UPDATE slow.people SET password = SHA2('{}', 256) WHERE id = 1",
+)
+
+
+def test_no_door_of_a_node_shows_a_password(nodes: list[NodeProcess]) -> None:
+    threshold(nodes, 0)
+    node, word = nodes[0], "open5esame"
+    with node.connect(autocommit=True) as root:
+        rows(root, "CREATE TABLE slow.people (id INT PRIMARY KEY, password VARCHAR(99))")
+        rows(root, "INSERT INTO slow.people VALUES (1, '')")
+    with node.connect(autocommit=True, client_flag=CLIENT.MULTI_STATEMENTS) as client:
+        for form in FORMS:
+            with suppress(pymysql.MySQLError), client.cursor() as cursor:
+                cursor.execute(form.format(word, word))
+                while cursor.nextset():
+                    pass
+    binary: Any = mysql.connector.connect(
+        host="127.0.0.1", port=node.port, user="root", use_pure=True, autocommit=True
+    )
+    with binary, binary.cursor(prepared=True) as cursor:
+        for text, value in (("SELECT PASSWORD(?)", word), ("SELECT ?", f"IDENTIFIED BY '{word}'")):
+            cursor.execute(text, (value,))
+            cursor.fetchall()
+    with (
+        node.connect(autocommit=True) as asking,
+        node.connect() as holder,
+        node.connect() as waiter,
+    ):
+        rows(holder, f"UPDATE slow.people SET password = SHA2('{word}', 256)")
+        waiter.send_command(3, f"/*c*/ UPDATE slow.people SET password = SHA2('{word}', 256)")
+        doors = ["SHOW FULL PROCESSLIST", "ADMIN SHOW SLOW RECENT 1000", "ADMIN SHOW DDL JOBS 99"]
+        doors.append("ADMIN SHOW DDL JOB QUERIES LIMIT 99")
+        tables = rows(
+            asking,
+            "SELECT DISTINCT table_schema, table_name FROM information_schema.columns"
+            " WHERE table_schema IN ('information_schema', 'mysql') AND (column_name = 'INFO'"
+            " OR column_name LIKE '%QUERY%' OR column_name LIKE '%SQL%'"
+            " OR column_name LIKE '%TEXT%' OR column_name LIKE '%STATEMENT%')",
+        )
+        doors += [f"SELECT * FROM `{schema}`.`{table}`" for schema, table in tables]
+        assert len(doors) > 10
+        until(lambda: "SHA2('***'" in str(shown(asking, doors[0])))
+        assert [door for door in doors if word in str(shown(asking, door))] == []
+        holder.rollback()
+        waiter.read_result()
+    for page in ("/status", "/page/history", "/page/live"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{node.status_port}{page}") as answer:
+            assert word not in answer.read().decode(), page
+    assert word not in node.log.read_text()
+    with node.connect(autocommit=True) as root:
+        assert len(rows(root, SLOW, "%***%")) >= len(FORMS) - 3, "they were there"
+        rows(root, "DROP USER IF EXISTS sam")
+
+
+def shown(connection: pymysql.Connection, text: str) -> list[tuple]:
+    """Nothing for what is not to be read so."""
+    with suppress(pymysql.MySQLError):
+        return rows(connection, text)
+    return []

@@ -361,6 +361,7 @@ ErrIllegalValueForType = MySQLError(1367, "22007", "Illegal %s '%s' value found 
 ErrReservedSyntax = MySQLError(
     1382, "HY000", "The '%s' syntax is reserved for purposes internal to the MySQL server"
 )
+ErrPSManyParam = MySQLError(1390, "HY000", "Prepared statement contains too many placeholders")
 ErrKeyPart0 = MySQLError(1391, "HY000", "Key part '%s' length cannot be 0")
 ErrCannotUser = MySQLError(1396, "HY000", "Operation %s failed for %s")
 ErrDataTooLong = MySQLError(1406, "22001", "Data too long for column '%s' at row %s")

@@ -49,7 +49,7 @@ from exuvia.node.assemble import Loops, Options, VersionFollower, assemble, keep
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
-from exuvia.server.connection import Acceptor, Pool
+from exuvia.server.connection import INFLATING, Acceptor, Pool
 from exuvia.server.fronts import Place
 from exuvia.server.http import Door, Http, Status, application, is_loopback
 from exuvia.server.logins import Logins
@@ -107,7 +107,7 @@ class Front:
         )
         self.metrics = Metrics()
         self._slow = SlowLog(clock)
-        self.pool = Pool(options.most_connections)
+        self.pool = Pool(options.most_connections + INFLATING)
         self._environment = _NO_LARGE_PAGES | os.environ  # the back's, and its workers'
 
     async def run(self) -> None:

@@ -6,6 +6,8 @@
         ... not seen, and encrypted             <- 4, say it           -> the password
         ... not seen, and not encrypted         1045: the password must not cross in clear text
 
+Verifying a password takes milliseconds, so it is an errand too.
+
 A name without an account takes the same path and the same time, and gets the same error. It has a
 stand-in account (accounts.py), whose plugin is always the same for that name. A password for an
 account without one is refused in the same way. root without a password may log in from this machine
@@ -38,7 +40,7 @@ from exuvia.sql.privileges.accounts import Account, Accounts, is_loopback
 
 
 class Errand(NamedTuple):
-    """What may wait for the store, and raises what refuses the login."""
+    """What may take a while, and raises what refuses the login."""
 
     run: Callable[[], None]
 
@@ -93,7 +95,7 @@ def _denied(login: Login, host: str, given: bool) -> Refused:
 
 def _cached(
     accounts: Accounts, account: Account, login: Login, proof: bytes, nonce: bytes
-) -> Generator[bytes, bytes, bool]:
+) -> Generator[bytes | Errand, bytes, bool]:
     twice = accounts.remembered(account)
     if twice and passwords.proves_cached(proof, nonce, twice):
         yield PROVED
@@ -104,7 +106,9 @@ def _cached(
     if not login.secure or answer == _PUBLIC_KEY:
         return False
     password = answer.removesuffix(b"\0")
-    if not passwords.is_password(password, account.stored):
+    looks = list[bool]()
+    yield Errand(lambda: looks.append(passwords.is_password(password, account.stored)))
+    if looks != [True]:
         return False
     accounts.remember(account, passwords.twice_hashed(password))
     return True

@@ -9,8 +9,16 @@
     one that would      is run again in the pool: it has to wait for a row lock, say
     a client that goes  its session is closed (rolled back) as soon as nothing of it runs
 
-Commands of one connection are answered strictly one after the other; those that arrive meanwhile
-wait in a bounded inbox (the socket is not read further). Who a client proves to be is decided in
+Commands of one connection are answered strictly one after the other. What a client may have here:
+
+    before its login        HANDSHAKE_BYTES, and REFUSED_S between a wrong proof and its answer: how
+                            long it took tells nothing of the account
+    its next command        taken when it is free and has read its answers; until then WAITING_BYTES
+                            wait, then the socket is not read further
+    a large frame           inflated by the pool, one at a time
+    this thread             SLICE_S, then the other connections have theirs
+
+Who a client proves to be is decided in
 authentication.py; what its statements do, in statements.py; how it looks in bytes, in packets.py.
 
 The pool's threads are for statements that may block: a commit, a schema change, a long read. There
@@ -28,7 +36,6 @@ import logging
 import socket
 import ssl
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -42,6 +49,8 @@ from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql_errors import (
     ErrClientInteractionTimeout,
     ErrConnectionKilled,
+    ErrHandshake,
+    ErrNetPacketTooLarge,
     ErrNewAbortingConnection,
     ErrServerShutdown,
     ErrUnknownCom,
@@ -55,22 +64,35 @@ from exuvia.server.packets import Incoming, Login, Outgoing, explain
 from exuvia.server.processes import Connections
 from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded, refusal
-from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks
+from exuvia.server.transport import (
+    REQUEST_BYTES,
+    Compressed,
+    CompressedFrame,
+    Encrypted,
+    Packed,
+    asks,
+)
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.statement.context import Course, SessionApi
 
 HANDSHAKE_S = 10.0
-HANDSHAKE_BYTES = 1 << 16
-INBOX = 64
-LARGE_BYTES = 1 << 20
+HANDSHAKE_BYTES = 1 << 14
+REFUSED_S = 0.1
+WAITING_BYTES = 1 << 20
+LARGE_BYTES = 1 << 16
+SLICE_S = 0.005
 AHEAD = 4
 STALLED_S = 60.0
+INFLATING = 2
 _log = logging.getLogger(__name__)
 Work = Callable[[], None]
 
 
 class Pool:
-    """At most `most` threads. `run` never waits for a thread while that many are not busy."""
+    """At most `most` threads. `run` never waits for a thread while that many are not busy.
+
+    A server has INFLATING more than connections: a statement that reads a client's file holds its
+    thread while the file is inflated."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -140,11 +162,19 @@ class Connection(asyncio.Protocol):
         self.since = parts.clock.monotonic()
         self._loop = asyncio.get_running_loop()
         self._incoming = Incoming(HANDSHAKE_BYTES)
-        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._compressed: Compressed | None = None
+        self._is_inflating = False
+        self._is_queued = False  # it goes on in a further turn of the loop
+        self._is_paused = False  # the socket is not read
+        self._slice_end = 0.0
+        self._heard = 0.0  # when the last part of an unfinished packet came
+        self._asked_at = 0.0  # when its login came
         self._busy = False
         self._gone = False
         self._transfer: Transfer | None = None
+        self._is_transfer_full = False
         self._writable = threading.Event()
+        self._stalled: asyncio.TimerHandle | None = None
         self._ahead = threading.BoundedSemaphore(AHEAD)
         self._nonce = packets.new_nonce()
         self._authentication: Conversation | None = None
@@ -181,7 +211,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Split into payloads and work them off."""
+        """Bytes have come: work off what is whole."""
         try:
             if self._first_bytes is not None:
                 data = self._after_tls_request(self._first_bytes, data)
@@ -189,18 +219,17 @@ class Connection(asyncio.Protocol):
                 data = self._tls.feed(data)
             if not data:
                 return
-            if isinstance(self._transport, Compressed):
-                data = self._transport.feed(data)
-            for sequence, payload in self._incoming.feed(data):
-                self._arrived(sequence, payload)
+            (self._compressed or self._incoming).put(data)
+            if self.statements is None and self._busy and self._waiting > HANDSHAKE_BYTES:
+                raise ErrHandshake()
         except Refused as error:
-            self.parts.metrics.malformed += 1
-            self._refuse_and_close(error, 1)
+            self._malformed(error)
             return
-        if not self._busy:
-            self._work()
-        elif len(self._inbox) > INBOX or any(len(each) > LARGE_BYTES for _, each in self._inbox):
-            self._transport.pause_reading()
+        self._work()
+
+    def _malformed(self, error: Refused) -> None:
+        self.parts.metrics.malformed += 1
+        self._refuse_and_close(error, 1)
 
     def _after_tls_request(self, head: bytearray, data: bytes) -> bytes:
         """Look whether the client's first bytes ask for TLS; what it sent apart from that."""
@@ -216,27 +245,119 @@ class Connection(asyncio.Protocol):
         self._incoming.expect(2)
         return self._tls.feed(bytes(head[REQUEST_BYTES:]))
 
-    def _arrived(self, sequence: int, payload: bytes) -> None:
-        """A command, or a part of a file."""
-        transfer = self._transfer
-        if transfer is None:
-            self._inbox.append((sequence, payload))
+    @property
+    def _waiting(self) -> int:
+        """Bytes that have come and are not worked off."""
+        waiting = self._incoming.waiting
+        return waiting if self._compressed is None else waiting + self._compressed.waiting
+
+    def _has_room(self) -> bool:
+        """Whether the next payload can be taken."""
+        if self._is_inflating or self._is_queued or self._transport.is_closing():
+            return False
+        if self._transfer is not None:
+            return not self._is_transfer_full
+        return not self._busy and self._writable.is_set()
+
+    def _regulate(self) -> None:
+        """Read the socket, but for what would wait here."""
+        if not self._waiting and not self._is_paused:
             return
+        self._heard = self.parts.clock.monotonic()
+        is_much = self._waiting > WAITING_BYTES and not self._has_room()
+        if is_much != self._is_paused and not self._transport.is_closing():
+            self._is_paused = is_much
+            if is_much:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _take(self) -> tuple[int, bytes] | None:
+        """The next payload that is whole. Raises 1153, 1157, 1835."""
+        taken = self._incoming.take()
+        while taken is None and self._compressed is not None and not self._is_inflating:
+            frame = self._compressed.frame()
+            if frame is None:
+                break
+            if frame.before > self._incoming.most_bytes + HANDSHAKE_BYTES:
+                raise ErrNetPacketTooLarge()
+            if frame.before > LARGE_BYTES:
+                self._inflate(frame)
+                break
+            self._incoming.put(frame.inflated())
+            taken = self._incoming.take()
+            if taken is None and self._is_slice_over():
+                break
+        return taken
+
+    def _inflate(self, frame: CompressedFrame) -> None:
+        """In the pool."""
+        self._is_inflating = True
+
+        def work() -> None:
+            try:
+                found: bytes | Refused = frame.inflated()
+            except Refused as error:
+                found = error
+            self._loop.call_soon_threadsafe(self._take_inflated, found)
+
+        self.parts.pool.run(work)
+
+    def _take_inflated(self, found: bytes | Refused) -> None:
+        self._is_inflating = False
+        if self._gone or self._transport.is_closing():
+            return
+        if isinstance(found, Refused):
+            self._malformed(found)
+            return
+        self._incoming.put(found)
+        self._work()
+
+    def _is_slice_over(self) -> bool:
+        """Whether other connections have their turn now; then this one goes on after them."""
+        now = self._loop.time()
+        if not self._slice_end:
+            self._slice_end = now + SLICE_S
+        if now <= self._slice_end:
+            return False
+        self._is_queued = True
+        self._loop.call_soon(self._work_on)
+        return True
+
+    def _work_on(self) -> None:
+        self._is_queued = False
+        self._work()
+
+    def _take_part(self, transfer: Transfer, sequence: int, payload: bytes) -> None:
+        """Of a file."""
         if not payload:
             self._transfer = None
             self._incoming.end()
-        if transfer.put(sequence, payload):
-            self._transport.pause_reading()
+        self._is_transfer_full = transfer.put(sequence, payload) and self._transfer is not None
 
     def pause_writing(self) -> None:
-        """The client reads slowly: threads that answer it wait."""
+        """The client reads slowly: threads that answer it wait, its commands too. It is sent away
+        where it reads nothing for STALLED_S."""
         self._writable.clear()
+        self._look_whether_it_reads(None)
+
+    def _look_whether_it_reads(self, before: int | None) -> None:
+        left = self._transport.get_write_buffer_size()
+        if before is not None and left >= before:
+            self._transport.abort()
+            return
+        self._stalled = self._loop.call_later(STALLED_S, self._look_whether_it_reads, left)
 
     def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
         self._writable.set()
+        self._loop.call_soon(self._work)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
+        if self._stalled is not None:
+            self._stalled.cancel()
         self._writable.set()
         if self._transfer is not None:
             self._transfer.lose()
@@ -263,9 +384,23 @@ class Connection(asyncio.Protocol):
             else:
                 self._begin_authentication(packets.read_login(payload), outgoing)
         except Exception as error:  # whatever it was, the client gets an answer
-            self._refuse_and_close(explain(error), outgoing.sequence)
+            self._deny(explain(error), outgoing.sequence)
+
+    def _deny(self, error: Refused, sequence: int) -> None:
+        """Who cannot log in is told so at the next multiple of REFUSED_S since it asked."""
+        self._busy = True
+        left_s = -(self._loop.time() - self._asked_at) % REFUSED_S
+        self._loop.call_later(left_s, self._end_denied, error, sequence)
+
+    def _end_denied(self, error: Refused, sequence: int) -> None:
+        self._busy = False
+        if self._gone:
+            self._close_session()
+        elif not self._transport.is_closing():
+            self._refuse_and_close(error, sequence)
 
     def _begin_authentication(self, login: Login, outgoing: Outgoing) -> None:
+        self._asked_at = self._loop.time()
         login = login._replace(secure=self._tls is not None)
         accounts = self.parts.accounts()
         if accounts is None:
@@ -295,8 +430,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(outgoing.take())
 
     def _run_errand(self, errand: Errand, outgoing: Outgoing) -> None:
-        """In the pool: it may wait for the store. What the client sends meanwhile stays in the
-        inbox."""
+        """In the pool: it may wait for the store. What the client sends meanwhile waits."""
         self._busy = True
 
         def work() -> None:
@@ -322,9 +456,8 @@ class Connection(asyncio.Protocol):
                 raise error
             self._authenticate(b"", outgoing)
         except Exception as refused:  # whatever it was, the client gets an answer
-            self._refuse_and_close(explain(refused), outgoing.sequence)
+            self._deny(explain(refused), outgoing.sequence)
             return
-        self._transport.resume_reading()
         self._work()
         if self.parts.connections.draining:
             self.leave()
@@ -337,7 +470,7 @@ class Connection(asyncio.Protocol):
         for chunk in self.statements.done(outgoing):
             self._transport.write(chunk)
         if is_first and login.capabilities & packets.COMPRESSES:
-            self._transport = Compressed(self._transport)
+            self._transport = self._compressed = Compressed(self._transport)
         if is_first:
             self._initialise(self.statements.session)
 
@@ -366,10 +499,11 @@ class Connection(asyncio.Protocol):
         self._close_session()
         session = self.parts.open_session(self.id, self.host, login)
         self.login = login
-        self.statements = Statements(session, login, PACKET_BYTES)
+        most_bytes = int(session.settings.at_start("max_allowed_packet") or PACKET_BYTES)
+        self.statements = Statements(session, login, most_bytes)
         if login.capabilities & packets.SENDS_FILES:
             self.statements.ask_for_file = self._ask_for_file
-        self._incoming.most_bytes = PACKET_BYTES
+        self._incoming.most_bytes = most_bytes
 
     def _close_session(self) -> None:
         statements, self.statements = self.statements, None
@@ -402,6 +536,10 @@ class Connection(asyncio.Protocol):
         if not self._busy:
             self._refuse_and_close(ErrClientInteractionTimeout(), 0)
 
+    def unfinished_s(self, now: float) -> float:
+        """How long nothing more has come of a packet that has begun; 0 where none has."""
+        return now - self._heard if self._waiting and self._has_room() else 0.0
+
     def interrupt(self) -> None:
         """KILL QUERY: end the command under way, also one whose statement has not begun; nothing
         where there is none, as in MySQL. Any thread."""
@@ -413,30 +551,48 @@ class Connection(asyncio.Protocol):
     # -- commands ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while self._inbox and not self._busy and not self._transport.is_closing():
-            sequence, payload = self._inbox.popleft()
-            outgoing = Outgoing(sequence + 1 & 255)
-            if self.statements is None or self._authentication is not None:
-                self._log_in(payload, outgoing)
-                continue
-            if self._is_aborted:
-                self._refuse_and_close(self._aborting(), outgoing.sequence)
-                return
+        """Do what has come, in turn, until something is waited for."""
+        self._slice_end = 0.0
+        waiting = 1
+        while self._has_room():
             try:
-                command = _COMMANDS.get(payload[0]) if payload else None
-                if command is None:
-                    raise ErrUnknownCom()
-                task = command(self, self.statements, payload[1:])
-            except Exception as error:  # the client gets an answer whatever it was
-                refused = explain(error)
-                self.parts.metrics.failed(refused.code)
-                outgoing.add(packets.error(refused.code, refused.state, refused.message))
-                self._transport.write(outgoing.take())
-                continue
-            if task is not None:
-                self._start(task, outgoing)
-            if self.parts.connections.draining:
-                self.leave()
+                taken = self._take()
+            except Refused as error:
+                self._malformed(error)
+                return
+            if taken is None:
+                break
+            if self._transfer is not None:
+                self._take_part(self._transfer, *taken)
+            else:
+                self._do(*taken)
+            waiting = self._waiting
+            if not waiting or self._is_slice_over():
+                break
+        if waiting or self._is_paused:
+            self._regulate()
+
+    def _do(self, sequence: int, payload: bytes) -> None:
+        """One command, or a packet of the login."""
+        outgoing = Outgoing(sequence + 1 & 255)
+        if self.statements is None or self._authentication is not None:
+            self._log_in(payload, outgoing)
+            return
+        if self._is_aborted:
+            self._refuse_and_close(self._aborting(), outgoing.sequence)
+            return
+        try:
+            command = _COMMANDS.get(payload[0]) if payload else None
+            if command is None:
+                raise ErrUnknownCom()
+            task = command(self, self.statements, payload[1:])
+        except Exception as error:  # the client gets an answer whatever it was
+            self._transport.write(refusal(error, outgoing, self.parts.metrics.failed))
+            return
+        if task is not None:
+            self._start(task, outgoing)
+        if self.parts.connections.draining:
+            self.leave()
 
     def _aborting(self) -> Refused:
         assert self.statements is not None
@@ -486,7 +642,7 @@ class Connection(asyncio.Protocol):
             self._send(refusal(error, outgoing, self.parts.metrics.failed))
         return True
 
-    def _send(self, chunk: bytearray) -> None:
+    def _send(self, chunk: bytearray | Packed) -> None:
         if not self._gone:
             self._transport.write(chunk)
 
@@ -523,31 +679,35 @@ class Connection(asyncio.Protocol):
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
         chunks = guarded(task.work, outgoing, self.parts.metrics.failed)
-        last = next(chunks, None)
+        last = self._packed(next(chunks, None))
         for chunk in chunks:
             if last is not None and not self._hand_over(last):
                 last = None
                 chunks.close()
                 break
-            last = chunk
+            last = self._packed(chunk)
         self._observe(task, started)
         self._loop.call_soon_threadsafe(self._finish, last)
 
-    def _hand_over(self, chunk: bytearray) -> bool:
+    def _packed(self, chunk: bytearray | None) -> bytearray | Packed | None:
+        """Any thread: deflate it, where the client reads compressed packets."""
+        compressed = self._compressed
+        return chunk if chunk is None or compressed is None else compressed.packed(chunk)
+
+    def _hand_over(self, chunk: bytearray | Packed) -> bool:
         """Any thread: pass a chunk to the loop when the client has room; False when it is gone."""
-        if not self._ahead.acquire(timeout=STALLED_S) or not self._writable.wait(STALLED_S):
-            self._loop.call_soon_threadsafe(self._transport.abort)
-            return False
+        self._ahead.acquire()
+        self._writable.wait()
         if self._gone:
             return False
         self._loop.call_soon_threadsafe(self._write, chunk)
         return True
 
-    def _write(self, chunk: bytearray) -> None:
+    def _write(self, chunk: bytearray | Packed) -> None:
         self._ahead.release()
         self._send(chunk)
 
-    def _finish(self, chunk: bytearray | None) -> None:
+    def _finish(self, chunk: bytearray | Packed | None) -> None:
         self._busy = False
         with self._turn:
             self.task = None
@@ -558,7 +718,6 @@ class Connection(asyncio.Protocol):
             self._transport.write(chunk)
         self._release()
         self.since = self.parts.clock.monotonic()
-        self._transport.resume_reading()
         self._work()
         if self.parts.connections.draining:
             self.leave()
@@ -580,13 +739,15 @@ class Connection(asyncio.Protocol):
         self._transfer = transfer
         self._incoming.follow(transfer.sequence)
         self._transport.write(chunk)
+        self._work()
 
     def _resume_soon(self) -> None:
         self._loop.call_soon_threadsafe(self._resume)
 
     def _resume(self) -> None:
+        self._is_transfer_full = False
         if not self._gone:
-            self._transport.resume_reading()
+            self._work()
 
     # -- commands about the connection itself ------------------------------------------------------
 
@@ -612,7 +773,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._begin_authentication(login, outgoing)
             except Exception as error:  # whatever it was, the client gets an answer
-                self._refuse_and_close(explain(error), outgoing.sequence)
+                self._deny(explain(error), outgoing.sequence)
             yield outgoing.take()
 
         return CommandTask(Course.AT_ONCE, "change user", "", work)

@@ -14,13 +14,19 @@ Who may do what (logins.py has who they are):
                      listens on loopback          anywhere else
     health, metrics  everybody                    everybody
     the page looks   everybody                    over TLS, a login that may run ADMIN SHOW DDL JOBS
+    errors of jobs   such a login: they quote rows; their codes everybody       likewise
     it does          a login                      likewise
+
+A browser sends cookies of a host to every port of it, so another server on this machine may read
+them. Over TLS the cookie has a `__Host-` name, which no clear text gets, and lets its bearer look;
+in clear text it is nothing without the login's token, which the page keeps where scripts of its own
+port alone read (localStorage). The token is told once, to who logs in.
 
 The port listens on loopback unless it is told otherwise, and there it answers only who calls it by
 a name of loopback: a page of another site whose name was made to lead here (DNS rebinding) says
 another Host. Anywhere else a browser has no cookie for that name. A command is a POST of JSON that
-comes from the page itself and brings its login's token. What the page shows it shows as text, and
-no browser runs anything in it but its own files (Content-Security-Policy).
+comes from the page itself, and brings its login's token too. What the page shows it shows as text,
+and no browser runs anything in it but its own files (Content-Security-Policy).
 
 TLS is as on the wire: a client may begin with it, on the same port, where there is a certificate.
 """
@@ -331,7 +337,8 @@ class Door(NamedTuple):
 
 def _cookie_name(scope: Scope) -> str:
     """Cookies of a host are sent to all of its ports: each node on it has a name of its own."""
-    return f"exuvia_{scope['server'][1]}"
+    name = f"exuvia_{scope['server'][1]}"
+    return f"__Host-{name}" if scope["scheme"] == "https" else name
 
 
 class BrowserGuard:
@@ -356,6 +363,9 @@ class BrowserGuard:
         await (answer or self._app)(scope, receive, guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Whoever stands between may have read another end of it (RFC 9112, 6.1)
+            return Response(status_code=400, headers={"Connection": "close"})
         host = headers.get("host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if self._door.loopback and name.lower() not in _LOOPBACK:
@@ -404,8 +414,16 @@ def _refused(why: str, status: int = 403) -> Response:
 
 
 def _login_of(request: Request, logins: Logins) -> BrowserLogin | None:
+    """Who has logged in; see the module for what proves it."""
     cookie = _cookie_of(request)
-    return logins.find(cookie) if cookie else None
+    login = logins.find(cookie) if cookie else None
+    if login is None or request.url.scheme == "https" or _has_token(request, logins, login):
+        return login
+    return None
+
+
+def _has_token(request: Request, logins: Logins, login: BrowserLogin) -> bool:
+    return logins.may(login, request.headers.get(_TOKEN, ""))
 
 
 def _cookie_of(request: Request) -> str:
@@ -450,12 +468,17 @@ def application(
 def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) -> Iterator[Route]:
     """The page, its files, and what they ask for."""
 
+    def quotes_rows(request: Request) -> bool:
+        """Whether errors may be shown that quote rows."""
+        login = None if logins is None else _login_of(request, logins)
+        return logins is not None and login is not None and logins.may_look(login)
+
     def history(request: Request) -> Response:
         text = request.query_params.get("below", "")
         below = _number(text)
         if text and below is None:
             return _refused(f"below={text[:MOST_NAME]!r} is not the number of a job", 400)
-        return JSONResponse(page.history(below))
+        return JSONResponse(page.history(below, quotes_rows(request)))
 
     def tables(request: Request) -> Response:
         asked = request.query_params
@@ -467,9 +490,10 @@ def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) ->
         name = request.query_params.get("table", "")[:MOST_NAME]
         login = None if logins is None else _login_of(request, logins)
         try:
-            if login is None or logins is None:
-                return JSONResponse(page.table(database, name, page.definition))
-            return JSONResponse(page.table(database, name, partial(logins.definition, login)))
+            define = page.definition
+            if login is not None and logins is not None:
+                define = partial(logins.definition, login)
+            return JSONResponse(page.table(database, name, define, quotes_rows(request)))
         except Refused as error:
             return JSONResponse({"error": str(error)}, 404)
 
@@ -564,8 +588,20 @@ _broken_requests = itertools.count(1)
 
 
 def _broken_off() -> None:
-    """A client left, or was sent away, before its request was whole."""
+    """A client left, or was sent away, before its request was whole, or sent no HTTP."""
     _log.info("a request was broken off", extra={"so_far": next(_broken_requests)})
+
+
+_CLIENTS_FAULTS = (
+    "Invalid HTTP request received",  # counted by _broken_off
+    "Unsupported upgrade request",  # answered as if it asked for none
+    "No supported WebSocket library",
+)
+
+
+def _is_not_counted(record: logging.LogRecord) -> bool:
+    """Whether a log line of uvicorn is not one that any request can have it write."""
+    return not record.getMessage().startswith(_CLIENTS_FAULTS)
 
 
 def posted(
@@ -593,12 +629,13 @@ def posted(
 def _login_routes(logins: Logins) -> Iterator[Route]:
     """Who somebody is, and what an account may do."""
 
-    def shown(login: BrowserLogin | None) -> Response:
-        values = {} if login is None else {"user": login.shown, "token": login.token}
+    def shown(login: BrowserLogin | None, **more: str) -> Response:
+        values = {} if login is None else {"user": login.shown, **more}
         return JSONResponse(values, headers={"Cache-Control": "no-store"})
 
     def session(request: Request) -> Response:
-        return shown(_login_of(request, logins))
+        login = _login_of(request, logins)
+        return shown(login if login and _has_token(request, logins, login) else None)
 
     def log_in(request: Request, form: LoginForm) -> Response:
         host = request.client.host if request.client else ""
@@ -609,7 +646,7 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
             wait = {"Retry-After": f"{error.wait_s:.0f}"}
             return JSONResponse({"error": str(error)}, 429, wait)
         logins.log_out(_cookie_of(request))
-        answer = shown(login)
+        answer = shown(login, token=login.token)
         answer.set_cookie(
             _cookie_name(request.scope),
             cookie,
@@ -620,16 +657,22 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
         return answer
 
     def log_out(request: Request, form: NoForm) -> Response:
-        logins.log_out(_cookie_of(request))
+        if _login_of(request, logins) is not None:
+            logins.log_out(_cookie_of(request))
         answer = shown(None)
-        answer.delete_cookie(_cookie_name(request.scope), httponly=True, samesite="strict")
+        answer.delete_cookie(
+            _cookie_name(request.scope),
+            httponly=True,
+            secure=request.url.scheme == "https",
+            samesite="strict",
+        )
         return answer
 
     def command(request: Request, form: JobCommand) -> Response:
         login = _login_of(request, logins)
         if login is None:
             return _refused("log in", 401)
-        if not logins.may(login, request.headers.get(_TOKEN, "")):
+        if not _has_token(request, logins, login):
             return _refused("only the page itself may ask for that")
         statement = form.statement
         found = logins.run(login, statement)
@@ -758,6 +801,7 @@ class HttpWire(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
+        _broken_off()
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # the answer has gone already
@@ -819,6 +863,7 @@ class Http:
         config = uvicorn.Config(
             app, http=wire, log_config=None, access_log=False, lifespan="off", ws="none"
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_not_counted)
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(server.serve(sockets=[self._socket])),

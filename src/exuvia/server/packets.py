@@ -23,13 +23,18 @@ What a client is told of an error (`explain`) is the one place where the error t
     OutcomeUnknown 1180 with SQLSTATE 08007 (transaction resolution unknown): the one class 08 and
                    40 of clients' retry rules do not retry
     anything else  1105, and the log with its traceback: one statement must not end the others
+
+A text of an error may quote rows and passwords, so the log has the places of that traceback and the
+types, no texts; and each place once with all of it, from then on a line that counts.
 """
 
 import logging
 import secrets
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from enum import IntFlag
 from struct import Struct
+from traceback import format_tb
 from typing import NamedTuple
 
 from exuvia.base.errors import (
@@ -60,6 +65,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.convert.charset_codecs import CODECS
+from exuvia.sql.parse.secrets import without_secrets
 from exuvia.sql.privileges.accounts import Account
 from exuvia.sql.privileges.passwords import NATIVE
 from exuvia.sql.result import OutputColumn
@@ -346,7 +352,9 @@ def explain(error: BaseException) -> Refused:
             case Unavailable():
                 return ErrTxnRetryable(f"{error}")
             case Broken():
-                _log.error("a promise of this program does not hold", exc_info=error)
+                shown = without_secrets(str(error), MOST_SHOWN)
+                _log.error("a promise of this program does not hold", extra={"reason": shown})
+                _log_failure(error)
                 return ErrUnknown(f"{error}")
             case _:
                 return ErrUnknown(f"{error}")
@@ -356,8 +364,32 @@ def explain(error: BaseException) -> Refused:
         return ErrInvalidCharacterString("utf8mb4", ascii(error.object[error.start : error.end]))
     if isinstance(error, MemoryError):
         return ErrUnknown("the statement needs more memory than there is")
-    _log.error("a statement failed inside", exc_info=error)
+    _log_failure(error)
     return ErrUnknown(f"internal error: {type(error).__name__}: {error}")
+
+
+MOST_PLACES, MOST_SHOWN = 1000, 512
+_failures = Counter[str]()  # by place
+
+
+def _log_failure(error: BaseException) -> None:
+    """See the module."""
+    chain = list[BaseException]()
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    kind = type(error).__name__
+    place = "".join(format_tb(error.__traceback__)[-1:]).strip()
+    counted = place if place in _failures or len(_failures) < MOST_PLACES else "elsewhere"
+    _failures[counted] += 1
+    about: dict[str, object] = {"error": kind, "so_far": _failures[counted], "place": place}
+    if _failures[counted] == 1:
+        parts = [
+            f"{type(link).__name__}\n{''.join(format_tb(link.__traceback__))}" for link in chain
+        ]
+        about["traceback"] = "then\n".join(reversed(parts))
+    _log.error("a statement failed inside", extra=about)
 
 
 class Described(NamedTuple):
@@ -445,13 +477,16 @@ _HEADER = Struct("<I")
 
 
 class Incoming:
-    """Splits what a peer sends into payloads. `most_bytes` bounds one payload."""
+    """Splits what a peer sends into payloads. `most_bytes` bounds one payload.
 
-    __slots__ = ("_buffer", "_expected", "_parts", "_size", "follows", "most_bytes")
+    Bytes wait as they came until a payload is taken: what nobody has room for is not split."""
+
+    __slots__ = ("_at", "_buffer", "_expected", "_parts", "_size", "follows", "most_bytes")
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
+        self._at = 0  # what lies before it has been taken
         self._parts: list[bytes] = []
         self._size = 0
         self._expected: int | None = None
@@ -468,44 +503,60 @@ class Incoming:
     def end(self) -> None:
         self._expected, self.follows = None, False
 
-    def _next(self, sequence: int) -> int | None:
-        return sequence + 1 & 255 if self.follows else None
+    @property
+    def waiting(self) -> int:
+        """Bytes that have come and are not taken; those of an unfinished payload too."""
+        return len(self._buffer) - self._at + self._size
 
-    def feed(self, data: bytes) -> Iterable[tuple[int, bytes]]:
-        """Whole payloads with the sequence of their last packet. Raises 1153, 1835."""
-        if not self._buffer and not self._parts and len(data) >= 4:
-            header = _HEADER.unpack_from(data)[0]
-            if header & CONTINUED == len(data) - 4 and header & CONTINUED < CONTINUED:
-                self._judge(header)
-                self._expected = self._next(header >> 24)
-                return ((header >> 24, data[4:]),)
-        return self._split(data)
-
-    def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        self._buffer += data
+    def put(self, data: bytes) -> None:
+        """Bytes have come."""
         buffer = self._buffer
-        while len(buffer) >= 4:
-            header = _HEADER.unpack_from(buffer)[0]
-            length = header & CONTINUED
-            self._judge(header)
-            if len(buffer) < 4 + length:
-                return
-            self._parts.append(bytes(memoryview(buffer)[4 : 4 + length]))
-            del buffer[: 4 + length]
-            self._size += length
-            if length == CONTINUED:
-                self._expected = (header >> 24) + 1 & 255
-                continue
-            payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts, self._size = [], 0
-            self._expected = self._next(header >> 24)
-            yield header >> 24, payload
+        if not buffer:
+            self._buffer = data
+            return
+        if isinstance(buffer, bytearray):
+            del buffer[: self._at]
+            buffer += data
+        else:
+            self._buffer = bytearray(memoryview(buffer)[self._at :])
+            self._buffer += data
+        self._at = 0
 
-    def _judge(self, header: int) -> None:
-        if header >> 24 != (self._expected or 0):
-            raise ErrMalformedPacket()
-        if self._size + (header & CONTINUED) > self.most_bytes:
-            raise ErrNetPacketTooLarge()
+    def take(self) -> tuple[int, bytes] | None:
+        """The next payload that is whole, after the sequence of its last packet. Raises 1153,
+        1835."""
+        buffer = self._buffer
+        while (at := self._at) + 4 <= len(buffer):
+            header = _HEADER.unpack_from(buffer, at)[0]
+            length, sequence = header & CONTINUED, header >> 24
+            if sequence != (self._expected or 0):
+                raise ErrMalformedPacket()
+            if self._size + length > self.most_bytes:
+                raise ErrNetPacketTooLarge()
+            end = at + 4 + length
+            if len(buffer) < end:
+                return None
+            part = (
+                buffer[at + 4 : end]
+                if type(buffer) is bytes
+                else bytes(memoryview(buffer)[at + 4 : end])
+            )
+            if end == len(buffer):
+                self._buffer, self._at = b"", 0
+            else:
+                self._at = end
+            if length == CONTINUED:
+                self._parts.append(part)
+                self._size += length
+                self._expected = sequence + 1 & 255
+                buffer = self._buffer
+                continue
+            if self._parts:
+                part = b"".join([*self._parts, part])
+                self._parts, self._size = [], 0
+            self._expected = sequence + 1 & 255 if self.follows else None
+            return sequence, part
+        return None
 
 
 class Outgoing:

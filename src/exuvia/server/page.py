@@ -129,7 +129,7 @@ def shown_job(job: Job) -> Values:
         "database": job.schema_name,
         "table": job.table_name,
         "wait": job.exuvia_wait,
-        "error": job.err.message if job.err else "",
+        "error": _error_of(job, quotes_rows=False),  # one feed is for all who watch
         "by": job.exuvia_by,
         "hold": job.exuvia_hold,
         "alterable": admin.is_alterable(job),
@@ -144,7 +144,16 @@ def shown_job(job: Job) -> Values:
     return shown
 
 
-def finished_job(job: Job) -> Values:
+def _error_of(job: Job, quotes_rows: bool) -> str:
+    """Its error, "" for none. Texts of errors may quote rows."""
+    if job.err is None:
+        return ""
+    if quotes_rows:
+        return job.err.message
+    return f"error {job.err.code}: a login with SUPER reads its text in the history"
+
+
+def finished_job(job: Job, quotes_rows: bool) -> Values:
     """A job of history. Times: ms since 1970; what is unknown is None."""
     return {
         "id": job.id,
@@ -154,7 +163,7 @@ def finished_job(job: Job) -> Values:
         "state": JOB_STATE_TEXT[job.state],
         "rows": job.row_count,
         "by": job.exuvia_by,
-        "error": job.err.message if job.err else "",
+        "error": _error_of(job, quotes_rows),
         "created_ms": _ms(job.start_ts),
         "started_ms": _ms(job.real_start_ts),
         "ended_ms": _ms(job.binlog.FinishedTS),
@@ -292,13 +301,13 @@ class StatusPage:
 
     # -- what is asked for -------------------------------------------------------------------------
 
-    def history(self, below: int | None) -> Values:
+    def history(self, below: int | None, quotes_rows: bool) -> Values:
         """The newest finished jobs with ids below that one; `more` is the next page's."""
         with self._from.store.read() as txn:
             found = list(queue.newest(txn, HISTORY_PAGE + 1, below))
         jobs = found[:HISTORY_PAGE]
         more = jobs[-1].id if len(found) > HISTORY_PAGE else None
-        return {"jobs": [finished_job(job) for job in jobs], "more": more}
+        return {"jobs": [finished_job(job, quotes_rows) for job in jobs], "more": more}
 
     def tables(self, wanted: str, behind: tuple[str, str] = ("", "")) -> Values:
         """Tables whose name begins so, in all databases or in the one before a dot, those behind
@@ -318,7 +327,7 @@ class StatusPage:
                     return {"tables": found[:-1], "more": found[-2]}
         return {"tables": found, "more": None}
 
-    def table(self, database: str, name: str, definition: Definition) -> Values:
+    def table(self, database: str, name: str, definition: Definition, quotes_rows: bool) -> Values:
         """One table: what makes it, and the jobs about it. Refused 1049, 1146, and what
         `definition` raises."""
         with self._from.store.read() as txn:
@@ -331,7 +340,7 @@ class StatusPage:
             "create": definition(database, name),
             "parts": _parts(table.info),
             "change_log": table.info.exuvia_change_log == SchemaState.PUBLIC,
-            "jobs": [finished_job(job) for job in jobs],
+            "jobs": [finished_job(job, quotes_rows) for job in jobs],
         }
 
     def definition(self, database: str, name: str) -> str:

@@ -17,6 +17,7 @@ What is forgotten is ended, and what an operator allows is obeyed; once a second
     one that reads for too long        exuvia_max_snapshot_s         ended by the store
     a connection of a silent client    wait_timeout of its session; closed (4031)
                                        tidb_idle_transaction_timeout in a transaction
+    one that stops within a packet     net_read_timeout of its session; closed (4031)
     new connections                    max_connections, 0: as many as at the start     (1040)
     what counts as slow                tidb_slow_log_threshold      (server/slow_log.py)
 
@@ -79,6 +80,9 @@ class ClientConnection(Protocol):
 
     def expire(self) -> None:
         """Close it if it still does nothing; on the wire's thread."""
+
+    def unfinished_s(self, now: float) -> float:
+        """How long nothing more has come of a packet that has begun; 0 where none has."""
 
     def interrupt(self) -> None:
         """End what it runs; any thread."""
@@ -320,6 +324,8 @@ class Reaper:
             most_s = [int(session.variable("wait_timeout"))]
             if session.current is not None:
                 most_s.append(int(session.variable("tidb_idle_transaction_timeout")))
-            if any(0 < each < silent_s for each in most_s):
+            unfinished_s = client.unfinished_s(now)
+            stops = unfinished_s > int(session.variable("net_read_timeout"))
+            if stops or any(0 < each < silent_s for each in most_s):
                 self._connections.forget(client)
         return LOOK_S

@@ -20,7 +20,7 @@ from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, Topic
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.parse.secrets import without_secrets
+from exuvia.sql.parse.secrets import names_secret, without_secrets
 from exuvia.sql.statement.context import SessionApi
 from exuvia.sql.statement.services import SlowEverywhere, SlowStatement
 
@@ -60,6 +60,7 @@ class SlowLog:
         shown = without_secrets(text, MOST_TEXT)
         is_planned = succeeded and len(text) <= MOST_PLANNED  # of one that was killed: never again
         is_planned &= text.startswith(shown)  # a plan repeats constants of the text
+        is_planned &= not any(isinstance(each, str) and names_secret(each) for each in parameters)
         plan = session.plan_of(text, parameters) if is_planned else []
         each = SlowStatement(
             ended_ns=self._clock.wall_ns(),

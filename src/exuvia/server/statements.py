@@ -24,12 +24,15 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from exuvia.base.errors import WouldWait
+from exuvia.base.long_work import search
 from exuvia.base.mysql_errors import (
     ErrInvalidCharacterString,
     ErrMaxPreparedStmtCountReached,
     ErrNetReadInterrupted,
+    ErrPSManyParam,
     ErrQueryInterrupted,
     ErrStmtHasNoOpenCursor,
+    ErrTooManyFields,
     ErrUnknownStmtHandler,
 )
 from exuvia.base.types import Value
@@ -110,6 +113,7 @@ Chunks = Iterator[bytearray]
 Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
 LONG_TEXT = 1 << 14
+MOST_COUNTED = (1 << 16) - 1  # parameters or columns that the answer to COM_STMT_PREPARE can count
 
 
 class CommandTask(NamedTuple):
@@ -124,8 +128,7 @@ class CommandTask(NamedTuple):
 
 
 _BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
-_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
-_NO_TEXT = re.compile("[\udc80-\udcff]").search
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 def quoted(name: str) -> str:
@@ -210,9 +213,13 @@ class Statements:
 
     def query(self, payload: bytes) -> CommandTask:
         """COM_QUERY. Some clients send the end of their string with it."""
-        text = self._decode(payload.rstrip(b"\0"))
-        if len(text) > LONG_TEXT:
-            return CommandTask(Course.POOL, "query", text, lambda out: self._long(out, text))
+        payload = payload.rstrip(b"\0")
+        if len(payload) > LONG_TEXT:
+            text, is_text = self._read(payload)
+            return CommandTask(
+                Course.POOL, "query", text, lambda out: self._long(out, text, is_text)
+            )
+        text = self._decode(payload)
         pieces = self._split(text)
         if len(pieces) == 1:
             session = self.session
@@ -226,8 +233,10 @@ class Statements:
             raise syntax_error(text, text.index(pieces[1].strip()))
         return pieces
 
-    def _long(self, outgoing: Outgoing, text: str) -> Chunks:
-        """A text that takes the wire's thread too long to split."""
+    def _long(self, outgoing: Outgoing, text: str, is_text: bool) -> Chunks:
+        """A text that takes the wire's thread too long to judge and to split."""
+        if not is_text:
+            self._require_text(text)
         pieces = self._split(text)
         yield from self._one(outgoing, text) if len(pieces) == 1 else self._many(outgoing, pieces)
 
@@ -293,15 +302,34 @@ class Statements:
     def _decode(self, payload: bytes) -> str:
         """The text. Bytes that are none may stand in string literals (drivers and mysqldump write
         BLOBs so), as lone surrogates; anywhere else they are 1300."""
+        text, is_text = self._read(payload)
+        if not is_text:
+            self._require_text(text)
+        return text
+
+    def _read(self, payload: bytes) -> tuple[str, bool]:
+        """The text, and whether all of it is one."""
         try:
-            return payload.decode(self._codec)
-        except UnicodeDecodeError as error:
-            text = payload.decode(self._codec, "surrogateescape")
-            if _NO_TEXT(_LITERAL("", text)) is None:
-                return text
-            raise ErrInvalidCharacterString(
-                self._codec, payload[error.start : error.start + 6].hex()
-            ) from error
+            return payload.decode(self._codec), True
+        except UnicodeDecodeError:
+            return payload.decode(self._codec, "surrogateescape"), False
+
+    def _require_text(self, text: str) -> None:
+        """Raises 1300 for bytes that are no text and stand outside of string literals."""
+        wrong = search(_NO_TEXT, text)
+        if wrong is None:
+            return
+        rest = (len(text), len(text))
+        for begin, end in chain(lexemes(text, self.session.settings.plain_quotes), (rest,)):
+            at = wrong.start()
+            if at >= end:
+                continue
+            if at < begin or text[begin] not in "'\"":
+                shown = text[at : at + 6].encode(self._codec, "surrogateescape")[:6]
+                raise ErrInvalidCharacterString(self._codec, shown.hex())
+            wrong = search(_NO_TEXT, text, end)
+            if wrong is None:
+                return
 
     def _recode(self) -> None:
         """SET NAMES may have changed what the client sends and reads."""
@@ -313,13 +341,21 @@ class Statements:
 
     def prepare(self, payload: bytes) -> CommandTask:
         """COM_STMT_PREPARE."""
-        text = self._decode(payload)
-        return CommandTask(Course.POOL, "prepare", text, lambda out: self._prepare(out, text))
+        text, is_text = self._read(payload)
+        return CommandTask(
+            Course.POOL, "prepare", text, lambda out: self._prepare(out, text, is_text)
+        )
 
-    def _prepare(self, outgoing: Outgoing, text: str) -> Chunks:
+    def _prepare(self, outgoing: Outgoing, text: str, is_text: bool) -> Chunks:
+        if not is_text:
+            self._require_text(text)
         if len(self._prepared) >= PREPARED_STATEMENTS:
             raise ErrMaxPreparedStmtCountReached(PREPARED_STATEMENTS)
         prepared = self.session.prepare(text)
+        if prepared.parameters > MOST_COUNTED:
+            raise ErrPSManyParam()
+        if len(prepared.columns) > MOST_COUNTED:
+            raise ErrTooManyFields()
         self._last_id += 1
         statement = Statement(prepared, prepared.parameters, self._held)
         self._prepared[self._last_id] = statement

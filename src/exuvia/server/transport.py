@@ -1,7 +1,7 @@
 """What lies between a socket and the packets: TLS and compression, each a transport on another.
 
-    socket bytes -> Encrypted.feed -> Compressed.feed -> packets (packets.py)
-    socket bytes <- Encrypted.write <- Compressed.write <- packets
+    socket bytes -> Encrypted.feed -> Compressed.put, frame, inflated -> packets (packets.py)
+    socket bytes <- Encrypted.write <- Compressed.write, packed <- packets
 
 Neither knows anything of packets. A client asks for TLS in its first packet (MySQL protocol,
 "SSLRequest"); compression begins right after the login was answered.
@@ -11,15 +11,17 @@ The compressed protocol (source: MySQL protocol, "Compression"):
     [u24 length][u8 sequence][u24 length before]  deflated bytes of the ordinary stream
                                                   0: as they are, it was not worth it
 
-A length is believed no further than the three bytes say: 16 MiB.
+A length is believed no further than the three bytes say: 16 MiB. Inflating and deflating so much
+takes a tenth of a second, so a large frame can be inflated, and a large answer packed, by another
+thread than the wire's; zlib works without the interpreter's lock.
 """
 
 import asyncio
 import ssl
 import zlib
-from abc import abstractmethod
+from contextlib import suppress
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from exuvia.base.mysql_errors import ErrHandshake, ErrNetUncompress
 
@@ -31,10 +33,6 @@ class Layer(asyncio.Transport):
         super().__init__()
         self._transport = transport
 
-    @abstractmethod
-    def feed(self, data: bytes) -> bytes:
-        """What the bytes that a client sent stand for, as far as they are whole."""
-
     def close(self) -> None:
         self._transport.close()
 
@@ -43,6 +41,9 @@ class Layer(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
         self._transport.pause_reading()
@@ -56,6 +57,7 @@ class Layer(asyncio.Transport):
 REQUEST_BYTES = 4 + 32
 _ASKS = 1 << 11
 _READ_BYTES = 1 << 16
+MOST_HELLO_BYTES = 1 << 16  # until it is agreed; the last read may have more than the handshake
 
 
 def context_of(certificate: str, key: str) -> ssl.SSLContext:
@@ -85,9 +87,15 @@ class Encrypted(Layer):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_agreed = False
+        self._hello_bytes = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Raises 1043 for what is no TLS."""
+        """What the bytes that a client sent stand for, as far as they are whole. Raises 1043 for
+        what is no TLS."""
+        if not self._is_agreed:
+            self._hello_bytes += len(data)
+            if self._hello_bytes > MOST_HELLO_BYTES:
+                raise ErrHandshake()
         self._incoming.write(data)
         found = bytearray()
         try:
@@ -112,8 +120,9 @@ class Encrypted(Layer):
 
     def write(self, data: Any) -> None:
         view = memoryview(data)
-        while view:
-            view = view[self._tls.write(view) :]
+        with suppress(ssl.SSLError):  # nothing is agreed yet, or no more: nobody could read it
+            while view:
+                view = view[self._tls.write(view) :]
         self._flush()
 
 
@@ -130,6 +139,22 @@ def _header(length: int, sequence: int, before: int) -> bytes:
     return _COMPRESSED_HEADER.pack(length | sequence << 24, before & 255, before >> 8)
 
 
+class CompressedFrame(NamedTuple):
+    """One frame, as it came. `before`: its bytes before they were deflated, 0 where they were
+    not."""
+
+    part: bytes
+    before: int
+
+    def inflated(self) -> bytes:
+        """Any thread. Raises 1157 for what cannot be inflated."""
+        return _inflated(self.part, self.before) if self.before else self.part
+
+
+class Packed(bytes):
+    """Frames that are ready to be sent."""
+
+
 class Compressed(Layer):
     """The compressed protocol."""
 
@@ -138,24 +163,36 @@ class Compressed(Layer):
         self._buffer = bytearray()
         self._sequence = 0
 
-    def feed(self, data: bytes) -> bytes:
-        """Raises 1157 for what cannot be inflated."""
+    @property
+    def waiting(self) -> int:
+        """Bytes that have come and are in no frame that was taken."""
+        return len(self._buffer)
+
+    def put(self, data: bytes) -> None:
+        """Bytes have come."""
+        self._buffer += data
+
+    def frame(self) -> CompressedFrame | None:
+        """The next frame that is whole."""
         buffer = self._buffer
-        buffer += data
-        found = bytearray()
-        while len(buffer) >= HEADER_BYTES:
-            head, low, high = _COMPRESSED_HEADER.unpack_from(buffer)
-            length, before = head & MOST_BYTES, low | high << 8
-            if len(buffer) < HEADER_BYTES + length:
-                break
-            part = bytes(memoryview(buffer)[HEADER_BYTES : HEADER_BYTES + length])
-            del buffer[: HEADER_BYTES + length]
-            self._sequence = (head >> 24) + 1 & 255
-            found += _inflated(part, before) if before else part
-        return bytes(found)
+        if len(buffer) < HEADER_BYTES:
+            return None
+        head, low, high = _COMPRESSED_HEADER.unpack_from(buffer)
+        end = HEADER_BYTES + (head & MOST_BYTES)
+        if len(buffer) < end:
+            return None
+        part = bytes(memoryview(buffer)[HEADER_BYTES:end])
+        del buffer[:end]
+        self._sequence = (head >> 24) + 1 & 255
+        return CompressedFrame(part, low | high << 8)
 
     def write(self, data: Any) -> None:
-        """Send, deflated where that is worth it."""
+        """Send; packed here, where that has not been done."""
+        self._transport.write(data if isinstance(data, Packed) else self.packed(data))
+
+    def packed(self, data: bytes | bytearray) -> Packed:
+        """The frames of it, deflated where that is worth it. Any thread, one at a time."""
+        frames = bytearray()
         for start in range(0, len(data), MOST_BYTES):
             part = bytes(memoryview(data)[start : start + MOST_BYTES])
             before = 0
@@ -163,8 +200,10 @@ class Compressed(Layer):
                 deflated = zlib.compress(part, LEVEL)
                 if len(deflated) < len(part):
                     part, before = deflated, len(part)
-            self._transport.write(_header(len(part), self._sequence, before) + part)
+            frames += _header(len(part), self._sequence, before)
+            frames += part
             self._sequence = self._sequence + 1 & 255
+        return Packed(frames)
 
 
 def _inflated(part: bytes, before: int) -> bytes:

@@ -21,7 +21,11 @@ _CHUNK_BYTES = 1 << 20
 def readable(folder: str, path: str) -> Path:
     """A file to be read. Raises 1290, 29."""
     found = _below(folder, path)
-    if not found.is_file():
+    try:
+        is_there = found.is_file()
+    except OSError:  # its name is too long
+        is_there = False
+    if not is_there:
         raise EEFileNotFound(path, 2, "No such file or directory")
     return found
 
@@ -30,14 +34,21 @@ def matching(folder: str, pattern: str) -> list[Path]:
     """Files to be read whose paths match a pattern of shells, in order. Raises 1290."""
     below = _below(folder, pattern)
     root = Path(folder).resolve()
-    found = root.glob(str(below.relative_to(root)))
+    try:
+        found = list(root.glob(str(below.relative_to(root))))
+    except OSError:  # a name is too long
+        found = []
     return sorted(each for each in found if _is_below(root, each.resolve()) and each.is_file())
 
 
 def writable(folder: str, path: str) -> Path:
     """A file to be made. Raises 1290, 1086 where it is there."""
     found = _below(folder, path)
-    if found.exists():
+    try:
+        is_there = found.exists()
+    except OSError as error:
+        raise EECantCreateFile(path, error) from None
+    if is_there:
         raise ErrFileExists(path)
     return found
 
@@ -46,7 +57,10 @@ def _below(folder: str, path: str) -> Path:
     if not folder:
         raise ErrOptionPreventsStatement("--secure-file-priv")
     root = Path(folder).resolve()
-    found = (root / path).resolve()
+    try:
+        found = (root / path).resolve()
+    except (ValueError, OSError, RuntimeError):  # a NUL byte, too long a name, links in a circle
+        raise EEFileNotFound(path, 2, "No such file or directory") from None
     if not _is_below(root, found):
         raise ErrOptionPreventsStatement("--secure-file-priv")
     return found

@@ -161,6 +161,7 @@ tests/wire/test_roles.py::test_default_and_mandatory_roles_are_active_from_the_l
     activate_all_roles_on_login mandatory_roles
 tests/wire/test_sessions.py::test_a_silent_client_is_sent_away_after_wait_timeout wait_timeout
 tests/wire/test_sessions.py::test_max_connections_is_obeyed max_connections
+tests/wire/test_sessions.py::test_who_stops_within_a_packet_is_sent_away net_read_timeout
 tests/wire/test_settings.py::test_init_connect init_connect
 tests/wire/test_settings.py::test_interactive_timeout interactive_timeout
 tests/wire/test_settings.py::test_max_user_connections max_user_connections
@@ -281,7 +282,7 @@ ACCEPTED: Final = {
     "CONNECTION_ID() is always that of the session": "pseudo_thread_id",
     "changes of session state are not sent (CLIENT_SESSION_TRACK)": "session_track_*",
     "max_allowed_packet, wait_timeout and max_connections limit connections": """
-        net_* connect_timeout back_log
+        net_buffer_length net_retry_count net_write_timeout connect_timeout back_log
         thread_* table_open_cache table_definition_cache max_connect_errors host_cache_size""",
     "there are no stored programs, events and plugins": """event_scheduler max_sp_recursion_depth
         automatic_sp_privileges stored_program_cache rewriter_* mysql_native_password_proxy_users

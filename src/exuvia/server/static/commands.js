@@ -1,7 +1,7 @@
 // Logging in, and the buttons of jobs. What they may do is decided by the node, as for SQL.
 
 import { make } from "/elements.js";
-import { get, post } from "/feed.js";
+import { get, keepToken, post } from "/feed.js";
 
 const by = (id) => document.getElementById(id);
 
@@ -23,7 +23,6 @@ export class Commands {
   constructor(changed) {
     this.changed = changed;
     this.user = "";
-    this.token = "";
     this.asked = null; // {job, what} of the dialog that is open
     this.fading = 0; // what went well is said for a while
     by("login-open").addEventListener("click", () => this.open());
@@ -39,16 +38,15 @@ export class Commands {
   async look() {
     try {
       const found = await get("/page/session");
-      this.is(found.user ?? "", found.token ?? "");
+      this.is(found.user ?? "");
     } catch {
-      this.is("", "");
+      this.is("");
     }
   }
 
-  is(user, token) {
+  is(user) {
     const other = user !== this.user;
     this.user = user;
-    this.token = token;
     by("login-open").hidden = Boolean(user);
     by("logout").hidden = !user;
     by("who").textContent = user;
@@ -67,9 +65,10 @@ export class Commands {
   async logIn() {
     const user = by("login-user").value, password = by("login-password").value;
     try {
-      const found = await post("/page/login", { user, password }, "");
+      const found = await post("/page/login", { user, password });
+      keepToken(found.token);
       by("login").close();
-      this.is(found.user, found.token);
+      this.is(found.user);
       this.say(`Logged in as ${found.user}.`);
     } catch (error) {
       by("login-said").textContent = error.message;
@@ -80,8 +79,9 @@ export class Commands {
   }
 
   async logOut() {
-    await post("/page/logout", {}, this.token).catch(() => {});
-    this.is("", "");
+    await post("/page/logout", {}).catch(() => {});
+    keepToken("");
+    this.is("");
     this.say("Logged out.");
     by("login-open").focus();
   }
@@ -142,13 +142,14 @@ export class Commands {
   /** Whether it was done; what is said of it goes to where a screen reader hears it. */
   async run(asked, place = by("said")) {
     try {
-      const found = await post("/page/command", asked, this.token);
+      const found = await post("/page/command", asked);
       const well = found.said === "successful";
       this.say(`${found.statement}: ${found.said}`, well ? "" : "bad", well ? by("said") : place);
       return well;
     } catch (error) {
       if (error.status === 401) {
-        this.is("", "");
+        keepToken("");
+        this.is("");
         by("command").close();
         this.open("The login has ended: log in again.");
       } else {

@@ -67,16 +67,33 @@ export function follow(told) {
   listen();
 }
 
+/** The login's token: other ports of this host get its cookie, and cannot read this. */
+const TOKEN = "exuvia-token";
+let token = "";
+try {
+  token = localStorage.getItem(TOKEN) ?? "";
+} catch { /* the browser keeps nothing: a login ends with the page */ }
+
+/** "" forgets it. */
+export function keepToken(text) {
+  token = text;
+  try {
+    if (text) localStorage.setItem(TOKEN, text);
+    else localStorage.removeItem(TOKEN);
+  } catch { /* as above */ }
+}
+
 /** JSON of a page of the node's. Throws what it says, with its status. */
 export async function get(path, settings = {}) {
-  const answer = await fetch(path, settings);
+  const headers = { ...settings.headers, ...(token && { "X-Exuvia-Token": token }) };
+  const answer = await fetch(path, { ...settings, headers });
   const values = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(values.error ?? answer.statusText), { status: answer.status });
   return values;
 }
 
 /** The same of a command. */
-export function post(path, values, token) {
-  const headers = { "Content-Type": "application/json", "X-Exuvia-Token": token };
+export function post(path, values) {
+  const headers = { "Content-Type": "application/json" };
   return get(path, { method: "POST", headers, body: JSON.stringify(values) });
 }

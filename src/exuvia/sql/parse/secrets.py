@@ -6,10 +6,12 @@
     IMPORT INTO t FROM 's3://b?access-key=x'    IMPORT INTO t FROM '***'
     PREPARE p FROM 'ALTER USER ...'             PREPARE p FROM '***'
     SET @a = CONCAT('SET PASSWORD = ', 'x')     all strings, if one is part of such a statement
+    UPDATE t SET password = SHA2('x', 256)      UPDATE t SET password = SHA2('***', 256)
+    CREATE USER u IDENTIFED BY 'x'              CREATE USER u IDENTIFED BY '***'
 
 The tokenizer is the parser's, so comments and white space cannot conceal a secret. Comments are
 left out. Only the first word is shown of a text that cannot be tokenized, is too long, or means
-something else under NO_BACKSLASH_ESCAPES. A text with none of the words in `_is_marked` is shown
+something else under NO_BACKSLASH_ESCAPES. A text with none of the words in `names_secret` is shown
 unchanged.
 """
 
@@ -22,8 +24,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.errors import ExuviaError
 from exuvia.sql.parse.tokens import LONG_TEXT, QUOTED, lexemes, open_comments, tokenize, word_of
 
+_COLUMN = "authentication_string"  # of mysql.user
+_NAMES = ("passw", "pwd", "secret", _COLUMN)
+_CALLS = ("aes_encrypt", "aes_decrypt")
+_MARKS = (*_NAMES, *_CALLS, "identified", "://")
+_OF_ACCOUNTS = re.compile(r"\b(?:create|alter)\b.{1,200}?\buser\b", re.DOTALL)
 _WINDOW = 1 << 16
-_OVERLAP = len("identified")
+_OVERLAP = max(map(len, _MARKS))
 HIDDEN = "'***'"
 LEFT_OUT = "... (not shown: it may hold a password)"
 _STRINGS = QUOTED | {TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.RAW_STRING}
@@ -41,7 +48,7 @@ def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
     default sql_mode, so it is neither too long nor ambiguous."""
     if most:
         text = text[:most]
-    if not _is_marked(text):
+    if not names_secret(text):
         return text
     is_clear = is_parsed or (len(text) <= LONG_TEXT and "\\'" not in text and '\\"' not in text)
     shown = _redacted(text) if is_clear else None
@@ -50,13 +57,15 @@ def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
     return shown
 
 
-def _is_marked(text: str) -> bool:
+def names_secret(text: str) -> bool:
     """Whether the text contains a word that may announce a secret. Runs once per transaction."""
     if len(text) <= _WINDOW:
         low = text.lower()
-        return "passw" in low or "identified" in low or "secret" in low or "://" in low
+        if any(word in low for word in _MARKS):
+            return True
+        return "user" in low and _OF_ACCOUNTS.search(low) is not None
     return any(
-        _is_marked(text[start : start + _WINDOW])
+        names_secret(text[start : start + _WINDOW])
         for start in range(0, len(text), _WINDOW - _OVERLAP)
     )
 
@@ -84,7 +93,7 @@ def _redacted(text: str, is_within: bool = False) -> str | None:
     strings = {place for place, token in enumerate(tokens) if _is_string(opened, token)}
     for place in strings - hidden:
         literal = tokens[place].text
-        if not _is_marked(literal):
+        if not names_secret(literal):
             continue
         if _has_url_with_secret(literal) or is_within:
             hidden.add(place)
@@ -127,25 +136,31 @@ def _secrets(text: str, tokens: Sequence[Token]) -> set[int]:
     """The places of tokens that are secrets, of any token type. Includes `len(tokens)` if the text
     ends where a secret would follow."""
     secrets = set[int]()
-    is_identified = is_by = sets_password = False
+    is_identified = is_by = sets_password = of_accounts = False
+    before = ""
+    if any(token.text.lower() == _COLUMN for token in tokens):
+        return {place for place, token in enumerate(tokens) if _is_string(text, token)}
     for place, token in enumerate(tokens):
         word, is_string = word_of(token), _is_string(text, token)
         following = word_of(tokens[place + 1]) if place + 1 < len(tokens) else ""
+        names_account = word == "USER" and before in ("CREATE", "ALTER", "REPLACE")
+        before = word
         if token.token_type is TokenType.SEMICOLON:
-            is_identified = is_by = sets_password = False
+            is_identified = is_by = sets_password = of_accounts = False
         elif token.token_type is TokenType.COMMA and is_identified:
-            is_identified = is_by = False  # another account follows
-        elif word == "IDENTIFIED":
+            is_identified, is_by = of_accounts, False  # another account follows
+        elif names_account or word == "IDENTIFIED":
             is_identified = True
+            of_accounts |= names_account
         elif is_by and is_string:
             secrets.add(place)
         elif is_identified and word in _BEFORE_SECRETS:
             is_by = True
             if following not in _NO_SECRETS:
-                secrets.add(place + 1)
+                secrets |= _secret_at(text, tokens, place + 1)
         elif sets_password and (token.text in _ASSIGNS or word == "REPLACE"):
             if following not in _NO_SECRETS:
-                secrets.add(place + 1)
+                secrets |= _secret_at(text, tokens, place + 1)
         elif not is_string and _names_secret(token.text):
             sets_password |= (
                 word == "PASSWORD" and place > 0 and word_of(tokens[place - 1]) == "SET"
@@ -162,14 +177,24 @@ def _value_after_name(text: str, tokens: Sequence[Token], place: int) -> set[int
     place += is_assigned
     if place == len(tokens):
         return {place} if is_assigned else set()
+    secret = _secret_at(text, tokens, place)
+    if secret != {place}:
+        return secret if is_assigned else set()
     token = tokens[place]
     is_value = _is_string(text, token) or (is_assigned and token.token_type is TokenType.NUMBER)
-    return {place} if is_value else set()
+    return secret if is_value else set()
+
+
+def _secret_at(text: str, tokens: Sequence[Token], place: int) -> set[int]:
+    """The token at `place`, or the strings among its arguments if a function is called there."""
+    is_call = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
+    is_call = is_call and not _is_string(text, tokens[place])
+    return _strings_within(text, tokens, place + 1) if is_call else {place}
 
 
 def _names_secret(word: str) -> bool:
     low = word.lower()
-    return "passw" in low or "secret" in low
+    return low in _CALLS or any(name in low for name in _NAMES)
 
 
 def _strings_within(text: str, tokens: Sequence[Token], start: int) -> set[int]:

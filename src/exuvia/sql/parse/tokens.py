@@ -61,7 +61,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked, current, lengthen
-from exuvia.base.long_work import contains, search
+from exuvia.base.long_work import contains, find, search
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql import walks
 from exuvia.sql.parse import hints
@@ -591,16 +591,16 @@ _configure(InterpretedParser)
 DIALECT = Exuvia()
 
 # What is between quotes, and comments. Python's `re` holds the interpreter while it matches, so a
-# string is gone through some thousand of its doubled quotes and escapes at a time.
+# string is gone through some thousand of its letters, doubled quotes and escapes at a time.
 _HEAD = re.compile(r"['\"`#]|/\*|--(?=\s|$)")
 _BODY = {
-    "'": re.compile(r"[^'\\]*(?:(?:\\.|'')[^'\\]*){0,4096}", re.DOTALL),
-    '"': re.compile(r'[^"\\]*(?:(?:\\.|"")[^"\\]*){0,4096}', re.DOTALL),
-    "`": re.compile(r"[^`]*(?:``[^`]*){0,4096}"),
+    "'": re.compile(r"[^'\\]{0,65536}(?:(?:\\.|'')[^'\\]{0,1024}){0,4096}", re.DOTALL),
+    '"': re.compile(r'[^"\\]{0,65536}(?:(?:\\.|"")[^"\\]{0,1024}){0,4096}', re.DOTALL),
+    "`": re.compile(r"[^`]{0,65536}(?:``[^`]{0,1024}){0,4096}"),
 }
 _PLAIN_BODY = {
-    "'": re.compile(r"[^']*(?:''[^']*){0,4096}"),
-    '"': re.compile(r'[^"]*(?:""[^"]*){0,4096}'),
+    "'": re.compile(r"[^']{0,65536}(?:''[^']{0,1024}){0,4096}"),
+    '"': re.compile(r'[^"]{0,65536}(?:""[^"]{0,1024}){0,4096}'),
 }
 
 
@@ -615,9 +615,9 @@ def lexemes(text: str, plain: str = "") -> Iterator[tuple[int, int]]:
         if sign in bodies:
             end = _quoted_end(text, begin, bodies[sign])
         elif sign == "/*":
-            end = text.find("*/", begin + 2) + 2
+            end = find(text, "*/", begin + 2) + 2
         else:
-            end = text.find("\n", begin)
+            end = find(text, "\n", begin)
             end = len(text) if end < 0 else end
         if end > begin:
             yield begin, end

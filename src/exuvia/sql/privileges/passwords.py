@@ -7,6 +7,8 @@
 
 The second proof can be checked only by who has seen the password since it was set: a client sends
 it once over an encrypted connection; SHA256(SHA256(password)) is kept in memory from then on.
+SHA-256 crypt takes quadratic time, and whoever connects may ask for it: no password of this plugin
+is longer than MOST_BYTES, as in MySQL.
 Sources: MySQL protocol, "Authentication Methods"; U. Drepper, "Unix crypt using SHA-256".
 """
 
@@ -14,9 +16,12 @@ import hmac
 import secrets
 from hashlib import sha1, sha256
 
+from exuvia.base.mysql_errors import ErrNotValidPassword
+
 NATIVE = "mysql_native_password"
 CACHING = "caching_sha2_password"
 PLUGINS = (NATIVE, CACHING)
+MOST_BYTES = 256
 _ROUNDS = 5000
 _SALT_BYTES = 20
 _HEAD = "$A$005$"
@@ -24,11 +29,13 @@ _ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def stored(plugin: str, password: str) -> str:
-    """What mysql.user holds; "" for no password."""
+    """What mysql.user holds; "" for no password. Raises 1819 for one that is too long."""
     if not password:
         return ""
     if plugin == NATIVE:
         return "*" + sha1(sha1(password.encode()).digest()).hexdigest().upper()
+    if len(password.encode()) > MOST_BYTES:
+        raise ErrNotValidPassword(f"{plugin} takes at most {MOST_BYTES} bytes")
     salt = "".join(secrets.choice(_ALPHABET) for _ in range(_SALT_BYTES))
     return _HEAD + salt + crypted(password.encode(), salt.encode())
 
@@ -76,6 +83,8 @@ def is_password(password: bytes, text: str) -> bool:
     """Whether `text`, of caching_sha2_password, is stored of this password."""
     if not text or not is_stored(CACHING, text):
         return not text and not password
+    if len(password) > MOST_BYTES:
+        return False
     salt, digest = text[len(_HEAD) : len(_HEAD) + _SALT_BYTES], text[len(_HEAD) + _SALT_BYTES :]
     return hmac.compare_digest(crypted(password, salt.encode()), digest)
 
