@@ -80,15 +80,17 @@ class Sealed(NamedTuple):
 
 
 def under_way(txn: Transaction, name: WriteName | None) -> Sealed | None:
-    """What a writer of that name has left half moved. Raises ValueError where it is gone."""
+    """The incomplete write of that name, to be resumed. Raises ValueError if its rows are gone."""
     known = txn.get(written_key(name)) if name else None
     if name is None or known is None or len(known) == len(keys.number(0)):
         return None
     load = keys.read_number(known[8:])
     record = txn.get(load_key(load))
     if record is None or record == keys.number(0):
-        said = "was left half done for more than a day, and the rest of its rows is gone"
-        raise ValueError(f"the write '{name.text}' {said}: look what is in the table")
+        raise ValueError(
+            f"the write '{name.text}' stayed incomplete for more than a day, and its remaining rows"
+            " were removed: check the table's rows, and write again under another name"
+        )
     return Sealed(load, record)
 
 

@@ -270,12 +270,15 @@ class Environment:
         return os.path.join(self.path, name)
 
     def _tighten(self) -> None:
-        """Releases before 0.5.0 made stores that every account of the machine could read."""
+        """Restrict files of a store of a release before 0.5.0, which other accounts could read."""
         is_older = os.path.exists(self.data_path)
         changed = private_files.tighten(map(self.file, _OWN_FILES))
         if changed and is_older:
-            told = {"store": self.path, "changed": [os.path.basename(each) for each in changed]}
-            log.warning("other accounts could read the store's files; no more", extra=told)
+            fields = {"store": self.path, "changed": [os.path.basename(path) for path in changed]}
+            log.warning(
+                "other accounts could read the store's files; their mode was restricted",
+                extra=fields,
+            )
 
     @contextmanager
     def _door(self) -> Iterator[None]:
