@@ -1146,6 +1146,12 @@ ErrDynamicPrivilegeNotRegistered = MySQLError(
     "HY000",
     "Dynamic privilege '%s' is not registered with the server.",
 )
+ErrMultipleConstraintsWithSameName = MySQLError(
+    3939,
+    "HY000",
+    "Table has multiple constraints with the name '%s'. Please use constraint specific 'DROP' "
+    "clause.",
+)
 ErrConstraintNotFound = MySQLError(3940, "HY000", "Constraint '%s' does not exist.")
 ErrClientLocalFilesDisabled = MySQLError(
     3948,

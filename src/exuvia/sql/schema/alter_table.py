@@ -23,6 +23,7 @@ from types import MappingProxyType
 
 from exuvia.base.mysql_errors import (
     ErrAlterOperationNotSupportedReason,
+    ErrMultipleConstraintsWithSameName,
     ErrUnknown,
     ErrUnknownAlterAlgorithm,
     ErrUnknownAlterLock,
@@ -95,6 +96,7 @@ from exuvia.sql.schema.change import (
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import (
     generated_within,
+    key_named,
     with_indexes_needed,
     with_key_names,
 )
@@ -284,6 +286,8 @@ def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
+    if at.is_as_mysql:
+        specs = [_with_kind(at.table, spec) for spec in specs]
     specs = _without_checks_that_go(at, _without_fulltext(at, specs))
     if at.is_as_mysql:
         specs = _with_key_of_column(at, specs)
@@ -377,6 +381,26 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
         if written.unique:
             part, is_global = IndexPart(written.name), written.unique_is_global
             yield AddIndex(IndexDefinition(kind="unique", parts=(part,), is_global=is_global))
+
+
+def _with_kind(table: TableInfo, spec: Spec) -> Spec:
+    """DROP CONSTRAINT, which TiDB reads as DROP CHECK, as the DROP of what has the name (MySQL
+    manual, "ALTER TABLE"). Raises 3939 if several constraints have it."""
+    if not isinstance(spec, DropConstraint) or spec.kind != "constraint":
+        return spec
+    text = spec.name.lower()
+    found: list[Spec] = []
+    if key_named(table, text) is not None:
+        found.append(DropConstraint(spec.name, "foreign key"))
+    index = table.index(text)
+    has_key = primary_key(table) if text == "primary" else index is not None and index.is_unique
+    if has_key:
+        found.append(DropIndex(spec.name))
+    if any(each.constraint_name.L == text for each in table.checks):
+        found.append(DropConstraint(spec.name, "check"))
+    if len(found) > 1:
+        raise ErrMultipleConstraintsWithSameName(spec.name)
+    return found[0] if found else spec
 
 
 def _without_checks_that_go(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:

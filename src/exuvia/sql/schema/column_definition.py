@@ -21,6 +21,7 @@ DEFAULT and ON UPDATE are checked when the column is made, and kept as MySQL's t
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
@@ -68,7 +69,7 @@ from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.catalog.temporal import shift_zone
-from exuvia.sql import walks
+from exuvia.sql import types, walks
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, Defaults, resolve
@@ -556,6 +557,8 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
         text = "0000"  # the text '0' is the year 2000
     if info.type.Tp in (TypeCode.ENUM, TypeCode.SET):
         return evolve(info, default=_default_element(info, tree, text))
+    if info.type.family in (Family.STRING, Family.BYTES) and _is_number(tree):
+        text = _number_text(text)
     try:
         mode = values.Mode(modes.zero_dates, modes.any_day, zero_parts=modes.zero_parts)
         value = values.from_text(text, info.type, mode)
@@ -614,6 +617,19 @@ def _decoded(raw: bytes, charset: str) -> str | None:
 
 def _is_text(tree: Tree) -> bool:
     return isinstance(tree, exp.Literal) and tree.is_string
+
+
+def _is_number(tree: Tree) -> bool:
+    inner = walks.find(tree, exp.Literal)
+    return inner is not None and not inner.is_string
+
+
+def _number_text(text: str) -> str:
+    """The value of a numeric literal as a text, which may be written in another way (007, 1e3)."""
+    if "e" in text.lower():
+        return str(values.to_text(float(text), types.DOUBLE))
+    value = Decimal(text)
+    return f"{value:f}" if value or "." in text else "0"
 
 
 def _bit_value(raw: bytes, kind: FieldType) -> bytes:

@@ -74,7 +74,7 @@ def _reads(top: Operator, above: tuple[Operator, ...]) -> Iterator[_Read]:
 def _line(read: _Read, select_type: str) -> Row:
     top = read.operator
     scan = next((each for each in _all(top) if each.name in _WHOLE or "Range" in each.name), top)
-    access = {}
+    access: dict[str, str] = {}
     for part in (*top.access.split(", "), *scan.access.split(", ")):
         title, _, value = part.partition(":")
         access.setdefault(title.removeprefix("clustered "), value)
