@@ -18,6 +18,14 @@ from support.node_processes import ROOT, NodeProcess, is_alive, running_nodes, u
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
+def test_the_keeper_and_a_command_s_help_load_no_statements_and_no_arrays() -> None:
+    """The fronts are forks of it; `exuvia --help` answers at once."""
+    heavy = "numpy", "sqlglot", "pyarrow", "pymysql", "exuvia.sql", "exuvia.catalog"
+    asked = f"import sys, exuvia.cli.main; print([m for m in {heavy} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert found.stdout == "[]\n", found
+
+
 def test_a_child_that_ends_is_started_again_until_the_stop() -> None:
     supervisor = Supervisor(SLEEPER, SystemClock())
     supervisor.start()

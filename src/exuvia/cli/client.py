@@ -26,7 +26,6 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 
 from exuvia.base.types import Value
-from exuvia.server.statements import split
 
 
 class Format(StrEnum):
@@ -148,6 +147,8 @@ def run(
     statements: Sequence[str], host: str, port: int, user: str, database: str, output: Format
 ) -> None:
     """Statements, one after the other; the first error ends the command."""
+    from exuvia.server.statements import split
+
     texts = [piece for text in (statements or [sys.stdin.read()]) for piece in split(text)]
     with closing(connected(host, port, user, database)) as client:
         for text in texts:

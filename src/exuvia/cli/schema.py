@@ -34,7 +34,6 @@ from exuvia.cli.client import (
     show,
     told,
 )
-from exuvia.sql.parse.sql_mode import GRAMMAR_MODES
 
 FileArgument = Annotated[Path, typer.Argument(help="CREATE TABLEs.", exists=True, dir_okay=False)]
 DatabaseOption = Annotated[str, typer.Option("--database", "-D", help="Default database.")]
@@ -68,6 +67,8 @@ _NEXT_ID = re.compile(
 
 def _connected(host: str, port: int, user: str, database: str) -> NodeClient:
     """A client whose names are in backquotes and whose strings have escapes, as files have them."""
+    from exuvia.sql.parse.sql_mode import GRAMMAR_MODES
+
     client = connected(host, port, user, database)
     modes = str(ask(client, "SELECT @@sql_mode").rows[0][0]).split(",")
     kept = [mode for mode in modes if mode not in ("ANSI", *GRAMMAR_MODES)]
