@@ -7,10 +7,10 @@ python=$1 marks=$2
 shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
 first="tests/sql tests/upgrade"
-second="tests/node tests/wire"
-case $marks in # where the long tests are left out, those of nodes are the shorter part
-*"not long"*) second="$second tests/spark" ;;
-*) first="$first tests/spark" ;;
+second="tests/node"
+case $marks in # where the long tests are left out, those of nodes wait most and Spark has few
+*"not long"*) first="$first tests/wire" second="$second tests/spark" ;;
+*) first="$first tests/spark" second="$second tests/wire" ;;
 esac
 third=""
 for each in tests/test_*.py tests/*/; do

@@ -26,6 +26,8 @@ from support.node_processes import NodeProcess, end_all, running_nodes, until
 from support.postgres import shared_server
 
 ACCOUNTS, MONEY, ROWS = 50, 1000, 4_000
+REST_S = 0.005
+"""Of a client between two transactions: the processor is the node's too."""
 EVERY_TYPE = (
     "id INT PRIMARY KEY AUTO_INCREMENT, ti TINYINT, su SMALLINT UNSIGNED, bu BIGINT UNSIGNED, "
     "bi BIGINT, f FLOAT, dd DOUBLE, d5 DECIMAL(10,3), d30 DECIMAL(30,10), d65 DECIMAL(65,30), "
@@ -144,7 +146,7 @@ def going_on(*works: Callable[[], None]) -> Iterator[None]:
     stop = threading.Event()
 
     def go_on(work: Callable[[], None]) -> None:
-        while not stop.is_set():
+        while not stop.wait(REST_S):
             work()
 
     threads = [threading.Thread(target=go_on, args=(work,)) for work in works]

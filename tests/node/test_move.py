@@ -26,6 +26,8 @@ from support.node_processes import NodeProcess, end_all, running_nodes, until
 from support.postgres import shared_server
 
 ACCOUNTS, MONEY, ROWS = 40, 1000, 6_000
+REST_S = 0.005
+"""Of a client between two transactions: the processor is the nodes' too."""
 OTHERS_CAME_FIRST = (1213, 1205, 1062, 8028, 9007)
 
 
@@ -99,6 +101,7 @@ class Client(threading.Thread):
             self.acknowledged.append(n)
             self.longest_s = max(self.longest_s, time.monotonic() - last)
             last = time.monotonic()
+            self.stopping.wait(REST_S)
 
     def _transfer(self, n: int) -> None:
         one, other = n % ACCOUNTS, (n * 7 + 1 + self.number) % ACCOUNTS

@@ -81,15 +81,8 @@ class Writers:
                 self.done += 1
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "lmdb",
-        pytest.param("partitions", marks=pytest.mark.long),
-        pytest.param("spark", marks=pytest.mark.long),
-        pytest.param("postgresql", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["lmdb", "partitions", "spark", "postgresql"])
 def test_no_row_is_lost_when_the_owner_is_killed(kind: str, tmp_path: Path) -> None:
     nodes: list[NodeProcess] = []
     with store(kind, tmp_path) as url:

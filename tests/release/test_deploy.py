@@ -110,17 +110,24 @@ def test_what_an_image_runs_gives_a_node(tmp_path: Path) -> None:
     print("the image itself: not built here")
 
 
-def test_three_nodes_of_the_compose_file_are_one_cluster(tmp_path: Path) -> None:
-    """Their commands and their environment on a server and ports of the test's own."""
+def nodes_of_the_compose_file() -> list[Any]:
+    """They are three of one store."""
     nodes = [each for name, each in compose()["services"].items() if name.startswith("node")]
     assert len(nodes) == 3
+    for each in nodes:
+        assert each["command"] == ["serve"]
+        assert each["environment"]["EXUVIA_STORE"] == "postgresql://exuvia@db/exuvia"
+    return nodes
+
+
+@pytest.mark.long
+def test_three_nodes_of_the_compose_file_are_one_cluster(tmp_path: Path) -> None:
+    """Their commands and their environment on a server and ports of the test's own."""
+    nodes = nodes_of_the_compose_file()
     running: list[NodeProcess] = []
     with own_server("fsync=off") as server:
         try:
-            for number, each in enumerate(nodes):
-                assert each["command"] == ["serve"]
-                url = each["environment"]["EXUVIA_STORE"]
-                assert url == "postgresql://exuvia@db/exuvia"
+            for number in range(len(nodes)):
                 here = f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
                 running.append(NodeProcess(here, tmp_path / f"node{number}.log"))
             first, _, last = (each.wait_ready() for each in running)
@@ -141,6 +148,7 @@ def test_three_nodes_of_the_compose_file_are_one_cluster(tmp_path: Path) -> None
 def test_ports_and_names_of_the_compose_file_agree() -> None:
     file = compose()
     services = file["services"]
+    nodes_of_the_compose_file()
     for name, each in services.items():
         assert "build" in each or ":" in each["image"], f"{name}: an image without a version"
         assert all(port.startswith("127.0.0.1:") for port in each.get("ports", ())), name

@@ -838,8 +838,8 @@ def suppress_lost() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("cut", "first"),
     [
-        ("", "another node"),
         (SPREAD, "another node"),
+        pytest.param("", "another node", marks=pytest.mark.long),
         pytest.param("", "owner", marks=pytest.mark.long),
         pytest.param(CUT, "another node", marks=pytest.mark.long),
     ],

@@ -206,7 +206,7 @@ CHANGES = (
     "CREATE TABLE ch (x INT, CONSTRAINT fx FOREIGN KEY (x) REFERENCES t (e))",
     "CREATE TABLE ch LIKE t",
 )
-SHORT, LONG = 60, 19  # one pair of so many
+SHORT, LONG = 180, 19  # one pair of so many
 
 
 def answer(session, text):

@@ -1,8 +1,11 @@
 """SIGSTOP for longer than the lease: others go on, and whoever wakes up late harms nothing (laws
 2, 3, 8)."""
 
+import contextlib
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +151,22 @@ def test_a_process_stopped_inside_a_write_transaction_is_ended_before_leases_run
         other = nodes.slots[1 - sleeper]
         run(other, "CREATE TABLE t (a INT PRIMARY KEY)")
         pid = nodes.slots[sleeper].back_pid()
-        stop_writing(pid, store)
-        run(other, "INSERT INTO t VALUES (1)", "ALTER TABLE t ADD COLUMN c INT DEFAULT 5")
-        assert run(other, "SELECT * FROM t") == [(1, 5)]
+        with stopped_in_a_write(pid, store, other):
+            run(other, "INSERT INTO t VALUES (1)", "ALTER TABLE t ADD COLUMN c INT DEFAULT 5")
+            assert run(other, "SELECT * FROM t") == [(1, 5)]
         until(lambda: nodes.slots[sleeper].back_pid() != pid, about="it was not replaced")
 
 
-def stop_writing(pid: int, store: Store) -> None:
-    """SIGSTOP at a moment in which the process keeps the store's write lock."""
+@contextlib.contextmanager
+def stopped_in_a_write(pid: int, store: Store, node: NodeProcess) -> Iterator[None]:
+    """SIGSTOP at a moment in which the process, the owner's, keeps the store's write lock: changes
+    asked for at the node let it write often. The last one is done by its successor."""
     gate = store.environment.gate  # type: ignore[attr-defined]
+    stopped = threading.Event()
+
+    def change() -> None:
+        while not stopped.is_set():
+            run(node, "CREATE TABLE u (a INT)", "DROP TABLE u")
 
     def caught() -> bool:
         if gate.holders().writer != pid:
@@ -168,4 +178,12 @@ def stop_writing(pid: int, store: Store) -> None:
         end_by_pid(pid, signal.SIGCONT)
         return False
 
-    assert any(caught() for _ in range(2_000_000))
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        try:
+            until(caught, every_s=0)
+            stopped.set()
+            yield
+        finally:
+            stopped.set()
+        changing.result()

@@ -466,6 +466,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
         yield running
 
 
+@pytest.mark.long
 def test_a_few_accidents_lose_nothing_and_leave_no_job_behind(nodes: Nodes) -> None:
     told = play(nodes, os.environ.get("SEED", "1"), accidents=8, a_round=8, seconds=60)
     assert told.accidents.total() >= 5
