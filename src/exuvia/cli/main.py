@@ -16,6 +16,7 @@ Data goes to standard output, everything else to standard error. Exit codes: 0 d
 not healthy, 2 wrong usage.
 """
 
+import gc
 import logging
 import socket
 import sys
@@ -176,6 +177,7 @@ def serve_front(
     from exuvia.node.assemble import log_to_stderr
 
     log_to_stderr("front")
+    gc.disable()  # until all is there (assemble.keep_for_good): modules are no garbage
     from exuvia.node.front import serve  # not in the keeper: a second, threads, and 100 MB
 
     if before:

@@ -121,6 +121,7 @@ def keep_for_good() -> None:
     goes on, need not look at a hundred thousand objects of modules each time (25 ms)."""
     gc.collect()
     gc.freeze()
+    gc.enable()  # a front begins without (cli/main.py)
 
 
 # -- the log ---------------------------------------------------------------------------------------
