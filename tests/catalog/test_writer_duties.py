@@ -150,6 +150,16 @@ def test_another_rows_unique_entry_is_never_removed() -> None:
     assert shown(store, table, True) == "5=2"
 
 
+@pytest.mark.parametrize("state", [S.WRITE_ONLY, S.WRITE_REORG, S.PUBLIC])
+def test_a_key_of_another_row_is_refused_in_every_state_that_adds(state: SchemaState) -> None:
+    store, table = store_of(), table_in(state, True)
+    run(store, insert(table, 1, 5, "a"), insert(table, 2, 6, "b"))
+    for taken in (insert(table, 3, 5, "c"), update(table, TWO, 2, 5, "b")):
+        with pytest.raises(Duplicate):
+            run(store, taken)
+    assert shown(store, table, True) == "5=1 6=2"
+
+
 def test_an_unchanged_key_writes_nothing_to_the_index() -> None:
     table = table_in(S.WRITE_REORG, False)
     store = store_of()

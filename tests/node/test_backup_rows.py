@@ -303,6 +303,16 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     assert sorted(of("parts", "id, p, n")) == [(1, 1, "a"), (2, 11, "b"), (3, 12, "c")]
     assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
 
+    (file,) = (made / "rows" / "d.big").iterdir()
+    assert "is damaged" in damaged(made, file, flipped)
+    at = next(n for n, t in enumerate(read(str(made)).tables) if t.info.name.L == "big")
+    record = made / "backup.json"
+    other = resealed(lambda told: told["tables"][at]["files"][0].update(checksum="0" * 64))
+    record.write_bytes(other(record.read_bytes()))
+    for words in (("verify-backup",), ("restore", "--store", f"lmdb://{tmp_path}/other")):
+        code, said = command(*words, str(made))
+        assert code == 1 and "checksum" in said, said
+
 
 @pytest.mark.long
 def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> None:
