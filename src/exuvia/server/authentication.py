@@ -40,7 +40,7 @@ from exuvia.sql.privileges.accounts import Account, Accounts, is_loopback
 
 
 class Errand(NamedTuple):
-    """What may take a while, and raises what refuses the login."""
+    """Work that may take long, in another thread. Raises the error that refuses the login."""
 
     run: Callable[[], None]
 

@@ -17,16 +17,16 @@ Who may do what (logins.py has who they are):
     errors of jobs   such a login: they quote rows; their codes everybody       likewise
     it does          a login                      likewise
 
-A browser sends cookies of a host to every port of it, so another server on this machine may read
-them. Over TLS the cookie has a `__Host-` name, which no clear text gets, and lets its bearer look;
-in clear text it is nothing without the login's token, which the page keeps where scripts of its own
-port alone read (localStorage). The token is told once, to who logs in.
+A browser sends cookies of a host to all its ports, so another server on this machine may read them.
+Over TLS the cookie has a `__Host-` name, which browsers never send in clear text, and the cookie is
+enough to read the page. In clear text a request also needs the login's token. The login returns it
+once, and the page stores it in localStorage, which only scripts of its own port can read.
 
-The port listens on loopback unless it is told otherwise, and there it answers only who calls it by
-a name of loopback: a page of another site whose name was made to lead here (DNS rebinding) says
-another Host. Anywhere else a browser has no cookie for that name. A command is a POST of JSON that
-comes from the page itself, and brings its login's token too. What the page shows it shows as text,
-and no browser runs anything in it but its own files (Content-Security-Policy).
+The port listens on loopback by default. There it refuses requests whose Host is not a name of
+loopback: a page of another site that resolves to this machine (DNS rebinding) sends another Host.
+On other addresses a browser has no cookie for such a name. A command is a POST of JSON from the
+page itself and requires the login's token. The page shows data as text only, and its
+Content-Security-Policy allows no scripts but its own files.
 
 TLS is as on the wire: a client may begin with it, on the same port, where there is a certificate.
 """
@@ -364,7 +364,7 @@ class BrowserGuard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if "content-length" in headers and "transfer-encoding" in headers:
-            # Whoever stands between may have read another end of it (RFC 9112, 6.1)
+            # a proxy may have found another end of the request (RFC 9112, 6.1)
             return Response(status_code=400, headers={"Connection": "close"})
         host = headers.get("host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
@@ -414,7 +414,7 @@ def _refused(why: str, status: int = 403) -> Response:
 
 
 def _login_of(request: Request, logins: Logins) -> BrowserLogin | None:
-    """Who has logged in; see the module for what proves it."""
+    """The login of a request, or None. The module describes what a request must prove."""
     cookie = _cookie_of(request)
     login = logins.find(cookie) if cookie else None
     if login is None or request.url.scheme == "https" or _has_token(request, logins, login):

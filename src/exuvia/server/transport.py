@@ -11,9 +11,9 @@ The compressed protocol (source: MySQL protocol, "Compression"):
     [u24 length][u8 sequence][u24 length before]  deflated bytes of the ordinary stream
                                                   0: as they are, it was not worth it
 
-A length is believed no further than the three bytes say: 16 MiB. Inflating and deflating so much
-takes a tenth of a second, so a large frame can be inflated, and a large answer packed, by another
-thread than the wire's; zlib works without the interpreter's lock.
+A frame has at most 16 MiB, the limit of its three-byte length. Compressing that takes a tenth of a
+second. So large frames and results are inflated and deflated in other threads than the wire's; zlib
+works without the interpreter's lock.
 """
 
 import asyncio
@@ -90,8 +90,8 @@ class Encrypted(Layer):
         self._hello_bytes = 0
 
     def feed(self, data: bytes) -> bytes:
-        """What the bytes that a client sent stand for, as far as they are whole. Raises 1043 for
-        what is no TLS."""
+        """The plain bytes of the complete TLS records or frames that have arrived. Raises 1043 for
+        bytes that are not TLS."""
         if not self._is_agreed:
             self._hello_bytes += len(data)
             if self._hello_bytes > MOST_HELLO_BYTES:

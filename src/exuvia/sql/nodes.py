@@ -955,7 +955,7 @@ class Describe(Node, frozen=True):
 
 
 class Explain(Node, frozen=True):
-    """EXPLAIN [ANALYZE] [FORMAT = f] statement. `format` "": none was said."""
+    """EXPLAIN [ANALYZE] [FORMAT = f] statement. `format` "": without FORMAT."""
 
     statement: "Node | exp.Expression"
     analyze: bool = False

@@ -2,8 +2,8 @@
 
 A commit that touched a channel tells of it by NOTIFY, in a transaction of its own behind it:
 NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
-listens. A notification makes the process read the named counters in one query and cache them, so
-reading a counter and waiting for it take no round trip. A cached counter may be too low, which
+listens. After a notification the process reads the named counters in one query and caches them.
+So reading a counter and waiting for it take no round trip. A cached counter may be too low, which
 costs a waiter one needless look. It is never too high, otherwise a wait would not end. The
 process's own commits are counted: each adds one to the value read before the commit began. A value
 read later may include the commit or not, so it is read again.

@@ -15,8 +15,9 @@ meanwhile makes one of the two wait; it requires the revision that was planned w
 never runs beside writers of a later state. Rows that this has done are not found again: whoever
 takes over begins anew.
 
-A transaction that began before and then changes such a row sees two rows: the one in its snapshot,
-and its own under the new id. The same happens if another client deletes a row and inserts it again.
+A transaction that began before and then changes such a row sees two rows. One is the row of its
+snapshot, the other its own under the new id. The same happens if another client deletes a row and
+inserts it again.
 """
 
 from collections.abc import Iterator, Sequence

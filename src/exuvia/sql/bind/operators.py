@@ -422,9 +422,10 @@ _DATED = frozenset((Family.DATE, Family.DATETIME))
 
 
 def _extreme_of_dates(name: str, arguments: list[Expr], of_days: bool) -> Expr:
-    """Dates beside texts or numbers compare as dates, and the result is a text, as in MySQL. It has
-    the digits of a second that the winner has (TiDB's), so that it does not depend on whether a
-    text is known when the statement is planned."""
+    """GREATEST or LEAST of dates with texts or numbers: compares dates and returns a text.
+
+    The result has the winner's fractional digits, as in TiDB. So it does not matter whether a text
+    is known when the statement is planned."""
     convert = to_date if of_days else to_datetime
     moved = tuple(convert(x) if x.family in types.TEMPORAL else x for x in arguments)
     _, kind, level = branches(arguments, name)

@@ -164,7 +164,7 @@ def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
 
 
 def moment_of(source: FieldType) -> Callable[[Value, Env], int | None]:
-    """How a value of any type is read as a packed DATETIME; NULL and 1292 where it is none."""
+    """The converter of any value to a packed DATETIME. It returns NULL, with 1292, for others."""
     caster = to_moment(source, datetime(6), False)
     return caster or (lambda value, env: value)
 

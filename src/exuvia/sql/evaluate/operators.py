@@ -450,8 +450,8 @@ def _extreme(sign: str) -> Maker:
 
 
 def _extreme_of_dates(call: Call, arguments: list[Compiled], sign: str) -> Compiled:
-    """Dates beside texts or numbers. What is no date is less than every date; the texts compare
-    where that is the result."""
+    """GREATEST or LEAST of dates with texts or numbers. A value that is not a date is less than all
+    dates. If such a value wins, the arguments compare as texts."""
     collate, of_days = call.extra
     kinds = [argument.type for argument in call.arguments]
     readers = [moment_of(kind) for kind in kinds]

@@ -5,10 +5,10 @@
     caching_sha2_password    stored  $A$005$ salt digest      SHA-256 crypt of 5,000 rounds
                              proof   SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)
 
-The second proof can be checked only by who has seen the password since it was set: a client sends
-it once over an encrypted connection; SHA256(SHA256(password)) is kept in memory from then on.
-SHA-256 crypt takes quadratic time, and whoever connects may ask for it: no password of this plugin
-is longer than MOST_BYTES, as in MySQL.
+A node can check the second proof only after it has received the password once over an encrypted
+connection. From then on it keeps SHA256(SHA256(password)) in memory. SHA-256 crypt takes quadratic
+time, and any client may request it. So passwords of this plugin have at most MOST_BYTES, as in
+MySQL.
 Sources: MySQL protocol, "Authentication Methods"; U. Drepper, "Unix crypt using SHA-256".
 """
 
