@@ -265,6 +265,11 @@ HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
 """Writes that hold their key against the locks of others."""
 
 
+def _unbounded(size: int, writes: int) -> int:
+    """More of a transaction may be written, whatever there is."""
+    return UNBOUNDED
+
+
 class Transaction:
     """Not thread-safe. `sequence` is the snapshot's. Ends with `commit` or `rollback`."""
 
@@ -285,7 +290,7 @@ class Transaction:
         self.size = 0
         """Bytes of all keys and payloads written."""
         self._most_entry = self._known_room = UNBOUNDED
-        self._grown: Callable[[int, int], int] = lambda size, writes: UNBOUNDED
+        self._grown: Callable[[int, int], int] = _unbounded
         self._first = snapshot
         self._newest = -1  # of later ones, that something was written or required over
         self._later: dict[bytes, None] = {}

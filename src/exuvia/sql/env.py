@@ -104,6 +104,8 @@ class Execution(Env):
     __slots__ = ("ignores", "txn")
 
     txn: Transaction
+    letters: str
+    """Of the parameters; see parse/literals.py."""
     ignores: bool
     """Whether the statement is INSERT, UPDATE or DELETE IGNORE."""
 

@@ -27,7 +27,7 @@ from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import bytes_of, letters_of, open_type, position_of
+from exuvia.sql.parse.literals import TYPED, bytes_of, letters_of, open_type, position_of
 from exuvia.sql.parse.restore import without_charset
 from exuvia.sql.result import Row
 
@@ -147,7 +147,12 @@ def comparand_of(tree: Tree) -> ConstantOf | None:
         tree = tree.this
     if isinstance(tree, exp.Placeholder):
         position = position_of(tree)
-        return lambda context: context.comparand(position)
+        # each statement asks: mostly of a value that is of its Python type
+        return lambda context: (
+            context.comparand(position)
+            if context.letters[position] in TYPED
+            else context.parameters[position]
+        )
     raw = bytes_of_literal(tree)
     return constant_of(tree) if raw is None else lambda context: raw
 

@@ -119,12 +119,16 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
     """(shape, literals, their letters), or None for a text whose literals are not certain.
 
     The literals numbered `written` (from 0) stay in the shape as they are."""
-    if len(text) > (_LONGEST if text[:6].upper() in _ROWS else _LONGEST_QUERY):
+    if len(text) <= WINDOW:
+        parts = _SPLIT(text)
+    elif len(text) <= (_LONGEST if text[:6].upper() in _ROWS else _LONGEST_QUERY):
+        parts = _parts(text)
+    else:
         return None
-    parts = _SPLIT(text) if len(text) <= WINDOW else _parts(text)
     tokens = parts[1::2]
     joined = _SLOT.join(parts[::2]) if tokens else text
-    if _is_uncertain(joined, parts) or ("`" in joined and _slot_in_a_name(joined)):
+    uncertain = _UNCERTAIN(joined) if len(joined) <= WINDOW else _uncertain_part(parts)
+    if uncertain is not None or ("`" in joined and _slot_in_a_name(joined)):
         return None
     if joined.count(_SLOT) != len(tokens):
         return None
@@ -154,13 +158,11 @@ def _parts(text: str) -> list[str]:
     return [*parts, text[at:]]
 
 
-def _is_uncertain(joined: str, parts: list[str]) -> bool:
-    """Whether something stands in the text that makes its literals uncertain. Of a long text, what
-    is before each literal is looked through by itself."""
-    if len(joined) <= WINDOW:
-        return _UNCERTAIN(joined) is not None
+def _uncertain_part(parts: list[str]) -> re.Match[str] | None:
+    """As `_UNCERTAIN`, of what is before one literal after another."""
     *before, last = parts[::2]
-    return any(_UNCERTAIN(each + _SLOT) for each in before) or _UNCERTAIN(last) is not None
+    found = (_UNCERTAIN(each + _SLOT) for each in before)
+    return next(filter(None, found), None) or _UNCERTAIN(last)
 
 
 def _odd_limit(joined: str, letters: str) -> bool:

@@ -518,10 +518,7 @@ class Session:
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
         """Set the characteristics of the next transaction alone (SET TRANSACTION)."""
-        if isolation is not None:
-            self.transactions.next_isolation = isolation
-        if read_only is not None:
-            self.transactions.next_is_read_only = read_only
+        self.transactions.tell_next(isolation, read_only)
 
     def forget_next_transaction(self) -> None:
         """The next transaction has the session's characteristics again."""

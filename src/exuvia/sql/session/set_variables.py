@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 from sqlglot import exp
 
 from exuvia.base.errors import Conflict, Refused
-from exuvia.base.long_work import contains
+from exuvia.base.long_work import WINDOW, contains
 from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
     ErrDDLSetting,
@@ -312,7 +312,7 @@ class SetVarHint(NamedTuple):
 
 def wanted_by(text: str) -> tuple[SetVarHint, ...]:
     """What the statement's first hints ask for; mostly nothing."""
-    if not contains(text, "/*+"):
+    if not ("/*+" in text if len(text) <= WINDOW else contains(text, "/*+")):
         return ()
     found = _HEAD.match(text)
     if found is None:

@@ -110,6 +110,7 @@ class TransactionRunner:
         self.locker = Locker()
         self.next_is_read_only: bool | None = None
         self.next_isolation = ""
+        self.is_next_told = False
 
     # -- the open transaction ----------------------------------------------------------------------
 
@@ -141,14 +142,17 @@ class TransactionRunner:
         following = self.next_is_read_only
         return self._session.settings.read_only if following is None else following
 
-    @property
-    def is_next_told(self) -> bool:
-        """Whether SET TRANSACTION applies to the next transaction."""
-        return self.next_is_read_only is not None or self.next_isolation != ""
+    def tell_next(self, isolation: str | None, read_only: bool | None) -> None:
+        """Set the characteristics of the next transaction; None leaves one as it is."""
+        if isolation is not None:
+            self.next_isolation = isolation
+        if read_only is not None:
+            self.next_is_read_only = read_only
+        self.is_next_told = self.next_is_read_only is not None or self.next_isolation != ""
 
     def forget_next(self) -> None:
         """Drop the values of SET TRANSACTION, which apply to one transaction."""
-        self.next_is_read_only, self.next_isolation = None, ""
+        self.next_is_read_only, self.next_isolation, self.is_next_told = None, "", False
 
     def commit(self) -> None:
         """Commit the open transaction, if any. An optimistic one lets those finish first who hold
@@ -352,8 +356,6 @@ class TransactionRunner:
         session = self._session
         services = session.services
         current = self.current
-        if current is None and self.is_next_told:
-            return None
         if current is not None and not current.read_committed:
             context = self._context(current, parameters, letters)
             current.about = session.statement
@@ -364,7 +366,7 @@ class TransactionRunner:
                 return None
             current.answered |= result is not None
             return result
-        if current is not None or not session.settings.autocommit:
+        if current is not None or not session.settings.autocommit or self.is_next_told:
             return None
         try:
             services.member.guarding()

@@ -275,6 +275,9 @@ class SessionApi(Protocol):
 _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
 
 
+_NO_TABLES: Mapping[tuple[str, str], int] = {}
+
+
 def _admitted(writes: bool) -> None:
     """Accepts all: a context without a transaction of its own writes nothing."""
 
@@ -342,11 +345,13 @@ class Context(Execution):
         self.reading: Callable[[Table], None] | None = None
         self.admit: Callable[[bool], None] = _admitted
         self.counted: Callable[[int, int, int], None] = _uncounted
-        self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
+        # tables that the transaction wrote, by name
+        self.held: Mapping[tuple[str, str], int] = _NO_TABLES
         self.locks = locks
-        self.own_ids: Callable[[TableInfo], TableIds] = session.services.ids.of
-        self.definers: list[Rights] = []  # of the views that are being planned, the inmost last
-        self.forbidden: dict[tuple[int, int], tuple[str, str]] = {}  # (reader, column) by identity
+        self.own_ids: Callable[[TableInfo], TableIds] | None = None
+        self.definers: Sequence[Rights] = ()  # of the views that are being planned, the inmost last
+        # by (reader, column), both by identity
+        self.forbidden: dict[tuple[int, int], tuple[str, str]] | None = None
         self.explains = False  # a plan is told, not only made
         self.in_views = 0  # how many views are being planned: temporary tables hide none of theirs
         self.warnings: list[Note] = []
@@ -478,6 +483,8 @@ class Context(Execution):
             if readable and "SELECT" not in rights.on_table(*place):
                 for column in found.info.cols:
                     if column.name.L not in readable:
+                        if self.forbidden is None:
+                            self.forbidden = {}
                         self.forbidden[self._reader, id(column)] = column.name.O, place[1]
         return found
 
@@ -577,7 +584,8 @@ class Context(Execution):
 
     def ids_of(self, info: TableInfo) -> TableIds:
         """Who gives new rows of the table their ids: of a global temporary one its transaction."""
-        return (self.own_ids if info.is_global_temporary else self._session.services.ids.of)(info)
+        own = self.own_ids if info.is_global_temporary else None
+        return (own or self._session.services.ids.of)(info)
 
     def virtual(self, database: str, name: str) -> VirtualTable | None:
         """The computed table of that name, or None where an ordinary one is meant."""

@@ -118,7 +118,8 @@ class SessionSettings:
     def answers(self, names: tuple[str, ...], database: str) -> tuple[str, ...]:
         """The values of these facts: texts of variables, the current database, the plan bindings.
         Cached until one of them changes."""
-        self.baselines()  # another book changes all answers
+        if self.bindings.version != self.bindings.book.version:
+            self.rebind()  # another book changes all answers
         if database is not self._answered_for:
             self._changed()
             self._answered_for = database
