@@ -164,3 +164,18 @@ def test_a_cancelled_load_writes_nothing_more(world, session, monkeypatch) -> No
     thread.join(10)
     assert found == [(8214, "Cancelled DDL job")]
     assert world.store.count(keys.table_span(job.table_id)) == 0
+
+
+@pytest.mark.parametrize("made", ["TABLE", "TEMPORARY TABLE"])
+def test_values_are_stored_as_the_sql_mode_says(session: Session, made: str) -> None:
+    columns = "(t TINYINT, v VARCHAR(2), n INT NOT NULL, d DATE)"
+    query = "SELECT 1000 AS t, 'abc' AS v, NULL AS n, '2024-02-30' AS d"
+    assert error(session, f"CREATE {made} k {columns} {query}")[0] == 1264
+    run(session, "SET sql_mode = ''")
+    run(session, f"CREATE {made} k {columns} {query}")
+    codes = [code for _, code, _ in rows(session, "SHOW WARNINGS")]
+    run(session, "CREATE TABLE i (t TINYINT, v VARCHAR(2), n INT NOT NULL, d DATE)")
+    run(session, f"INSERT INTO i {query}")
+    assert codes == [code for _, code, _ in rows(session, "SHOW WARNINGS")] != []
+    assert rows(session, "SELECT * FROM k") == rows(session, "SELECT * FROM i")
+    assert rows(session, "SELECT t, v, n FROM k") == [[127, "ab", 0]]

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from exuvia.base.errors import Deposed, ExuviaError, SchemaChanged, Unavailable
 from exuvia.base.mysql_errors import ErrTableDefChanged
 from exuvia.catalog.autoid import TableIds
-from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.model import evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl import admin, queue
@@ -26,7 +25,7 @@ from exuvia.sql.result import Result, Row
 from exuvia.sql.schema.change import CreateTemporary, SelectedRows
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.insert import InsertTarget, RowInserter
-from exuvia.sql.write.strictness import Strictness, storer, strictness
+from exuvia.sql.write.strictness import storer, strictness
 
 POLL_S = 0.5
 RUN_ROWS = 20_000
@@ -41,21 +40,21 @@ def with_loader(session: SessionApi, job: Job) -> Job:
     return evolve(job, raw_args=(job.raw_args[0], loader), reorg_meta={})
 
 
-def load(session: SessionApi, job_id: int, rows: SelectedRows) -> int:
-    """Put the rows in; how many. Whatever stops it cancels the job; raises what did, once the job
-    is over."""
+def load(session: SessionApi, job_id: int, rows: SelectedRows) -> Result:
+    """Put the rows in; how many, and the warnings of their values. Whatever stops it cancels the
+    job; raises what did, once the job is over."""
     loading = _Loading(rows)
     try:
         table, epoch = _place(session, job_id)
         if table is None:
-            return 0
-        loaded = session.run(lambda context: loading.load(context, table, job_id, epoch)).affected
-        member = session.services.member
-        session.services.store.transact(lambda txn: finish_load(txn, member, job_id, epoch, loaded))
+            return Result()
+        loaded = session.run(lambda context: loading.load(context, table, job_id, epoch))
+        store, member, count = session.services.store, session.services.member, loaded.affected
+        store.transact(lambda txn: finish_load(txn, member, job_id, epoch, count))
         return loaded
     except Deposed:
         admin.command_now(session.services.store, "cancel", [job_id])
-        return 0  # the job was cancelled: it says why
+        return Result()  # the job was cancelled: it says why
     except ExuviaError:
         admin.command_now(session.services.store, "cancel", [job_id])
         session.services.submitter.wait(job_id)
@@ -163,7 +162,8 @@ def fill_temporary(
         if found.rows:
             _require_defaults(context, target)
         inserting = RowInserter(target, new.policy, context, None)
-        for number, values in enumerate(_converted(context, target, found), 1):
+        ignore = new.policy == "ignore"
+        for number, values in enumerate(_converted(context, target, found, ignore=ignore), 1):
             inserting.add(_row_of(context, target, values), number)
         return inserting.result(True)
 
@@ -173,10 +173,12 @@ def fill_temporary(
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _converted(context: Context, target: InsertTarget, found: Result, before: int = 0) -> list[Row]:
-    """The query's rows as the columns hold them, `before` of them seen. Raises 1048, 1264, 1406,
-    ..."""
-    rules = Strictness(False, False, frozenset(), STRICT._replace(zone=context.zone))
+def _converted(
+    context: Context, target: InsertTarget, found: Result, before: int = 0, ignore: bool = False
+) -> list[Row]:
+    """The query's rows as the columns hold them, `before` of them seen: as INSERT .. SELECT stores
+    them. Raises 1048, 1264, 1406, ..."""
+    rules = strictness(context.binding, ignore)
     storers = [
         storer(column, each.type, position in target.numbered, rules, selected=True)
         for (position, column), each in zip(target.named, found.columns, strict=True)

@@ -293,7 +293,7 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
         job_id = session.services.submitter.submit_nowait(
             asked_by(session, job), session.admit_change
         )
-        rows = create_select.load(session, job_id, selected)
+        loaded = create_select.load(session, job_id, selected)
         made = _ended(session, _waited(session, job_id))
     except Refused as error:
         if error.code not in change.existence.codes:
@@ -301,9 +301,11 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
         return Result(warnings=change.told([(wanted.name, error)]))
     finally:
         session.rollback()
+    rows, warnings = loaded.affected, loaded.warnings
     if session.services.deltas is not None:
         session.services.deltas.merge({made.table_id: Delta(rows, rows)})
-    return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
+    told = f"Records: {rows}  Duplicates: 0  Warnings: {len(warnings)}"
+    return Result(affected=rows, warnings=warnings, info=told)
 
 
 # -- the session's own tables ----------------------------------------------------------------------
