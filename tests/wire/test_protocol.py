@@ -759,6 +759,27 @@ def test_large_frames_are_inflated_in_another_thread(monkeypatch: pytest.MonkeyP
         assert all(name.startswith("statement") for name in threads[:2])
 
 
+def test_a_packet_that_has_just_come_is_not_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reaper may look at any moment; it ended connections whose packet was not yet taken."""
+    take, looks = Incoming.take, list[float]()
+    with WireServer(course=Course.AT_ONCE) as server, connect(server) as client:
+
+        def looked_at(incoming: Incoming) -> tuple[int, bytes] | None:
+            now = SystemClock().monotonic()
+            looks.extend(each.unfinished_s(now) for each in server.connections.all())
+            return take(incoming)
+
+        monkeypatch.setattr(Incoming, "take", looked_at)
+        for _ in range(3):
+            client.query("SELECT 1")
+        assert looks and max(looks) == 0.0
+        client.write_bytes(b"\x09\0\0\0\x03SEL")
+        [one] = server.connections.all()
+        until(lambda: one.unfinished_s(SystemClock().monotonic()) > 0)
+        client.write_bytes(b"ECT 1")
+        until(lambda: one.unfinished_s(SystemClock().monotonic()) == 0)
+
+
 def test_before_its_login_a_client_has_a_few_kilobytes() -> None:
     with (
         WireServer() as server,

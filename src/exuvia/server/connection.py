@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
         self._is_queued = False  # it goes on in a further turn of the loop
         self._is_paused = False  # the socket is not read
         self._slice_end = 0.0
-        self._heard = 0.0  # when the last part of an unfinished packet came
+        self._heard = 0.0  # when the last part of an unfinished packet came; 0: there is none
         self._asked_at = 0.0  # when its login came
         self._busy = False
         self._gone = False
@@ -212,6 +212,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: work off what is whole."""
+        self._heard = 0.0
         try:
             if self._first_bytes is not None:
                 data = self._after_tls_request(self._first_bytes, data)
@@ -263,8 +264,9 @@ class Connection(asyncio.Protocol):
         """Read the socket, but for what would wait here."""
         if not self._waiting and not self._is_paused:
             return
-        self._heard = self.parts.clock.monotonic()
-        is_much = self._waiting > WAITING_BYTES and not self._has_room()
+        has_room = self._has_room()
+        self._heard = self.parts.clock.monotonic() if self._waiting and has_room else 0.0
+        is_much = self._waiting > WAITING_BYTES and not has_room
         if is_much != self._is_paused and not self._transport.is_closing():
             self._is_paused = is_much
             if is_much:
@@ -537,8 +539,10 @@ class Connection(asyncio.Protocol):
             self._refuse_and_close(ErrClientInteractionTimeout(), 0)
 
     def unfinished_s(self, now: float) -> float:
-        """How long nothing more has come of a packet that has begun; 0 where none has."""
-        return now - self._heard if self._waiting and self._has_room() else 0.0
+        """How long nothing more has come of a packet that has begun; 0 where none has. Any
+        thread."""
+        heard = self._heard
+        return now - heard if heard else 0.0
 
     def interrupt(self) -> None:
         """KILL QUERY: end the command under way, also one whose statement has not begun; nothing
