@@ -19,6 +19,7 @@ def held(world: World) -> Iterator[Session]:
     run(session, "USE held")
     run(session, "CREATE TABLE n (a INT)")
     run(session, "INSERT INTO n VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)")
+    run(session, "SET @x = REPEAT('x', 3000000)")
     run(session, f"SET tidb_mem_quota_query = {QUOTA}")
     yield session
     run(session, "DROP DATABASE held")
@@ -32,6 +33,10 @@ TOO_MUCH = [
     "SELECT JSON_ARRAYAGG(REPEAT('a', 100000)) FROM n a, n b, n c, n d",
     "WITH RECURSIVE c AS (SELECT 1 AS x UNION ALL SELECT c.x FROM c, n) SELECT COUNT(*) FROM c",
     "UPDATE n x, n y, n z, n u, n v, n w SET x.a = 1",
+    "SELECT REPEAT('a', 4000000), REPEAT('b', 4000000), REPEAT('c', 4000000)",
+    "SELECT REPEAT(a, 2000000) FROM n",
+    "SELECT a FROM n ORDER BY REPEAT(a, 2000000)",
+    "SELECT UPPER(@x), LOWER(@x), REVERSE(@x), HEX(@x)",
 ]
 
 
@@ -44,6 +49,21 @@ def test_a_query_that_needs_more_than_its_quota_is_cancelled(held: Session, stat
 def test_what_is_not_held_does_not_count(held: Session) -> None:
     assert rows(held, "SELECT COUNT(*) FROM n a, n b, n c, n d, n e, n f") == [[10**6]]
     assert rows(held, "SELECT SUM(LENGTH(REPEAT('a', 10000))) FROM n a, n b, n c") == [[10**7]]
+
+
+def test_what_is_gone_before_the_next_value_does_not_count(held: Session) -> None:
+    lengths = ", ".join(["LENGTH(REPEAT('a', 4000000))"] * 9)
+    assert rows(held, f"SELECT {lengths}") == [[4_000_000] * 9]
+    assert rows(held, f"SELECT {lengths} FROM n") == [[4_000_000] * 9] * 10
+    assert rows(held, "SELECT a FROM n WHERE LENGTH(REPEAT(a, 3000000)) > 3000000") == [[10]]
+
+
+def test_values_of_user_variables_count_while_they_are_there(held: Session) -> None:
+    run(held, "SET @y = REPEAT('y', 3000000)")
+    assert error(held, "SET @z = REPEAT('z', 5000000)") == (8175, "HY000")
+    run(held, "SET @y = NULL")
+    run(held, "SET @z = REPEAT('z', 5000000)")
+    assert rows(held, "SELECT LENGTH(@x), LENGTH(@y), LENGTH(@z)") == [[3000000, None, 5000000]]
 
 
 def test_a_session_without_a_quota_is_not_held(held: Session) -> None:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from exuvia.base import long_work
+from exuvia.base.memory import Tracker
 
 PIECE = 1 << 16
 MOST_ABANDONED = 4
@@ -25,14 +26,15 @@ T = TypeVar("T")
 
 
 class Interruption:
-    """Whether the statement of one session is to end, and by which error."""
+    """Whether the statement of one session is to end, by which error, and its memory."""
 
-    __slots__ = ("_listeners", "is_long", "reason")
+    __slots__ = ("_listeners", "is_long", "memory", "reason")
 
     def __init__(self) -> None:
         self.reason: Exception | None = None
         self.is_long = False  # until it ends, other threads are considered: base/long_work.py
         self._listeners: list[Callable[[], object]] = []
+        self.memory = Tracker(self)
 
     def end(self, reason: Exception) -> None:
         """End what runs. Any thread; the first reason stays."""
@@ -124,6 +126,8 @@ class running:  # noqa: N801  (used as the function it looks like)
 
     def __exit__(self, *_: object) -> None:
         _here.interruption = self._before
+        if self._interruption.memory.peak:
+            self._interruption.memory.end()
         if self._interruption.is_long:
             self._interruption.is_long = False
             long_work.end()

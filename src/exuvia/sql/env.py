@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any
 
+from exuvia.base import interruption
 from exuvia.base.errors import Refused
+from exuvia.base.memory import Tracker
 from exuvia.base.mysql_errors import (
     ErrDivisionByZero,
     ErrNoSuchTable,
@@ -39,12 +41,14 @@ class Env:
     Subclasses set `parameters`, `warnings` and `now`, a packed time in the session's `zone` (None:
     UTC). `utc_now` is the same time in UTC."""
 
-    __slots__ = ("by_zero", "memory", "strict")
+    __slots__ = ("by_zero", "memory", "strict", "tracker")
 
     memory: dict[object, Any]
     by_zero: bool
     """Whether a division by zero is an error or a warning (ERROR_FOR_DIVISION_BY_ZERO)."""
     strict: bool
+    tracker: Tracker
+    """Of the memory of the statement that the thread runs."""
     parameters: Sequence[Value]
     warnings: list[Note]
     now: int
@@ -136,6 +140,7 @@ class PlainEnv(Env):
         self.zone = None
         self.warnings = []
         self.memory = {}
+        self.tracker = interruption.current().memory
 
     @property
     def takes_any_day(self) -> bool:

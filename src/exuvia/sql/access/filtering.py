@@ -14,9 +14,11 @@ from typing import NamedTuple, Self, TypeVar
 
 from sqlglot import exp
 
+from exuvia.base import interruption
 from exuvia.base.errors import WouldWait
+from exuvia.base.memory import LONG, Tracker, size_of
 from exuvia.base.mysql_errors import ErrUpdateWithoutKeyInSafeMode, ErrWrongArguments
-from exuvia.base.types import Value
+from exuvia.base.types import Family, Value
 from exuvia.catalog.codec.row_codec import Select
 from exuvia.catalog.table import Table
 from exuvia.sql import expressions
@@ -35,9 +37,11 @@ from exuvia.sql.result import Row
 from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
 from exuvia.sql.statement.plan import KeptPlan
 
+_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 Pairs = Iterator[tuple[bytes, Row]]
-INTERRUPT_ROWS = 1024
-LOOK_ROWS = 512
+FEW_LONG_ROWS = 32
+"""Rows that are read at once where they may be of some megabytes."""
+LOOK_ROWS, LOOK_BYTES = 512, 32 << 20
 """Read before a path is asked how many rows it has: short ones need not be."""
 
 
@@ -103,6 +107,7 @@ class Filter:
         self._choice = None if members or source.hints else (terms, wanted)
         path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
+        self.texts = long_columns(source.table, used)
         self.by_statistics = shares.asked  # whether others might choose another path
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
@@ -124,6 +129,7 @@ class Filter:
             return None
         made = copy(self)
         made.source = self.source._replace(table=table)
+        made.texts = long_columns(table, self.path.used)
         made.path = path
         return made
 
@@ -145,7 +151,7 @@ class Filter:
         are met, or they are sorted by anything else."""
         if self.sorts and not all(key.position in positions for key in self.order):
             return None
-        payloads = self.path.few(context, most)
+        payloads = self.path.few(context, min(most, FEW_LONG_ROWS) if self.texts else most)
         if payloads is None:
             return None
         found = select(payloads)
@@ -177,16 +183,20 @@ class Filter:
             found = found._replace(rows=iter(met))
         gives_up = most >= 0 and self.meets_all
         if gives_up:
-            met = list(islice(found.rows, LOOK_ROWS))
-            if len(met) == LOOK_ROWS and self.is_beyond(most, context):
+            met, is_all = self._first(found.rows)
+            if not is_all and self.is_beyond(most, context):
                 return None
             found = found._replace(rows=chain(met, found.rows))
         pairs = found.rows if found.covered else self._kept(found.rows, context)
         if skipped is not None:
             pairs = (pair for pair in pairs if not skipped(pair[0]))
+        if self.texts and (gives_up or self.sorts):
+            pairs = _kept(pairs, self.texts, context.tracker)
         if gives_up:
+            kept = context.tracker.kept
             first = list(islice(pairs, most + 1))
             if len(first) > most:
+                context.tracker.kept = kept
                 return None
             pairs = iter(first)
         if self.sorts or (self.order and not found.ordered):
@@ -194,6 +204,20 @@ class Filter:
         if self.limit is not None:
             pairs = islice(pairs, *self.limit.bounds(context))
         return pairs, found
+
+    def _first(self, rows: Pairs) -> tuple[list[tuple[bytes, Row]], bool]:
+        """The first LOOK_ROWS rows or LOOK_BYTES, and whether they are all."""
+        texts = self.texts
+        if not texts:
+            met = list(islice(rows, LOOK_ROWS))
+            return met, len(met) < LOOK_ROWS
+        met, taken = [], 0
+        for pair in islice(rows, LOOK_ROWS):
+            met.append(pair)
+            taken += sum([size_of(pair[1][position]) for position in texts])
+            if taken > LOOK_BYTES:
+                return met, False
+        return met, len(met) < LOOK_ROWS
 
     @property
     def meets_all(self) -> bool:
@@ -215,12 +239,9 @@ class Filter:
             yield from pairs
             return
         keeps = self._where
-        session = context.session
-        for number, pair in enumerate(pairs):
+        for pair in interruption.checked(pairs):
             if keeps(pair[1], context):
                 yield pair
-            if number % INTERRUPT_ROWS == 0:
-                session.check_interrupt()
 
     def _sorted(
         self, pairs: list[tuple[bytes, Row]], context: Execution
@@ -229,6 +250,28 @@ class Filter:
             call = key.compiled.call
             pairs = _in_order(pairs, key, [call(row, context) for _, row in pairs])
         return pairs
+
+
+def _kept(pairs: Pairs, texts: Sequence[int], tracker: Tracker) -> Pairs:
+    """The rows of a list; those with long values are claimed."""
+    for pair in pairs:
+        row = pair[1]
+        for position in texts:
+            size = size_of(row[position])
+            if size:
+                tracker.keep(size)
+        yield pair
+
+
+def long_columns(table: Table, used: Sequence[int] | None) -> tuple[int, ...]:
+    """Positions of the columns read that may have values of more than LONG characters."""
+    columns = table.info.cols
+    places = range(len(columns)) if used is None else used
+    return tuple(
+        n
+        for n in places
+        if columns[n].type.family in _TEXTS and not 0 <= columns[n].type.Flen <= LONG
+    )
 
 
 class FilteredPlan(KeptPlan):

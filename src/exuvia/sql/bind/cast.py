@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
+from exuvia.base.memory import size_of
 from exuvia.base.mysql_errors import (
     ErrCantAggregate2collations,
     ErrCollationCharsetMismatch,
@@ -36,10 +37,19 @@ from exuvia.sql.expr import (
     Expr,
 )
 from exuvia.sql.functions import moment
-from exuvia.sql.functions.table import GROWING, LEAST_PACKET, bytes_of
+from exuvia.sql.functions.table import LEAST_PACKET
 from exuvia.sql.parse.syntax_error import Misplaced
 
 _MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COERCIBLE: "COERCIBLE"}
+
+
+class _Folding(PlainEnv):
+    """Makes no long text: whether it is too long is the session's affair, and its memory."""
+
+    __slots__ = ()
+
+    def variable(self, name: str) -> str:
+        return str(LEAST_PACKET) if name == "max_allowed_packet" else super().variable(name)
 
 
 def fold(expr: Expr) -> Expr:
@@ -54,13 +64,13 @@ def fold(expr: Expr) -> Expr:
         return expr
     if isinstance(expr, Cast) and (_names_zone(expr.argument) or _takes_today(expr)):
         return expr
-    env = PlainEnv(strict=True)
+    longest = max([size_of(part.value) for part in parts if isinstance(part, Constant)], default=0)
+    if longest and isinstance(expr, Call):
+        return expr
     try:
-        value = evaluate_constant(expr, env)
+        value = evaluate_constant(expr, _Folding(strict=True))
     except Exception:
         return expr
-    if isinstance(expr, Call) and expr.function in GROWING and bytes_of(value) > LEAST_PACKET:
-        return expr  # whether it is too long is the session's affair
     return Constant(type=expr.type, coercibility=expr.coercibility, value=value)
 
 

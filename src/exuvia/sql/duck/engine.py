@@ -35,22 +35,19 @@ import atexit
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, Protocol
+from typing import Any
 
-from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.sql import types
-from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.functions import json_functions
-from exuvia.sql.functions.table import bytes_of
 
 MOST_DIGITS = 38
 _lock = threading.Lock()
@@ -325,58 +322,3 @@ def order_key_of(text: str, kind: FieldType, collate: str = "") -> str:
     key = key_of(text, kind, collate)
     is_padded = types.family_of(kind) is Family.STRING and collation(collate or kind.Collate).pads
     return f"({key} || ' ')" if is_padded else key
-
-
-# -- quota -----------------------------------------------------------------------------------------
-
-_ROW_BYTES, _VALUE_BYTES = 72, 40  # what Python needs beside the texts, measured
-Row = Sequence[Value]
-
-
-class HasVariables(Protocol):
-    """A session, or an environment."""
-
-    def variable(self, name: str) -> str: ...
-
-
-def quota_of(asked: HasVariables) -> int:
-    """Bytes; 0 where there is no limit, as without a session."""
-    if isinstance(asked, PlainEnv) or asked.variable("tidb_mem_oom_action").upper() == "LOG":
-        return 0
-    return max(0, int(asked.variable("tidb_mem_quota_query")))
-
-
-def exceeded(env: Env) -> Exception:
-    """What ends a query of that session that holds more than tidb_mem_quota_query."""
-    return ErrMemoryExceedForQuery(env.session.connection_id)
-
-
-class MemoryAccount:
-    """The memory of one statement's rows. Raises 8175 where it is more than the quota."""
-
-    def __init__(self, env: Env) -> None:
-        self._env = env
-        self._quota = quota_of(env)
-        self._held = 0
-
-    def texts(self, values: Iterable[Value]) -> list[Value]:
-        """Texts of one batch, which is gone when the next one comes."""
-        if not self._quota:
-            return list(values)
-        total, made = 0, []
-        for value in values:
-            made.append(value)
-            total += bytes_of(value)
-            if total > self._quota:
-                raise exceeded(self._env)
-        return made
-
-    def rows(self, batch: Sequence[Row], texts: Sequence[int]) -> None:
-        """Rows that are kept; `texts`: the places of values whose length differs."""
-        if not self._quota or not batch:
-            return
-        self._held += len(batch) * (_ROW_BYTES + _VALUE_BYTES * len(batch[0]))
-        for place in texts:
-            self._held += sum([bytes_of(row[place]) for row in batch])
-        if self._held > self._quota:
-            raise exceeded(self._env)

@@ -32,7 +32,7 @@ the query's own makes one value of them.
     APPROX_PERCENTILE(x, p)   the value below which p percent lie
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from inspect import Parameter as SignatureParameter
@@ -42,6 +42,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 
 from exuvia.base.interruption import checked
+from exuvia.base.memory import getsizeof
 from exuvia.base.mysql_errors import (
     ErrCTEMaxRecursionDepth,
     ErrCutValueGroupConcat,
@@ -55,8 +56,7 @@ from exuvia.catalog.collation import collation
 from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
-from exuvia.sql.env import Env
+from exuvia.sql.env import Compiled, Env, Row
 from exuvia.sql.evaluate.cast import operation, shown
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.expr import (
@@ -79,6 +79,7 @@ from exuvia.sql.expr import (
 from exuvia.sql.functions import FUNCTIONS, json_functions
 
 _CELL_BYTES = 16  # of a value in DuckDB's rows, its text apart
+_COPIES, _CLAIMED_BYTES = 3, 1 << 20
 _FULL_BATCH = 2048  # rows of DuckDB's vectors
 Leaf = Callable[[Expr], str]
 LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
@@ -190,6 +191,7 @@ class Functions:
         self.failure: BaseException | None = None
         self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
         self._known: dict[Any, str] = {}
+        self._vectors: list[int] = []  # bytes of each function's last vector of texts
 
     def call(self, expr: Expr, renderer: Renderer) -> str:
         """SQL that calls `evaluate`'s closure of the expression over its leaves."""
@@ -242,15 +244,15 @@ class Functions:
         once it has seen as many rows as are `wanted`; rows of so many columns are 8175 where they
         are too much."""
         name = f"{self.prefix}{len(self.made)}"
-        rounds, is_last, seen, quota = 0, True, 0, quota_of(self.env)
+        rounds, is_last, seen, tracker = 0, True, 0, self.env.tracker
 
         def run(vector: Any) -> Any:
             nonlocal rounds, is_last, seen
             seen += len(vector)
             if wanted is not None and seen >= wanted:
                 return _arrow([0] * len(vector), types.BIGINT)
-            if 0 < quota < seen * width * _CELL_BYTES:
-                self.failure = exceeded(self.env)
+            if seen * width * _CELL_BYTES > tracker.left:
+                self.failure = tracker.exceeded()
                 raise self.failure
             rounds += is_last
             is_last = len(vector) < _FULL_BATCH
@@ -280,6 +282,8 @@ class Functions:
                 created.append(name)
             yield
         finally:
+            self.env.tracker.kept -= sum(self._vectors)
+            self._vectors[:] = [0] * len(self._vectors)
             for name in created:
                 with suppress(Exception):  # the query may have failed or been interrupted
                     cursor.remove_function(name)
@@ -294,7 +298,8 @@ class Functions:
         return self._guarded(compile_expression(body), body.type, leaves)
 
     def _guarded(self, closure: Callable[..., Any], kind: Any, leaves: int) -> Callable[..., Any]:
-        holder, env = self, self.env
+        holder, env, place = self, self.env, len(self._vectors)
+        self._vectors.append(0)
         grows = types.family_of(kind) in (Family.STRING, Family.BYTES, Family.JSON)
 
         def run(*vectors: Any) -> Any:
@@ -303,14 +308,31 @@ class Functions:
                 rows = checked(zip(*columns, strict=True) if leaves else [()] * len(columns[0]))
                 if not grows:
                     return _arrow([closure(row, env) for row in rows], kind)
-                made = (closure(row, env) for row in rows)
-                return _arrow(MemoryAccount(env).texts(made), kind)
+                return _arrow(self._texts(place, rows, closure), kind)
             except BaseException as error:
                 holder.failure = error
                 raise
 
         run.__signature__ = _signature(max(1, leaves))  # type: ignore[attr-defined]
         return run
+
+    def _texts(self, place: int, rows: Iterable[Row], closure: Compiled) -> list[Value]:
+        """The texts of a vector. They are claimed in place of the function's vector before, as
+        often as Python, Arrow and DuckDB have them. Raises 8175."""
+        env, tracker = self.env, self.env.tracker
+        tracker.kept -= self._vectors[place]
+        self._vectors[place] = 0
+        passing, made, taken = tracker.passing, [], 0
+        for row in rows:
+            value = closure(row, env)
+            tracker.passing = passing
+            made.append(value)
+            taken += _COPIES * getsizeof(value)
+            if taken > _CLAIMED_BYTES:
+                self._vectors[place] += taken
+                tracker.keep(taken)
+                taken = 0
+        return made
 
 
 def _signature(count: int) -> Signature:

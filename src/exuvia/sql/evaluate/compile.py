@@ -4,6 +4,8 @@ semantics.
     compile once per plan        closure(row, env), one call a node; NULL is None, true is 1
     constant parts               computed once per statement (`env.memory`)
     functions                    the table in functions/, which says how arguments were converted
+    long texts                   claimed before they are made (base/memory.py); a call gives back
+                                 what its arguments claimed
 
 The binder has put a Cast wherever a type changes, so operands of one operator have one family here.
 Subqueries are the business of sql/select/build.py: they never come here.
@@ -12,8 +14,10 @@ Subqueries are the business of sql/select/build.py: they never come here.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from exuvia.base.memory import LONG, size_of, size_of_document
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, Value
+from exuvia.sql import types
 from exuvia.sql.env import Compiled, Env, PlainEnv
 from exuvia.sql.evaluate.cast import caster, number_from_text, text_of
 from exuvia.sql.evaluate.operators import OPERATORS
@@ -31,7 +35,7 @@ from exuvia.sql.expr import (
     walk,
 )
 from exuvia.sql.functions import FUNCTIONS, Function
-from exuvia.sql.functions.table import GROWING, bounded
+from exuvia.sql.functions.table import GROWING, WIDENS, bounded
 
 Row = Sequence[Value]
 
@@ -44,6 +48,8 @@ def compile_expression(expr: Expr) -> Compiled:
     if maker is None:
         raise ErrNotSupportedYet(f"{type(expr).__name__.lower()} here")
     found = maker(expr)
+    if isinstance(expr, Call | Cast) and may_be_long(expr, *_operands(expr)):
+        found = _settled(found)
     if isinstance(expr, Constant | Parameter | Column) or not is_constant(expr):
         return found
     return found if is_volatile(expr) else _remembered(expr, found)
@@ -68,8 +74,80 @@ def _remembered(expr: Expr, inner: Compiled) -> Compiled:
         memory = env.memory
         if place in memory:
             return memory[place]
-        memory[place] = found = inner(row, env)
+        tracker, parts = env.tracker, len(memory)
+        passing, kept = tracker.passing, tracker.kept
+        found = inner(row, env)
+        while len(memory) > parts:  # nobody asks for a part of a constant again
+            memory.popitem()
+        memory[place] = found
+        tracker.passing, tracker.kept = passing, kept
+        if size := size_of(found):
+            tracker.memories.append(memory)
+            tracker.keep(size)
         return found
+
+    return run
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
+_HANDS_ON = frozenset(("case", "coalesce", "collate", "nullif", "and", "or", "xor"))
+"""Calls whose value is one of their arguments."""
+
+
+def may_be_long(*exprs: Expr) -> bool:
+    """Whether one of the expressions may have a value of more than LONG characters."""
+    for expr in exprs:
+        if expr.family not in _TEXTS:
+            continue
+        if isinstance(expr, Constant):
+            is_long = isinstance(expr.value, str | bytes) and len(expr.value) > LONG
+        else:
+            is_long = (
+                isinstance(expr, Parameter | VariableRef | Assign)
+                or (isinstance(expr, Call) and expr.function in WIDENS)
+                or expr.family is Family.JSON
+                or types.width_of(expr.type) > LONG
+            )
+        if is_long:
+            return True
+    return False
+
+
+def _operands(expr: Call | Cast) -> Sequence[Expr]:
+    if isinstance(expr, Cast):
+        return (expr.argument,)
+    calls = chain(expr)
+    return [part for call in calls for part in call.arguments] if calls else expr.arguments
+
+
+def _settled(inner: Compiled) -> Compiled:
+    """As `inner`; afterwards nothing but its value is claimed."""
+
+    def run(row: Row, env: Env) -> Value:
+        tracker = env.tracker
+        before = tracker.passing
+        value = inner(row, env)
+        if tracker.passing != before:
+            tracker.passing = before + size_of(value)
+        return value
+
+    return run
+
+
+def _claiming(expr: Expr, inner: Compiled, is_read: bool) -> Compiled:
+    """As `inner`, the closure of a call's argument; claims what the call makes of a long text.
+    `is_read`: the call reads it as a JSON document."""
+    if not may_be_long(expr):
+        return inner
+    size = size_of_document if is_read or expr.family is Family.JSON else size_of
+
+    def run(row: Row, env: Env) -> Value:
+        value = inner(row, env)
+        if taken := size(value):
+            env.tracker.claim(taken)
+        return value
 
     return run
 
@@ -166,6 +244,8 @@ def _cast(expr: Cast) -> Compiled:
         value = inner(row, env)
         return None if value is None else convert(value, env)
 
+    if may_be_long(source):
+        inner = _claiming(source, inner, expr.family is Family.JSON)
     return run
 
 
@@ -200,6 +280,12 @@ def _call(expr: Call) -> Compiled:
     if calls:
         return _chained(calls)
     arguments = [compile_expression(argument) for argument in expr.arguments]
+    is_read = expr.function.startswith("json")
+    if expr.function not in GROWING and expr.function not in _HANDS_ON:
+        reads = is_read or any(part.family is Family.JSON for part in expr.arguments)
+        if reads or expr.family in _TEXTS:
+            pairs = zip(expr.arguments, arguments, strict=True)
+            arguments = [_claiming(part, inner, is_read) for part, inner in pairs]
     special = OPERATORS.get(expr.function)
     if special is not None:
         return special(expr, arguments)

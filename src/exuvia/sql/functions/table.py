@@ -15,12 +15,14 @@ A function whose result may be far longer than what it is given is held to max_a
 
     size(values) -> bytes of the result, known before it is made
 
-A longer result is NULL with warning 1301, as in TiDB.
+A longer result is NULL with warning 1301, as in TiDB. A long one is claimed before it is made
+(base/memory.py).
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from exuvia.base.memory import LONG
 from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
 from exuvia.base.types import FieldType, Value
 from exuvia.sql.env import Compiled, Env, Row
@@ -106,6 +108,10 @@ GROWING: dict[str, Size] = {
 }
 
 
+WIDENS = GROWING.keys() - {"concat", "concat_ws", "from_base64", "lpad", "rpad"}
+"""Functions whose results may be longer than their types say."""
+
+
 def bounded(
     name: str, run: Callable[..., Value], arguments: list[Compiled], nulls: bool = False
 ) -> Compiled:
@@ -119,6 +125,8 @@ def bounded(
         length = size(values)
         if length > LEAST_PACKET and exceeds(name, length, env):
             return None
+        if length > LONG:
+            env.tracker.claim(length)
         return run(*values)
 
     return apply

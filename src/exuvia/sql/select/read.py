@@ -35,6 +35,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import WouldWait
+from exuvia.base.interruption import checked
+from exuvia.base.memory import VALUE_BYTES, size_of, size_of_rows
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrBadTable,
@@ -240,7 +242,7 @@ class Accumulators:
                 if value is not None:
                     append(value)
             if count % INTERRUPT_ROWS == 0:
-                context.session.check_interrupt()
+                context.tracker.keep(INTERRUPT_ROWS * len(used) * VALUE_BYTES)
         self._count = count
         return self._answer()
 
@@ -408,6 +410,9 @@ class ReadRows(FilteredPlan):
         self._plain = (
             None if self.locks or self.filter.path.table.is_partitioned else _plain_of(items)
         )
+        shown = [item.position for item in items if item.position in self.filter.texts]
+        self._texts = [position for position in shown if position is not None]
+        self._computes = any(item.compiled is not None for item in items)
         self._select = None if self._plain is None else source.table.selecting(self._plain)
         self.reads_few = (
             self.short and limit is None and self._plain is not None and self.filter.is_exact
@@ -473,11 +478,19 @@ class ReadRows(FilteredPlan):
         if self.locks:
             asked = () if skipped is not None else found.keys
             pairs = self._locked(pairs, asked, context)
+        if self._computes:
+            pairs = checked(pairs)
         project = self._project
         if project is None:
             rows = Accumulators(self.items).rows(pairs, context)
+        elif self._texts and not self.filter.meets_all:  # nobody has claimed them
+            rows = []
+            for _, row in pairs:
+                rows.append(project(row, context))
+                context.tracker.keep(sum([size_of(row[position]) for position in self._texts]))
         else:
             rows = [project(row, context) for _, row in pairs]
+        context.tracker.keep(size_of_rows(rows, ()))
         if self.is_distinct:
             rows = distinct(rows, self.columns)
         rows = self.cut(rows, context)
@@ -735,7 +748,7 @@ class SmallRows(Plan):
             found = Accumulators(self.items).rows(((b"", row) for row in found), context)
         else:
             project = projection(self.items)
-            found = [project(row, context) for row in found]
+            found = [project(row, context) for row in checked(found)]
         if self.is_distinct:
             found = distinct(found, self.columns)
         if self.limit is not None and self._needs_all:

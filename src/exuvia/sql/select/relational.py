@@ -33,6 +33,7 @@ from sqlglot import exp
 
 from exuvia.base import interruption
 from exuvia.base.interruption import apart_until
+from exuvia.base.memory import quota_of, size_of_rows
 from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrNotSupportedYet,
@@ -46,7 +47,6 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.bind.scope import is_shifted
-from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr, Subquery, walk
 from exuvia.sql.nodes import Tree
@@ -109,10 +109,10 @@ def relational(node: exp.Expression, context: Context) -> Result:
 def collected(plan: Plan, context: Context) -> list[Row]:
     """All rows of a plan. Raises 8175 where they are more than the session may hold."""
     texts = [n for n, c in enumerate(plan.columns) if types.family_of(c.type) in _TEXTS]
-    account = MemoryAccount(context)
+    tracker = context.tracker
     rows: list[Row] = []
     for batch in plan.batches(context):
-        account.rows(batch, texts)
+        tracker.keep(size_of_rows(batch, texts))
         rows += batch
     return rows
 
@@ -137,7 +137,11 @@ class PlainPlan(Plan):
         conditions = [c for c in (self.block.where, self.block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
-            yield [[closure((), self._context) for closure in self._closures]]
+            tracker = self._context.tracker
+            before = tracker.passing
+            row = [closure((), self._context) for closure in self._closures]
+            tracker.passing = before  # it is for whoever keeps the row
+            yield [row]
 
 
 class _Reading:
@@ -230,7 +234,7 @@ class RelationalPlan(Plan):
         from exuvia.sql.duck import engine as duck
 
         build = self._build
-        quota = quota_of(build.context)
+        quota = quota_of(build.context.variable)
         cursor = duck.cursor(quota)
         with ExitStack() as resources:
             resources.callback(duck.close, cursor, quota)
@@ -302,7 +306,7 @@ class RelationalPlan(Plan):
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
             raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
-            raise exceeded(build.context) from error
+            raise build.context.tracker.exceeded() from error
         if "Max expression depth" in text:
             raise ErrStackOverrunNeedMore() from error
         raise ErrUnknown(text.partition("\n")[0]) from error

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import tzinfo
 from functools import partial
 
+from exuvia.base import memory
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
@@ -144,6 +145,8 @@ class Session:
         self._ending: tuple[tuple[int, int], Refused] | None = None  # which is to be, and why
         self._turn = threading.Lock()
         self._interruption = Interruption()
+        self.memory = self._interruption.memory
+        self.memory.quota, self.memory.connection_id = self._quota, connection_id
         self._commanded = False
         self.client_is_gone = False
         self.is_internal = False  # no client's: no read-only mode is for it
@@ -213,6 +216,9 @@ class Session:
             self.settings.bindings.begin()
         if not self._commanded:
             self._interruption.clear()
+        if self.memory.base:
+            self._weigh_variables()
+        self.memory.begin()
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
@@ -734,7 +740,20 @@ class Session:
         return self.user_variables.get(name.lower(), (None, NULL))
 
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
-        self.user_variables[name.lower()] = variable_of(value, kind)
+        name = name.lower()
+        before = self.user_variables.get(name)
+        self.memory.base += memory.size_of(value)  # this statement has claimed it
+        if before is not None:
+            self.memory.base -= memory.size_of(before[0])
+        self.user_variables[name] = variable_of(value, kind)
+
+    def _weigh_variables(self) -> None:
+        """Where a statement failed, variables have the values of before."""
+        self.memory.base = sum(memory.size_of(value) for value, _ in self.user_variables.values())
+
+    def _quota(self) -> int:
+        """Bytes that a statement may use, with the values of the user variables."""
+        return memory.quota_of(self.variable)
 
     def virtual(self, context: Context, database: str, name: str) -> VirtualTable | None:
         """A table of information_schema, or a computed one of mysql, or None."""

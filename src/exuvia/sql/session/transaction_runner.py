@@ -30,6 +30,7 @@ from exuvia.base.errors import (
     Unavailable,
     WouldWait,
 )
+from exuvia.base.memory import quota_of
 from exuvia.base.mysql_errors import (
     ErrCantExecuteInReadOnlyTransaction,
     ErrInfoSchemaChanged,
@@ -54,7 +55,6 @@ from exuvia.events.change_log import ReadTime
 from exuvia.kv import keys
 from exuvia.kv.packet import SnapshotUse
 from exuvia.kv.transaction import ATTEMPTS, Expected, ManagedTransaction, Transaction
-from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.privileges.rights import Rights
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
@@ -225,7 +225,7 @@ class TransactionRunner:
         most = int(session.settings.get("exuvia_txn_total_size_limit"))
         if size > most:
             raise ErrTxnTooLarge(size)
-        quota = quota_of(session)
+        quota = quota_of(session.variable)
         if 0 < quota < size + writes * WRITE_BYTES:
             raise ErrMemoryExceedForQuery(session.connection_id)
         return min(most, size + SIZE_STEP)

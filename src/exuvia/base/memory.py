@@ -1,0 +1,143 @@
+"""Memory of a statement. It is claimed before it is used, so that a quota holds.
+
+    Tracker.passing    values that exist while an expression is evaluated
+    Tracker.kept       rows, constants and vectors; a session's user variables (`base`)
+
+A text that a function is about to make is claimed first, with the length that it will have. The
+closure of an expression (sql/evaluate/compile.py) gives back what its arguments claimed once its
+own value exists, so `passing` is the claim of values that are alive. Whoever collects rows adds
+their size to `kept`. Values shorter than LONG are claimed as part of their rows only.
+
+A claim beyond the quota (tidb_mem_quota_query) raises 8175. A claim also raises what ends the
+statement, so KILL ends a row of many long values between two of them.
+
+Units: bytes, as `sys.getsizeof` measures them.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any
+
+from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
+
+if TYPE_CHECKING:
+    from exuvia.base.interruption import Interruption
+
+LONG = 1 << 14
+"""Shorter values are not claimed one by one."""
+ROW_BYTES, VALUE_BYTES = 72, 40
+"""Of a row's list, and of a value that is no text; measured."""
+_NODE_BYTES = 64  # of one part of a JSON document in Python
+_UNLIMITED = sys.maxsize
+
+
+class Tracker:
+    """What one session's statement uses. Written by the thread that runs the statement."""
+
+    __slots__ = (
+        "_interruption",
+        "base",
+        "connection_id",
+        "kept",
+        "limit",
+        "memories",
+        "passing",
+        "peak",
+        "quota",
+    )
+
+    def __init__(self, interruption: "Interruption") -> None:
+        self._interruption = interruption
+        self.quota: Callable[[], int] = int  # bytes; 0: no limit
+        self.connection_id = 0
+        self.base = 0
+        self.passing = 0
+        self.kept = 0
+        self.peak = 0
+        self.memories: list[dict[Any, Any]] = []  # of what is computed once for the statement
+        self.limit = 0  # until the first claim asks for the quota
+
+    def begin(self) -> None:
+        """A statement begins."""
+        self.passing = self.limit = self.peak = 0
+        self.kept = self.base
+
+    def end(self) -> None:
+        """The statement is over. Its constants are dropped, though garbage may refer to them until
+        it is collected; its rows are not: they are still to be sent."""
+        self.passing = 0
+        for memory in self.memories:
+            memory.clear()
+        self.memories.clear()
+
+    @property
+    def used(self) -> int:
+        """Bytes in use."""
+        return self.passing + self.kept
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be claimed."""
+        if not self.limit:
+            self.limit = self.quota() or _UNLIMITED
+        return max(0, self.limit - self.used)
+
+    def claim(self, size: int) -> None:
+        """Claim bytes for a value. Raises 8175, and what ends the statement."""
+        self.passing += size
+        self._check()
+
+    def keep(self, size: int) -> None:
+        """Claim bytes that stay claimed while other values come and go. Raises as `claim`."""
+        self.kept += size
+        self._check()
+
+    def _check(self) -> None:
+        if self._interruption.reason is not None:
+            raise self._interruption.reason
+        used = self.passing + self.kept
+        if used > self.limit:
+            if not self.limit:
+                self.limit = self.quota() or _UNLIMITED
+            if used > self.limit:
+                raise self.exceeded()
+        if used > self.peak:
+            self.peak = used
+
+    def exceeded(self) -> Exception:
+        """The error of a statement that needs more than its quota (8175)."""
+        return ErrMemoryExceedForQuery(self.connection_id)
+
+
+def quota_of(variable: Callable[[str], str]) -> int:
+    """Bytes that a query may use (tidb_mem_quota_query), 0 without a limit; `variable` gives the
+    text of a system variable. tidb_mem_oom_action = 'LOG' lets every query go on."""
+    if variable("tidb_mem_oom_action").upper() == "LOG":
+        return 0
+    return max(0, int(variable("tidb_mem_quota_query")))
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a long text or of long bytes; 0 for any other value."""
+    if (value.__class__ is str or value.__class__ is bytes) and len(value) > LONG:
+        return getsizeof(value)
+    return 0
+
+
+def size_of_document(text: Any) -> int:
+    """Bytes of the document that a long JSON text is read into, with the text made of it again."""
+    if text.__class__ is not str or len(text) <= LONG:
+        return 0
+    parts = text.count(",") + text.count("[") + text.count("{")
+    return 2 * getsizeof(text) + parts * _NODE_BYTES
+
+
+def size_of_rows(rows: Sequence[Sequence[Any]], texts: Iterable[int]) -> int:
+    """Bytes of rows; `texts`: the positions of values whose length differs."""
+    if not rows:
+        return 0
+    total = len(rows) * (ROW_BYTES + VALUE_BYTES * len(rows[0]))
+    for position in texts:
+        total += sum([getsizeof(row[position]) for row in rows])
+    return total
