@@ -1,5 +1,6 @@
 """No statement takes more memory than its quota: resident memory of a real node's processes."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,3 +53,30 @@ def test_a_statement_stays_within_its_quota(roomy: NodeProcess, statement: str) 
         assert QUOTA / 2 < peak.most < peak.before + SHARE * QUOTA
         assert ended(client, "SELECT 1") == 0
     assert peak.settled(100 * MB, 5.0) < 200 * MB
+
+
+def test_a_row_is_sent_value_by_value(roomy: NodeProcess) -> None:
+    with roomy.connect("m") as client, Peak(roomy) as peak:
+        rows = client.cursor(pymysql.cursors.SSCursor)
+        rows.execute("SELECT " + ", ".join(["REPEAT('x', 50000000)"] * 8))
+        time.sleep(1.0)  # the client reads late
+        (row,) = rows.fetchall()
+        assert [len(value) for value in row] == [50_000_000] * 8
+        assert peak.grown < 600 * MB
+    assert peak.settled(100 * MB, 5.0) < 150 * MB
+
+
+def test_a_node_ends_its_largest_statement(roomy: NodeProcess) -> None:
+    with roomy.connect("m") as admin, roomy.connect("m") as small, roomy.connect("m") as large:
+        base = Peak(roomy).before
+        admin.query(f"SET GLOBAL tidb_server_memory_limit = {max(512 * MB, base + 300 * MB)}")
+        try:
+            time.sleep(1.2)  # the variable is looked at once a second
+            with Peak(roomy) as peak:
+                small.query("SET @v = REPEAT('v', 60000000), @w = REPEAT('w', 60000000)")
+                assert ended(large, "SELECT REPEAT(v, 4000000), SLEEP(0.01) FROM big") == 8176
+                assert peak.grown < 600 * MB
+            assert ended(small, "SELECT LENGTH(@v)") == 0
+        finally:
+            admin.query("SET GLOBAL tidb_server_memory_limit = DEFAULT")
+    assert "tidb_server_memory_limit ends the largest statement" in roomy.log.read_text()

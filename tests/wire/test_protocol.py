@@ -34,6 +34,7 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
+from exuvia.base.interruption import Interruption
 from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrHandshake,
@@ -58,7 +59,14 @@ from exuvia.server.packets import (
 )
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.processes import Connections
-from exuvia.server.results import Agreed, answer, binary_encoder, text_encoder
+from exuvia.server.results import (
+    Agreed,
+    answer,
+    binary_encoder,
+    payload_encoder,
+    row_encoder,
+    text_encoder,
+)
 from exuvia.server.slow_log import SlowLog
 from exuvia.server.statements import split
 from exuvia.server.transport import CompressedFrame
@@ -85,6 +93,7 @@ class ScriptedSession:
 
     def __init__(self, script: dict[str, Answer], course: Course, log: list[str]) -> None:
         self.settings = SimpleNamespace(autocommit=True, plain_quotes="", at_start=lambda name: "")
+        self.memory = Interruption().memory
         self.current: Any = None
         self.database = ""
         self.changed_schema = False
@@ -226,6 +235,27 @@ def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
     incoming.put(bytes(outgoing.take()))
     taken = incoming.take()
     assert taken is not None and len(taken[1]) == size
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+@pytest.mark.parametrize("more", [-1, 0, 1, packets.CONTINUED])
+def test_a_row_with_a_large_value_is_framed_piece_by_piece(more: int, binary: bool) -> None:
+    columns = [OutputColumn("a", types.text(65535)), OutputColumn("b", types.BIGINT)] * 2
+    row = ["é" * 1_000_000, 7, None, 8]
+    encode = payload_encoder(columns, "utf8", binary)
+    size = len(row_encoder(columns, "utf8", binary)(row)) + 1  # with a length of 8 bytes
+    row[0] += "a" * (packets.CONTINUED - size + more)
+    rows = [["b", *row[1:]], row, ["c", *row[1:]]]
+    whole, pieces = Outgoing(3), Outgoing(3)
+    for each in rows:
+        whole.add(row_encoder(columns, "utf8", binary)(each))
+    chunks = []
+    payloads = map(encode, rows)
+    while pieces.fill(payloads, 1 << 16):
+        chunks.append(pieces.take())
+    assert max(map(len, chunks)) < packets.CONTINUED + (1 << 16)
+    assert b"".join([*chunks, pieces.take()]) == whole.take()
+    assert pieces.sequence == whole.sequence
 
 
 def test_texts_are_split_at_semicolons_outside_of_strings_names_and_comments() -> None:

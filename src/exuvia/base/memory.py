@@ -14,8 +14,11 @@ statement, so KILL ends a row of many long values between two of them.
 Units: bytes, as `sys.getsizeof` measures them.
 """
 
+import ctypes
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +74,12 @@ class Tracker:
             memory.clear()
         self.memories.clear()
 
+    def rest(self) -> bool:
+        """Its rows have been sent. Whether the process had better `give_back` what they took."""
+        was_large = self.peak > _GIVEN_BACK
+        self.passing, self.kept, self.peak = 0, self.base, 0
+        return was_large
+
     @property
     def used(self) -> int:
         """Bytes in use."""
@@ -108,6 +117,32 @@ class Tracker:
     def exceeded(self) -> Exception:
         """The error of a statement that needs more than its quota (8175)."""
         return ErrMemoryExceedForQuery(self.connection_id)
+
+
+_GIVEN_BACK = 32 << 20
+_libc: Any = None
+
+
+def give_back() -> None:
+    """Return free memory of this process to the system. Takes milliseconds, without the
+    interpreter's lock."""
+    global _libc
+    if _libc is None:
+        _libc = ctypes.CDLL(None)
+    with suppress(AttributeError):  # a C library other than glibc
+        _libc.malloc_trim(0)
+
+
+def release_frames(error: BaseException) -> None:
+    """Drop the values of the calls that an error ended, and of those that ended its causes. They
+    refer to each other, so a statement's rows would stay until garbage is collected."""
+    seen: set[int] = set()
+    causes: list[BaseException | None] = [error]
+    for cause in causes:
+        if cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            traceback.clear_frames(cause.__traceback__)
+            causes += (cause.__cause__, cause.__context__)
 
 
 def quota_of(variable: Callable[[str], str]) -> int:

@@ -1277,6 +1277,14 @@ ErrMemoryExceedForQuery = MySQLError(
     "try again.[conn=%s]",
 )
 
+ErrMemoryExceedForInstance = MySQLError(
+    8176,
+    "HY000",
+    "Your query has been cancelled due to exceeding the allowed memory limit for the tidb-server "
+    "instance and this query is currently using the most memory. Please try narrowing your query "
+    "scope or increase the tidb_server_memory_limit and try again.[conn=%s]",
+)
+
 # -- TiDB: schema changes --
 
 ErrUnsupportedDDLOperation = MySQLError(8200, "HY000", "Unsupported %s")

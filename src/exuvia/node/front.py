@@ -53,6 +53,7 @@ from exuvia.server.connection import INFLATING, Acceptor, Pool
 from exuvia.server.fronts import Place
 from exuvia.server.http import Door, Http, Status, application, is_loopback
 from exuvia.server.logins import Logins
+from exuvia.server.memory_limit import MemoryLimit
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.page import PageSources, StatusPage
@@ -238,6 +239,7 @@ class Front:
                 base.loader,
             ),
             Reaper(base.store, self.connections, self._slow),
+            MemoryLimit(base.store, self.connections),
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
             BindingsFollower(base.store, self._services.bindings),

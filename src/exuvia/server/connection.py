@@ -42,6 +42,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from exuvia.base import memory
 from exuvia.base.aside import Aside
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused, WouldWait
@@ -691,7 +692,12 @@ class Connection(asyncio.Protocol):
                 break
             last = self._packed(chunk)
         self._observe(task, started)
+        statements = self.statements
+        was_large = statements is not None and statements.session.memory.rest()
         self._loop.call_soon_threadsafe(self._finish, last)
+        if was_large:
+            del chunks, last
+            memory.give_back()
 
     def _packed(self, chunk: bytearray | None) -> bytearray | Packed | None:
         """Any thread: deflate it, where the client reads compressed packets."""

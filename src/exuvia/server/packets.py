@@ -33,6 +33,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from enum import IntFlag
+from itertools import chain
 from struct import Struct
 from traceback import format_tb
 from typing import NamedTuple
@@ -559,14 +560,28 @@ class Incoming:
         return None
 
 
+class Pieces:
+    """A payload of several packets, made piece by piece while it is framed."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self.parts: Iterator[bytes | memoryview] = parts
+
+    def __len__(self) -> int:
+        """As of any payload that takes more than one packet."""
+        return CONTINUED
+
+
 class Outgoing:
     """Collects framed packets of one answer."""
 
-    __slots__ = ("_buffer", "sequence")
+    __slots__ = ("_buffer", "_rest", "sequence")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
+        self._rest: Iterator[bytes | memoryview] | None = None  # of a payload begun
 
     def add(self, payload: bytes) -> None:
         size = len(payload)
@@ -581,8 +596,10 @@ class Outgoing:
             self._buffer += part
             self.sequence = self.sequence + 1 & 255
 
-    def fill(self, payloads: Iterator[bytes], most_bytes: int) -> bool:
+    def fill(self, payloads: Iterator[bytes | Pieces], most_bytes: int) -> bool:
         """Add payloads until there are so many bytes; whether there are. One call for many rows."""
+        if self._rest is not None and self._is_packet_full():
+            return True
         buffer, sequence, pack = self._buffer, self.sequence, _HEADER.pack
         for payload in payloads:
             size = len(payload)
@@ -592,13 +609,38 @@ class Outgoing:
                 sequence = sequence + 1 & 255
             else:
                 self.sequence = sequence
-                self.add(payload)
+                if isinstance(payload, Pieces):
+                    self._rest = payload.parts
+                    if self._is_packet_full():
+                        return True
+                else:
+                    self.add(payload)
                 sequence = self.sequence
             if len(buffer) >= most_bytes:
                 self.sequence = sequence
                 return True
         self.sequence = sequence
         return False
+
+    def _is_packet_full(self) -> bool:
+        """Frame one more packet of the payload begun; False where it is the last."""
+        buffer, start = self._buffer, len(self._buffer)
+        buffer += bytes(_HEADER.size)
+        full, parts = len(buffer) + CONTINUED, self._rest
+        assert parts is not None
+        for part in parts:
+            room = full - len(buffer)
+            if len(part) > room:
+                view = memoryview(part)
+                buffer += view[:room]
+                parts = chain((view[room:],), parts)
+                break
+            buffer += part
+        size = len(buffer) - start - _HEADER.size
+        _HEADER.pack_into(buffer, start, size | self.sequence << 24)
+        self.sequence = self.sequence + 1 & 255
+        self._rest = parts if size == CONTINUED else None
+        return self._rest is not None
 
     def add_framed(self, frames: bytes, sequence: int) -> None:
         """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""

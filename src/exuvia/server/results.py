@@ -10,6 +10,7 @@
     all others            MySQL's text             the same text, length-encoded
 
 Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
+Of a row with a value of more than LARGE bytes, one value at a time is encoded.
 
 Most rows have no NULL. `_straight` makes a function for these alone, of the answer's columns: texts
 are encoded where they stand, numbers that lie side by side are one `struct` call. All other rows
@@ -35,11 +36,12 @@ from exuvia.base.types import (
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import unfilled
 from exuvia.server import packets
-from exuvia.server.packets import Outgoing
+from exuvia.server.packets import Outgoing, Pieces
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row, text_type
 
 PARAMETER = OutputColumn("?", text_type(255))
 CHUNK_BYTES = 1 << 16
+LARGE = 1 << 20
 Encoder = Callable[[Any], bytes]
 RowEncoder = Callable[[Row], bytes]
 _LENGTHS = [packets.length(size) for size in range(251)]
@@ -286,26 +288,84 @@ def _beginning(
     return bytes(framed.take()), framed.sequence
 
 
-def _payloads(result: Result, codec: str, binary: bool) -> Iterator[bytes]:
+Payload = bytes | Pieces
+
+
+def _payloads(result: Result, codec: str, binary: bool) -> Iterator[Payload]:
     """The rows' packets. What makes them is kept with a plan's columns."""
     columns, rows = result.columns, result.rows
     if isinstance(columns, PlanColumns):
         encode = columns.kept.get((codec, binary))
         if encode is None:
-            encode = columns.kept[codec, binary] = row_encoder(columns, codec, binary)
+            encode = columns.kept[codec, binary] = payload_encoder(columns, codec, binary)
         return map(encode, rows)
-    return map(row_encoder(columns, codec, binary, len(rows) >= MANY_ROWS), rows)
+    return map(payload_encoder(columns, codec, binary, len(rows) >= MANY_ROWS), rows)
+
+
+def payload_encoder(
+    columns: Sequence[OutputColumn], codec: str, binary: bool, many: bool = True
+) -> Callable[[Row], Payload]:
+    """As `row_encoder`; a row with a large value is made piece by piece."""
+    encode = row_encoder(columns, codec, binary, many)
+    kinds = [shown_type(column) for column in columns]
+    longs = [n for n, kind in enumerate(kinds) if kind.family in _TEXTS and _is_wide(kind)]
+    if not longs:
+        return encode
+
+    def run(row: Row) -> Payload:
+        for n in longs:
+            value = row[n]
+            if value is not None and len(value) > LARGE:
+                return Pieces(_pieces(row, kinds, codec, binary))
+        return encode(row)
+
+    return run
+
+
+_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
+_WIDE = 255  # characters: types of results say that much where they do not know
+
+
+def _is_wide(kind: FieldType) -> bool:
+    return not 0 <= kind.Flen <= _WIDE
+
+
+def _pieces(row: Row, kinds: Sequence[FieldType], codec: str, binary: bool) -> Iterator[bytes]:
+    """A row's packet."""
+    if binary:
+        nulls = bytearray((len(kinds) + 9) // 8)
+        for position, value in enumerate(row, 2):
+            nulls[position >> 3] |= (value is None) << (position & 7)
+        yield b"\0" + nulls
+    for value, kind in zip(row, kinds, strict=True):
+        if value is None:
+            yield b"" if binary else b"\xfb"
+        elif binary and kind.family not in _TEXTS:
+            yield binary_encoder(kind, codec)(value)
+        else:
+            encoded = text_encoder(kind, codec)(value)
+            yield packets.length(len(encoded))
+            yield encoded
 
 
 def _chunks(
-    payloads: Iterator[bytes], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
+    payloads: Iterator[Payload], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
 ) -> Iterator[bytearray]:
     """What has been filled already, and the rest of an answer that is no single chunk."""
-    yield outgoing.take()
+    yield from _handed_over(outgoing.take())
     while outgoing.fill(payloads, CHUNK_BYTES):
-        yield outgoing.take()
+        yield from _handed_over(outgoing.take())
     end(outgoing, agreed, status, warnings)
     yield outgoing.take()
+
+
+def _handed_over(chunk: bytearray) -> Iterator[bytearray]:
+    """A large chunk in parts: some are on their way at a time."""
+    if len(chunk) <= LARGE:
+        yield chunk
+        return
+    for start in range(0, len(chunk), LARGE):
+        yield chunk[start : start + LARGE]
 
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
@@ -333,4 +393,4 @@ def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterat
     """The rows alone; whole chunks leave."""
     payloads = _payloads(result, codec, binary)
     while outgoing.fill(payloads, CHUNK_BYTES):
-        yield outgoing.take()
+        yield from _handed_over(outgoing.take())

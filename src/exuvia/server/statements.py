@@ -23,6 +23,7 @@ from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from exuvia.base import memory
 from exuvia.base.errors import WouldWait
 from exuvia.base.long_work import search
 from exuvia.base.mysql_errors import (
@@ -442,6 +443,7 @@ def guarded(
 def refusal(error: Exception, outgoing: Outgoing, failed: Callable[[int], None]) -> bytearray:
     """The packet that ends an answer; `failed` learns its code."""
     refused = explain(error)
+    memory.release_frames(error)
     failed(refused.code)
     outgoing.add(packets.error(refused.code, refused.state, refused.message))
     return outgoing.take()

@@ -88,9 +88,13 @@ class Env:
 
     def raise_or_note(self, error: Refused) -> None:
         """As `warn`, for an error with a text of its own."""
-        if self.strict:
+        if not self.strict:
+            self.note(error.code, error.message)
+            return
+        try:
             raise error
-        self.note(error.code, error.message)
+        finally:
+            del error  # else its traceback and this frame keep each other, and all callers' values
 
     def divided_by_zero(self) -> None:
         """1365, as `warn`; nothing in a write without ERROR_FOR_DIVISION_BY_ZERO."""

@@ -6,6 +6,7 @@
     REAL        a number, or text of one                   else 1232   to least .. most
     CHOICE      a choice in any case, or its position      else 1231
     SIZE        an INTEGER, or text such as "64 MiB"       else 1232   to least .. most
+    MEMORY      a SIZE (0: none), or 1% to 99%             else 1231   to 512 MB and more
     TEXT        text or a number                           NULL 1231
     CHARSET     a character set, in any case               else 1115
     COLLATION   a collation, in any case                   else 1273
@@ -101,6 +102,7 @@ class VariableKind(Enum):
     REAL = auto()
     CHOICE = auto()
     SIZE = auto()
+    MEMORY = auto()
     TEXT = auto()
     CHARSET = auto()
     COLLATION = auto()
@@ -139,6 +141,9 @@ class SysVar(NamedTuple):
         return TypeCode.DOUBLE if self.kind is VariableKind.REAL else TypeCode.VAR_STRING
 
 
+_SIZE = SysVar("", "", kind=VariableKind.SIZE)
+
+
 class Checked(NamedTuple):
     """A value as it will be kept, and the warning that goes with it."""
 
@@ -169,6 +174,8 @@ def _checked(variable: SysVar, value: Setting) -> Checked:
     match variable.kind:
         case VariableKind.INTEGER | VariableKind.REAL | VariableKind.SIZE:
             return _number(variable, value)
+        case VariableKind.MEMORY:
+            return _memory(variable, value)
         case VariableKind.BOOL:
             return _kept_on(variable, _bool(variable, value))
         case VariableKind.CHOICE:
@@ -204,6 +211,25 @@ def _number(variable: SysVar, value: str | float | Decimal) -> Checked:
     if clamped == wanted:
         return Checked(text)
     return Checked(text, ErrTruncatedWrongValue(variable.name, value))
+
+
+_SHARE = re.compile(r"([1-9]\d?)%")
+
+
+def _memory(variable: SysVar, value: str | float | Decimal) -> Checked:
+    text = str(value).strip()
+    if _SHARE.fullmatch(text):
+        return Checked(text)
+    if re.fullmatch(r"\d+\s*([kmgtp]?)(i?b)?", text.lower()) is None:
+        raise ErrWrongValueForVar(variable.name, text)
+    size = _number(variable._replace(kind=VariableKind.SIZE), text)
+    return Checked("0") if _read_number(_SIZE, text) == 0 else size
+
+
+def memory_of(text: str, total: int) -> int:
+    """Bytes that a MEMORY variable means on a machine of so many; 0: no limit."""
+    share = _SHARE.fullmatch(text)
+    return int(text) if share is None else total * int(share[1]) // 100
 
 
 def _real_text(value: float) -> str:

@@ -167,6 +167,8 @@ tests/wire/test_settings.py::test_interactive_timeout interactive_timeout
 tests/wire/test_settings.py::test_max_user_connections max_user_connections
 tests/wire/test_settings.py::test_require_secure_transport require_secure_transport
 tests/wire/test_settings.py::test_tidb_idle_transaction_timeout tidb_idle_transaction_timeout
+tests/wire/test_memory.py::test_a_node_ends_its_largest_statement tidb_server_memory_limit
+    tidb_server_memory_limit_gc_trigger tidb_server_memory_limit_sess_min_size
 tests/wire/test_slow_log.py::test_what_takes_long_is_there_with_its_plan tidb_slow_log_threshold
 """
 
@@ -241,7 +243,7 @@ ACCEPTED: Final = {
         init_slave expire_logs_days max_binlog_* max_relay_log_size log_slow_slave_* sql_slave_*
         log_builtin_* log_slave_* executed_gtids_* transaction_write_set_extraction""",
     "the memory of one query is held by tidb_mem_quota_query alone": """tidb_mem_quota_analyze
-        tidb_server_memory_limit* tidb_memory_* *gogc* tidb_enable_gc_aware_memory_track
+        tidb_memory_* *gogc* tidb_enable_gc_aware_memory_track
         tidb_track_aggregate_memory_usage tidb_schema_cache_size tidb_stats_cache_mem_quota""",
     "the slow log, set by tidb_slow_log_threshold, is the only log of statements": """general_log
         tidb_general_log slow_query_log* long_query_time sql_log_off tidb_slow_log_*

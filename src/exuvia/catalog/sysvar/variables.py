@@ -536,6 +536,10 @@ _HABITS = (
     count("tidb_index_lookup_concurrency", -1, -1, 256),
     count("tidb_executor_concurrency", 5, 1, 256),
     SysVar("tidb_mem_quota_query", str(1 << 30), "GS", VariableKind.SIZE, -1, _LARGE),
+    SysVar("tidb_server_memory_limit", "80%", "G", VariableKind.MEMORY, 512 << 20, _LARGE),
+    SysVar(
+        "tidb_server_memory_limit_sess_min_size", str(128 << 20), "G", VariableKind.SIZE, 0, _LARGE
+    ),
     flag("tidb_allow_mpp", "OFF"),
     SysVar("tidb_isolation_read_engines", "tikv,tiflash,tidb", "S"),
     SysVar("tidb_snapshot", "", "S"),
@@ -760,11 +764,10 @@ _TUNING_TEXTS = """
     tidb_instance_plan_cache_max_size=100MiB/G tidb_last_plan_replayer_token=/S
     tidb_mpp_store_fail_ttl=0s tidb_pipelined_dml_resource_policy=standard
     tidb_request_source_type=/S tidb_runtime_filter_type=IN
-    tidb_server_memory_limit_sess_min_size=134217728/G tidb_slow_log_rules=
+    tidb_slow_log_rules=
     tidb_workload_repository_dest=/G tidb_opt_fix_control=
     tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
     tidb_schema_cache_size=512MB/G
-    tidb_server_memory_limit=80%/G
     tidb_slow_query_file=tidb-slow.log/S authentication_ldap_simple_server_host=/G
 """
 

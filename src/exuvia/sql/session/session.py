@@ -643,6 +643,11 @@ class Session:
         self._interruption.end(ErrQueryInterrupted())
         self._wake()
 
+    def end_statement(self, error: Refused) -> None:
+        """End what runs now with that error. Any thread."""
+        self._interruption.end(error)
+        self._wake()
+
     def _wake(self) -> None:
         """What waits looks again whether it is to end."""
         self.transactions.locker.wake()

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from exuvia.base import interruption
 from exuvia.base.errors import Refused
+from exuvia.base.memory import Tracker
 from exuvia.base.mysql_errors import (
     ErrBadDB,
     ErrColumnaccessDenied,
@@ -111,6 +112,7 @@ class SessionApi(Protocol):
 
     services: Services
     settings: SessionSettings
+    memory: Tracker
     connection_id: int
     user: str
     host: str
@@ -186,6 +188,9 @@ class SessionApi(Protocol):
 
     def interrupt(self, lost: bool = False) -> None:
         """End what runs now with 1317; any thread. `lost`: the client has gone."""
+
+    def end_statement(self, error: Refused) -> None:
+        """End what runs now with that error; any thread."""
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long; any thread."""
