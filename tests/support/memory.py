@@ -2,11 +2,10 @@
 
 import os
 import threading
-import time
 from types import TracebackType
 from typing import Self
 
-from support.node_processes import NodeProcess, children_of
+from support.node_processes import NodeProcess, children_of, until
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 LOOK_S = 0.01
@@ -72,9 +71,6 @@ class Peak:
         self._over.set()
         self._thread.join()
 
-    def settled(self, most: int, within_s: float) -> int:
-        """Growth that is left once it is at most `most`, or when time is up. Unit: bytes."""
-        deadline = time.monotonic() + within_s
-        while (left := self.now() - self.before) > most and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-        return left
+    def settle(self, most: int, within_s: float) -> None:
+        """Wait until at most so many bytes of the growth are left."""
+        until(lambda: self.now() - self.before <= most, within_s, lambda: self.now() - self.before)

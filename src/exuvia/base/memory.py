@@ -20,12 +20,9 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
-
-if TYPE_CHECKING:
-    from exuvia.base.interruption import Interruption
 
 LONG = 1 << 14
 """Shorter values are not claimed one by one."""
@@ -35,11 +32,17 @@ _NODE_BYTES = 64  # of one part of a JSON document in Python
 _UNLIMITED = sys.maxsize
 
 
+class Ends(Protocol):
+    """A statement; `reason` is the error that ends it, None while nothing does."""
+
+    reason: Exception | None
+
+
 class Tracker:
     """What one session's statement uses. Written by the thread that runs the statement."""
 
     __slots__ = (
-        "_interruption",
+        "_statement",
         "base",
         "connection_id",
         "kept",
@@ -50,8 +53,8 @@ class Tracker:
         "quota",
     )
 
-    def __init__(self, interruption: "Interruption") -> None:
-        self._interruption = interruption
+    def __init__(self, statement: Ends) -> None:
+        self._statement = statement
         self.quota: Callable[[], int] = int  # bytes; 0: no limit
         self.connection_id = 0
         self.base = 0
@@ -61,7 +64,7 @@ class Tracker:
         self.memories: list[dict[Any, Any]] = []  # of what is computed once for the statement
         self.limit = 0  # until the first claim asks for the quota
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """A statement begins."""
         self.passing = self.limit = self.peak = 0
         self.kept = self.base
@@ -103,8 +106,8 @@ class Tracker:
         self._check()
 
     def _check(self) -> None:
-        if self._interruption.reason is not None:
-            raise self._interruption.reason
+        if self._statement.reason is not None:
+            raise self._statement.reason
         used = self.passing + self.kept
         if used > self.limit:
             if not self.limit:

@@ -664,6 +664,9 @@ class Connection(asyncio.Protocol):
     def _observe(self, task: CommandTask, started: float) -> None:
         assert self.statements is not None
         took_s = self.parts.clock.monotonic() - started
+        tracker = self.statements.session.memory
+        if tracker.peak and tracker.rest():
+            self.parts.pool.run(memory.give_back)
         self.parts.metrics.observe(task.kind, took_s)
         self._observe_transaction(took_s)
         if took_s >= self.parts.slow.least_s:
@@ -692,12 +695,7 @@ class Connection(asyncio.Protocol):
                 break
             last = self._packed(chunk)
         self._observe(task, started)
-        statements = self.statements
-        was_large = statements is not None and statements.session.memory.rest()
         self._loop.call_soon_threadsafe(self._finish, last)
-        if was_large:
-            del chunks, last
-            memory.give_back()
 
     def _packed(self, chunk: bytearray | None) -> bytearray | Packed | None:
         """Any thread: deflate it, where the client reads compressed packets."""

@@ -33,7 +33,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from enum import IntFlag
-from itertools import chain
 from struct import Struct
 from traceback import format_tb
 from typing import NamedTuple
@@ -566,7 +565,7 @@ class Pieces:
     __slots__ = ("parts",)
 
     def __init__(self, parts: Iterator[bytes]) -> None:
-        self.parts: Iterator[bytes | memoryview] = parts
+        self.parts = map(memoryview, parts)
 
     def __len__(self) -> int:
         """As of any payload that takes more than one packet."""
@@ -576,12 +575,13 @@ class Pieces:
 class Outgoing:
     """Collects framed packets of one answer."""
 
-    __slots__ = ("_buffer", "_rest", "sequence")
+    __slots__ = ("_buffer", "_part", "_rest", "sequence")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
-        self._rest: Iterator[bytes | memoryview] | None = None  # of a payload begun
+        self._rest: Iterator[memoryview] | None = None  # of a payload begun
+        self._part = memoryview(b"")
 
     def add(self, payload: bytes) -> None:
         size = len(payload)
@@ -626,20 +626,16 @@ class Outgoing:
         """Frame one more packet of the payload begun; False where it is the last."""
         buffer, start = self._buffer, len(self._buffer)
         buffer += bytes(_HEADER.size)
-        full, parts = len(buffer) + CONTINUED, self._rest
+        room, parts = CONTINUED, self._rest
         assert parts is not None
-        for part in parts:
-            room = full - len(buffer)
-            if len(part) > room:
-                view = memoryview(part)
-                buffer += view[:room]
-                parts = chain((view[room:],), parts)
-                break
-            buffer += part
-        size = len(buffer) - start - _HEADER.size
+        while room and (part := self._part or next(parts, None)) is not None:
+            buffer += part[:room]
+            self._part = part[room:]
+            room -= min(room, len(part))
+        size = CONTINUED - room
         _HEADER.pack_into(buffer, start, size | self.sequence << 24)
         self.sequence = self.sequence + 1 & 255
-        self._rest = parts if size == CONTINUED else None
+        self._rest = None if room else parts
         return self._rest is not None
 
     def add_framed(self, frames: bytes, sequence: int) -> None:

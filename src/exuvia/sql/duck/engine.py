@@ -23,10 +23,10 @@ Imported lazily: a process that runs no such query loads neither DuckDB nor Arro
 
 How much memory one query may hold: tidb_mem_quota_query (8175 beyond; 0 and less: no limit).
 
-    what DuckDB holds      its one limit: the greatest quota of the queries that run in the process;
-                           sorts, joins and groups go to disk first
-    one batch of texts     counted where a Python function makes it
-    an answer's rows       counted where they are collected
+    what DuckDB holds      its one limit: the most that one of the queries that run in the process
+                           may still use; sorts, joins and groups go to disk first
+    one vector of texts    claimed before it is made (duck/render.py)
+    an answer's rows       claimed where they are collected (base/memory.py)
 
 `tidb_mem_oom_action` = 'LOG' lets a query go on, as long as the process has the memory.
 """
@@ -52,7 +52,7 @@ from exuvia.sql.functions import json_functions
 MOST_DIGITS = 38
 _lock = threading.Lock()
 _database: Any = None
-_quotas: list[int] = []  # of the queries that run
+_quotas: dict[int, int] = {}  # bytes that the queries that run may use, by their cursors' ids
 _limited = 0
 _spill = ""  # the folder of what goes to disk, once the database is open
 _parents: list[Any] = []  # of the process that forked this one: never to be closed here
@@ -67,28 +67,45 @@ def cursor(quota: int | None = None) -> Any:
     with _lock:
         if _database is None:
             _database = _open()
+        found = _database.cursor()
         if quota is not None:
-            _quotas.append(quota)
+            _quotas[id(found)] = quota
             _limit()
-        return _database.cursor()
+        return found
 
 
-def close(found: Any, quota: int) -> None:
+def lower(found: Any, quota: int) -> None:
+    """A query may use less from now on. Raises duckdb.Error where it uses more than that."""
+    with _lock:
+        if _quotas[id(found)]:
+            _quotas[id(found)] = max(1, quota)
+            _limit()
+
+
+def close(found: Any) -> None:
     """A query with a quota is over."""
     found.close()
     with _lock:
-        _quotas.remove(quota)
-        if _quotas:
-            _limit()
+        del _quotas[id(found)]
+        with suppress(Exception):  # others use more: the limit stays
+            if _quotas:
+                _limit()
+            else:
+                _set_limit(_limited)
 
 
 def _limit() -> None:
     """Hold the database to the greatest quota of the queries that run: it has one limit."""
-    global _limited
-    most = 0 if 0 in _quotas else max(_quotas) + _OWN_BYTES
+    most = 0 if 0 in _quotas.values() else max(_quotas.values()) + _OWN_BYTES
     if most != _limited:
-        _limited = most
-        _database.execute(f"SET memory_limit = '{most}B'" if most else "RESET memory_limit")
+        _set_limit(most)
+
+
+def _set_limit(most: int) -> None:
+    """Set the limit. DuckDB's allocator then gives back what is free, and at no other time."""
+    global _limited
+    _database.execute(f"SET memory_limit = '{most}B'" if most else "RESET memory_limit")
+    _limited = most
 
 
 def _open() -> Any:

@@ -5,6 +5,10 @@ BOOLEAN.
     constants             computed now, by `evaluate`
     everything else       a Python function over the batch: `evaluate`'s closure, row by row
 
+What DuckDB makes of texts for a vector of rows (joined texts, keys, arguments of Python functions)
+is in no memory limit of its own. So where texts may be long, their lengths are summed first, by a
+function that claims them for the statement: `fitting`.
+
 So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
 evaluated. The maker of a call's form answers None where the types at hand are not faithful.
 
@@ -39,6 +43,7 @@ from inspect import Parameter as SignatureParameter
 from inspect import Signature
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace as evolve
 
 from exuvia.base.interruption import checked
@@ -58,7 +63,7 @@ from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.env import Compiled, Env, Row
 from exuvia.sql.evaluate.cast import operation, shown
-from exuvia.sql.evaluate.compile import compile_expression, is_volatile
+from exuvia.sql.evaluate.compile import compile_expression, is_volatile, may_be_long
 from exuvia.sql.expr import (
     SEMI,
     Aggregate,
@@ -74,6 +79,7 @@ from exuvia.sql.expr import (
     Windowed,
     WindowFrame,
     chain,
+    children,
     is_constant,
 )
 from exuvia.sql.functions import FUNCTIONS, json_functions
@@ -146,11 +152,30 @@ class Renderer:
 
     def key(self, expr: Expr, collate: str = "") -> str:
         """SQL of what the value compares by."""
-        return duck.key_of(self.value(expr), expr.type, collate)
+        value = self.value(expr)
+        key = duck.key_of(value, expr.type, collate)
+        return key if key == value else self.functions.fitting(key, self.sizes(expr))
 
     def order_key(self, expr: Expr, collate: str = "") -> str:
         """SQL of what the value sorts by."""
-        return duck.order_key_of(self.value(expr), expr.type, collate)
+        value = self.value(expr)
+        key = duck.order_key_of(value, expr.type, collate)
+        return key if key == value else self.functions.fitting(key, self.sizes(expr))
+
+    def sizes(self, *parts: Expr) -> list[str]:
+        """SQL of the bytes of each column in them whose values may be long, none where the parts
+        themselves are not. What a subquery, a window or an aggregate gives has been counted."""
+        if not may_be_long(*parts):
+            return []
+        found: dict[Expr, str] = {}
+        remaining = list(parts)
+        while remaining:
+            node = remaining.pop()
+            if not isinstance(node, LEAVES):
+                remaining += children(node)
+            elif isinstance(node, Column | Outer) and may_be_long(node) and node not in found:
+                found[node] = size_of_text(self.leaf(node), node.type)
+        return list(found.values())
 
     def keys(self, parts: Sequence[Expr], collate: str, sign: str = "=") -> list[str]:
         """SQL of what values that are compared with one another by that sign compare by."""
@@ -191,6 +216,7 @@ class Functions:
         self.failure: BaseException | None = None
         self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
         self._known: dict[Any, str] = {}
+        self._fits = ""
         self._vectors: list[int] = []  # bytes of each function's last vector of texts
 
     def call(self, expr: Expr, renderer: Renderer) -> str:
@@ -210,7 +236,39 @@ class Functions:
         given = [
             f"CAST({renderer.value(leaf)} AS {duck.type_of(leaf.type)})" for leaf in leaves
         ] or ["random()"]
-        return f"{name}({', '.join(given)})"
+        return self.fitting(f"{name}({', '.join(given)})", renderer.sizes(*leaves))
+
+    def fitting(self, sql: str, sizes: Sequence[str]) -> str:
+        """SQL that is computed where texts of such sizes fit into the statement's memory; 8175
+        where they do not. `sql` itself where there are none."""
+        return f"CASE WHEN {self.fits(sizes)} THEN {sql} END" if sizes else sql
+
+    def fits(self, sizes: Sequence[str]) -> str:
+        """SQL that is true, and 8175 where bytes of such sizes in one vector are too many."""
+        if not self._fits:
+            self._fits = f"{self.prefix}{len(self.made)}"
+            self.made.append((self._fits, self._claim, ["BIGINT", "BIGINT"], "BOOLEAN", False))
+        self._vectors.append(0)
+        return f"{self._fits}({' + '.join(sizes)}, {len(self._vectors) - 1})"
+
+    def _claim(self, sizes: Any, places: Any) -> Any:
+        import pyarrow
+        import pyarrow.compute as pc
+
+        try:
+            if len(sizes):
+                self._claim_vector(places[0].as_py(), _COPIES * (pc.sum(sizes).as_py() or 0))
+        except BaseException as error:
+            self.failure = error
+            raise
+        return pyarrow.array(np.ones(len(sizes), np.bool_))
+
+    def _claim_vector(self, place: int, size: int) -> None:
+        """Claim a vector in place of the one before it. Raises 8175."""
+        tracker = self.env.tracker
+        tracker.kept += size - self._vectors[place]
+        self._vectors[place] = size
+        tracker.keep(0)
 
     def over_lists(self, run: Callable[..., Any], kinds: Sequence[Any], result: Any) -> str:
         """The name of a function that makes one value of lists of values of these types."""
@@ -320,8 +378,7 @@ class Functions:
         """The texts of a vector. They are claimed in place of the function's vector before, as
         often as Python, Arrow and DuckDB have them. Raises 8175."""
         env, tracker = self.env, self.env.tracker
-        tracker.kept -= self._vectors[place]
-        self._vectors[place] = 0
+        self._claim_vector(place, 0)
         passing, made, taken = tracker.passing, [], 0
         for row in rows:
             value = closure(row, env)
@@ -329,10 +386,15 @@ class Functions:
             made.append(value)
             taken += _COPIES * getsizeof(value)
             if taken > _CLAIMED_BYTES:
-                self._vectors[place] += taken
-                tracker.keep(taken)
+                self._claim_vector(place, self._vectors[place] + taken)
                 taken = 0
         return made
+
+
+def size_of_text(sql: str, kind: Any) -> str:
+    """SQL of the bytes of a text or of bytes; 0 for NULL."""
+    name = "octet_length" if types.family_of(kind) is Family.BYTES else "strlen"
+    return f"coalesce({name}({sql}), 0)"
 
 
 def _signature(count: int) -> Signature:
@@ -640,7 +702,10 @@ def _left(call: Call, renderer: Renderer) -> str | None:
 def _concat(call: Call, renderer: Renderer) -> str | None:
     if any(part.family is not Family.STRING for part in call.arguments):
         return None
-    return "(" + " || ".join(renderer.value(part) for part in call.arguments) + ")"
+    if any(is_constant(part) and may_be_long(part) for part in call.arguments):
+        return None
+    joined = " || ".join(renderer.value(part) for part in call.arguments)
+    return renderer.functions.fitting(f"({joined})", renderer.sizes(*call.arguments))
 
 
 def _absolute(call: Call, renderer: Renderer) -> str | None:
@@ -738,11 +803,14 @@ def gathered(node: Aggregate | Windowed, rows: Renderer, over: str) -> str | Non
     run, given = maker(node)
     kinds = [each.type for each in given]
     lists = []
+    sizes = []
     for each, kind in zip(given, kinds, strict=True):
         value = f"CAST({rows.value(each)} AS {duck.type_of(kind)})"
         lists.append(f"list({'DISTINCT ' if node.distinct else ''}{value}){over}")
+        sizes += [f"CAST(sum({size}){over} AS BIGINT)" for size in rows.sizes(each)]
     name = rows.functions.over_lists(run, kinds, node.type)
-    return f"{name}({', '.join(lists)})"
+    found = f"{name}({', '.join(lists)})"
+    return rows.functions.fitting(found, sizes)
 
 
 def _array(node: Aggregate | Windowed) -> Gathered:
@@ -805,7 +873,9 @@ def group_concat(node: Aggregate, rows: Renderer) -> str:
     shape = ", ".join(f"{name} {duck.type_of(kind)}" for name, (_, kind) in fields.items())
     run = _joined(node, rows.env)
     name = rows.functions.over_rows(run, f"STRUCT({shape})[]", node.type)
-    return f"{name}(list({{{row}}}{order}))"
+    found = f"{name}(list({{{row}}}{order}))"
+    sizes = [f"CAST(sum({size}) AS BIGINT)" for size in rows.sizes(*node.arguments)]
+    return rows.functions.fitting(found, sizes)
 
 
 def _joined(node: Aggregate, env: Env) -> Gather:

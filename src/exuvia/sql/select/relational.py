@@ -47,8 +47,9 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.bind.scope import is_shifted
-from exuvia.sql.evaluate.compile import compile_expression, predicate
-from exuvia.sql.expr import Expr, Subquery, walk
+from exuvia.sql.duck.render import size_of_text
+from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
+from exuvia.sql.expr import Column, Expr, Subquery, walk
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.block import SelectBlock, bind_block
@@ -59,9 +60,10 @@ from exuvia.sql.select.scan import HANDLE_NAME, Scan
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
-BATCH_ROWS = 2_000
+BATCH_ROWS, LONG_BATCH_ROWS = 2_000, 64  # the second where texts may be long
 MANY_SCANS = 12
 LONG_SQL = 1 << 14
+LEFT_STEP = 64 << 20  # bytes of rows after which DuckDB may hold less
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 
@@ -173,6 +175,7 @@ class RelationalPlan(Plan):
         self.columns = [_shown(column, zone) for column in planned.columns]
         self._shifted = [n for n, c in enumerate(planned.columns) if is_shifted(c.type, zone)]
         self.sql = planned.sql
+        self._kinds = [column.type for column in planned.columns]
         self._build = build
         self._is_profiled = False
         self._profile = ""
@@ -235,9 +238,10 @@ class RelationalPlan(Plan):
 
         build = self._build
         quota = quota_of(build.context.variable)
+        sql = self.sql if self._is_profiled else self._fitting()
         cursor = duck.cursor(quota)
         with ExitStack() as resources:
-            resources.callback(duck.close, cursor, quota)
+            resources.callback(duck.close, cursor)
             resources.callback(self._unregister, cursor)
             resources.enter_context(build.functions.created_on(cursor))
             for scan in build.scans:
@@ -245,16 +249,28 @@ class RelationalPlan(Plan):
             if self._is_profiled:
                 cursor.execute("SET enable_profiling = 'no_output'")
             with interruption.current().telling(cursor.interrupt):
-                yield from self._rows(cursor, resources)
+                yield from self._rows(cursor, resources, sql)
             if self._is_profiled:
                 self._profile = cursor.get_profiling_information(format="json")
+
+    def _fitting(self) -> str:
+        """Its SQL, with the lengths of texts claimed before DuckDB copies them into the answer."""
+        kinds = self._kinds
+        longs = [n for n, kind in enumerate(kinds) if may_be_long(Column(type=kind, position=n))]
+        if not longs:
+            return self.sql
+        sizes = [size_of_text(f"o{n}", kinds[n]) for n in longs]
+        items = [f"o{n}" for n in range(len(kinds))]
+        fits = self._build.functions.fits(sizes)
+        items[longs[0]] = f"CASE WHEN {fits} THEN o{longs[0]} END AS o{longs[0]}"
+        return f"SELECT {', '.join(items)} FROM ({self.sql}) q"
 
     def _unregister(self, cursor: Any) -> None:
         for scan in self._build.scans:
             with suppress(Exception):  # the cursor may have been interrupted
                 cursor.unregister(scan.name)
 
-    def _reader(self, cursor: Any, resources: ExitStack) -> Any:
+    def _reader(self, cursor: Any, resources: ExitStack, sql: str) -> Any:
         """DuckDB's answer: a reader of its batches, once the first of them is there.
 
         DuckDB orders many joins, and unnests many subqueries, in time that grows by more than
@@ -262,10 +278,10 @@ class RelationalPlan(Plan):
         statement may leave behind, up to the first row that it reads in the snapshot."""
         scans = self._build.scans
         # `sql` parses a text several times
-        run = cursor.execute if len(self.sql) > LONG_SQL and not self._is_profiled else cursor.sql
+        run = cursor.execute if len(sql) > LONG_SQL and not self._is_profiled else cursor.sql
 
         def begin() -> Any:
-            return run(self.sql).to_arrow_reader(BATCH_ROWS)
+            return run(sql).to_arrow_reader(BATCH_ROWS if sql is self.sql else LONG_BATCH_ROWS)
 
         if len(scans) < MANY_SCANS:
             return begin()
@@ -274,16 +290,22 @@ class RelationalPlan(Plan):
             scan.begin_reading = reading.begin
         return apart_until(begin, reading.never, resources)
 
-    def _rows(self, cursor: Any, resources: ExitStack) -> Iterator[list[Row]]:
+    def _rows(self, cursor: Any, resources: ExitStack, sql: str) -> Iterator[list[Row]]:
         import duckdb
 
-        zone = self._build.context.zone
+        from exuvia.sql.duck import engine as duck
+
+        zone, tracker = self._build.context.zone, self._build.context.tracker
+        given = tracker.left
         try:
-            for batch in self._reader(cursor, resources):
+            for batch in self._reader(cursor, resources, sql):
                 columns = [column.to_pylist() for column in batch.columns]
                 for n in self._shifted:
                     columns[n] = [_local(value, zone) for value in columns[n]]
                 yield [list(row) for row in zip(*columns, strict=True)]
+                if given - tracker.left > LEFT_STEP:
+                    given = tracker.left
+                    duck.lower(cursor, given)
         except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
             self._raise(error)
 

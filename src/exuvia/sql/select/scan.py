@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from exuvia.base import interruption
+from exuvia.base.memory import size_of
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
@@ -30,11 +32,13 @@ from exuvia.kv.packet import Piece, RawRun, Span
 from exuvia.sql.access.ranger import Term
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.scope import Field
+from exuvia.sql.evaluate.compile import may_be_long
+from exuvia.sql.expr import Column
 from exuvia.sql.result import BINARY, Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.types import BIGINT
 
-BATCH_ROWS = 10_000
+BATCH_ROWS, BATCH_BYTES = 10_000, 8 << 20
 Read = TypeVar("Read")
 Watched = Callable[[Iterator[Any]], Iterator[Any]]
 """The batches, counted: of EXPLAIN ANALYZE."""
@@ -87,6 +91,8 @@ class Scan(ABC):
 
         from exuvia.catalog.columns import arrow_type_of
 
+        if self.is_repeated:
+            batches = _kept(batches)
         kinds = [arrow_type_of(self.kinds[position]) for position in self.used] or [pyarrow.int8()]
         schema = pyarrow.schema(list(zip(self.columns, kinds, strict=True)))
         found = pyarrow.RecordBatchReader.from_batches(schema, batches)
@@ -118,9 +124,31 @@ class Scan(ABC):
         return pyarrow.RecordBatch.from_arrays(arrays, names=self.columns)
 
     def _gathered(self, rows: Iterable[Row]) -> Iterator[Any]:
+        longs = [n for n in self.used if may_be_long(Column(type=self.kinds[n], position=n))]
         remaining = iter(rows)
-        while chunk := list(islice(remaining, BATCH_ROWS)):
+        while chunk := _some(remaining, longs):
             yield self._batch(chunk)
+
+
+def _some(rows: Iterator[Row], longs: Sequence[int]) -> list[Row]:
+    """The next BATCH_ROWS rows, or BATCH_BYTES; `longs`: positions of values that may be long."""
+    if not longs:
+        return list(islice(rows, BATCH_ROWS))
+    chunk, size = [], 0
+    for row in islice(rows, BATCH_ROWS):
+        chunk.append(row)
+        size += sum([size_of(row[n]) for n in longs])
+        if size > BATCH_BYTES:
+            break
+    return chunk
+
+
+def _kept(batches: Iterator[Any]) -> Iterator[Any]:
+    """Batches of a table that is read into memory."""
+    tracker = interruption.current().memory
+    for batch in batches:
+        tracker.keep(batch.nbytes)
+        yield batch
 
 
 def _ones(count: int) -> Any:

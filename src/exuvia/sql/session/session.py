@@ -218,7 +218,7 @@ class Session:
             self._interruption.clear()
         if self.memory.base:
             self._weigh_variables()
-        self.memory.begin()
+        self.memory.start()
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
