@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from exuvia.base import interruption
 from exuvia.base.errors import WouldWait
-from exuvia.base.memory import LONG, Tracker, size_of
+from exuvia.base.memory import LONG, Tracker, getsizeof
 from exuvia.base.mysql_errors import ErrUpdateWithoutKeyInSafeMode, ErrWrongArguments
 from exuvia.base.types import Family, Value
 from exuvia.catalog.codec.row_codec import Select
@@ -41,6 +41,7 @@ _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 Pairs = Iterator[tuple[bytes, Row]]
 FEW_LONG_ROWS = 32
 """Rows that are read at once where they may be of some megabytes."""
+SHORT_BYTES = 1 << 20
 LOOK_ROWS, LOOK_BYTES = 512, 32 << 20
 """Read before a path is asked how many rows it has: short ones need not be."""
 
@@ -108,6 +109,7 @@ class Filter:
         path = choose(source.table, terms, source.hints, wanted, shares, members)
         path.used = used
         self.texts = long_columns(source.table, used)
+        self.has_long_rows = bool(self.texts)  # as far as its runs have shown
         self.by_statistics = shares.asked  # whether others might choose another path
         self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
@@ -151,9 +153,14 @@ class Filter:
         are met, or they are sorted by anything else."""
         if self.sorts and not all(key.position in positions for key in self.order):
             return None
-        payloads = self.path.few(context, min(most, FEW_LONG_ROWS) if self.texts else most)
+        if self.has_long_rows:
+            most = min(most, FEW_LONG_ROWS)
+        payloads = self.path.few(context, most)
         if payloads is None:
             return None
+        if self.texts and not self.has_long_rows:
+            payloads = list(payloads)
+            self.has_long_rows = sum(map(len, payloads)) > SHORT_BYTES
         found = select(payloads)
         if not self.sorts:
             return found
@@ -214,9 +221,15 @@ class Filter:
         met, taken = [], 0
         for pair in islice(rows, LOOK_ROWS):
             met.append(pair)
-            taken += sum([size_of(pair[1][position]) for position in texts])
+            row = pair[1]
+            for position in texts:
+                value = row[position]
+                if value is not None and len(value) > LONG:
+                    taken += len(value)
             if taken > LOOK_BYTES:
                 return met, False
+        if taken < SHORT_BYTES:
+            self.has_long_rows = False
         return met, len(met) < LOOK_ROWS
 
     @property
@@ -257,9 +270,9 @@ def _kept(pairs: Pairs, texts: Sequence[int], tracker: Tracker) -> Pairs:
     for pair in pairs:
         row = pair[1]
         for position in texts:
-            size = size_of(row[position])
-            if size:
-                tracker.keep(size)
+            value = row[position]
+            if value is not None and len(value) > LONG:
+                tracker.keep(getsizeof(value))
         yield pair
 
 

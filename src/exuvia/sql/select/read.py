@@ -490,7 +490,8 @@ class ReadRows(FilteredPlan):
                 context.tracker.keep(sum([size_of(row[position]) for position in self._texts]))
         else:
             rows = [project(row, context) for _, row in pairs]
-        context.tracker.keep(size_of_rows(rows, ()))
+        if len(rows) > FEW_ROWS:
+            context.tracker.keep(size_of_rows(rows, ()))
         if self.is_distinct:
             rows = distinct(rows, self.columns)
         rows = self.cut(rows, context)

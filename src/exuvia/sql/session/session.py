@@ -216,9 +216,9 @@ class Session:
             self.settings.bindings.begin()
         if not self._commanded:
             self._interruption.clear()
-        if self.memory.base:
+        if self.memory.limit or self.memory.base:  # something was claimed before
             self._weigh_variables()
-        self.memory.start()
+            self.memory.start()
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):

@@ -22,7 +22,6 @@ from decimal import Decimal
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from exuvia.base import interruption
 from exuvia.base.errors import Refused
 from exuvia.base.memory import Tracker
 from exuvia.base.mysql_errors import (
@@ -338,7 +337,7 @@ class Context(Execution):
         self.txn = txn
         self._now = now
         self.memory = {}
-        self.tracker = interruption.current().memory
+        self.tracker = session.memory
         self.about = ANY
         self.by_zero = True
         self.strict = False
