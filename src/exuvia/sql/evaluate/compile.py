@@ -136,7 +136,11 @@ def _settled(inner: Compiled) -> Compiled:
     return run
 
 
-def _claiming(expr: Expr, inner: Compiled, is_read: bool) -> Compiled:
+_TIMES = {"hex": 4, "quote": 4, "json_quote": 2, "weight_string": 6}
+"""What calls make of a text, in pieces and joined, as a multiple of its size; others as much."""
+
+
+def _claiming(expr: Expr, inner: Compiled, is_read: bool, times: int = 1) -> Compiled:
     """As `inner`, the closure of a call's argument; claims what the call makes of a long text.
     `is_read`: the call reads it as a JSON document."""
     if not may_be_long(expr):
@@ -146,7 +150,7 @@ def _claiming(expr: Expr, inner: Compiled, is_read: bool) -> Compiled:
     def run(row: Row, env: Env) -> Value:
         value = inner(row, env)
         if taken := size(value):
-            env.tracker.claim(taken)
+            env.tracker.claim(taken * times)
         return value
 
     return run
@@ -285,7 +289,8 @@ def _call(expr: Call) -> Compiled:
         reads = is_read or any(part.family is Family.JSON for part in expr.arguments)
         if reads or expr.family in _TEXTS:
             pairs = zip(expr.arguments, arguments, strict=True)
-            arguments = [_claiming(part, inner, is_read) for part, inner in pairs]
+            times = _TIMES.get(expr.function, 1)
+            arguments = [_claiming(part, inner, is_read, times) for part, inner in pairs]
     special = OPERATORS.get(expr.function)
     if special is not None:
         return special(expr, arguments)

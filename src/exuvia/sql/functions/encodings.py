@@ -33,7 +33,8 @@ from exuvia.sql.functions.table import Function, always
 def _hex(value: Value) -> str:
     if isinstance(value, int):
         return f"{value & ((1 << 64) - 1):X}"
-    return (value if isinstance(value, bytes) else value.encode()).hex().upper()
+    data = value if isinstance(value, bytes) else value.encode()
+    return "".join(in_pieces(data, lambda piece: piece.hex().upper()))
 
 
 def _unhex(text: str) -> bytes | None:
@@ -59,8 +60,11 @@ def char_of(*codes: int | None) -> bytes:
 
 
 def _to_base64(data: bytes) -> str:
-    shown = base64.b64encode(data).decode()
-    return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
+    def lines(piece: bytes) -> str:
+        shown = base64.b64encode(piece).decode()
+        return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
+
+    return "\n".join(in_pieces(data, lines, 57 << 10))  # 57 bytes are a line
 
 
 def _from_base64(text: str) -> bytes | None:
@@ -98,9 +102,13 @@ def _soundex(text: str) -> str:
 def _quote(text: str | None) -> str:
     if text is None:
         return "NULL"
+    return f"'{''.join(in_pieces(text, _escaped))}'"
+
+
+def _escaped(text: str) -> str:
     for sign, shown in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
         text = text.replace(sign, shown)
-    return f"'{text}'"
+    return text
 
 
 def _binary(value: int) -> str:

@@ -655,6 +655,7 @@ class Session:
 
     def close(self) -> None:
         """The client is gone: its transaction is undone."""
+        self.user_variables.clear()  # the session itself is garbage in a cycle
         self.rollback()
         self.named_locks.release_all()
 
