@@ -565,7 +565,7 @@ class Pieces:
     __slots__ = ("parts",)
 
     def __init__(self, parts: Iterator[bytes]) -> None:
-        self.parts = map(memoryview, parts)
+        self.parts = parts
 
     def __len__(self) -> int:
         """As of any payload that takes more than one packet."""
@@ -580,7 +580,7 @@ class Outgoing:
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
-        self._rest: Iterator[memoryview] | None = None  # of a payload begun
+        self._rest: Iterator[bytes] | None = None  # of a payload begun
         self._part = memoryview(b"")
 
     def add(self, payload: bytes) -> None:
@@ -605,7 +605,7 @@ class Outgoing:
             size = len(payload)
             if size < CONTINUED:
                 buffer += pack(size | sequence << 24)
-                buffer += payload
+                buffer += payload  # type: ignore[arg-type]  # Pieces are longer
                 sequence = sequence + 1 & 255
             else:
                 self.sequence = sequence
@@ -628,10 +628,14 @@ class Outgoing:
         buffer += bytes(_HEADER.size)
         room, parts = CONTINUED, self._rest
         assert parts is not None
-        while room and (part := self._part or next(parts, None)) is not None:
-            buffer += part[:room]
-            self._part = part[room:]
-            room -= min(room, len(part))
+        while room:
+            if not self._part:
+                part = next(parts, None)
+                if part is None:
+                    break
+                self._part = memoryview(part)
+            buffer += self._part[:room]
+            self._part, room = self._part[room:], room - min(room, len(self._part))
         size = CONTINUED - room
         _HEADER.pack_into(buffer, start, size | self.sequence << 24)
         self.sequence = self.sequence + 1 & 255

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain, islice
-from sys import maxsize
+from sys import getsizeof, maxsize
 from typing import NamedTuple, Self, TypeVar
 
 from sqlglot import exp
 
 from exuvia.base import interruption
 from exuvia.base.errors import WouldWait
-from exuvia.base.memory import LONG, Tracker, getsizeof
+from exuvia.base.memory import LONG, Tracker
 from exuvia.base.mysql_errors import ErrUpdateWithoutKeyInSafeMode, ErrWrongArguments
 from exuvia.base.types import Family, Value
 from exuvia.catalog.codec.row_codec import Select

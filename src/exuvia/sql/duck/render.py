@@ -41,13 +41,13 @@ from contextlib import contextmanager, suppress
 from decimal import Decimal
 from inspect import Parameter as SignatureParameter
 from inspect import Signature
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace as evolve
 
 from exuvia.base.interruption import checked
-from exuvia.base.memory import getsizeof
 from exuvia.base.mysql_errors import (
     ErrCTEMaxRecursionDepth,
     ErrCutValueGroupConcat,
@@ -86,6 +86,7 @@ from exuvia.sql.functions import FUNCTIONS, json_functions
 
 _CELL_BYTES = 16  # of a value in DuckDB's rows, its text apart
 _COPIES, _CLAIMED_BYTES = 3, 1 << 20
+FITS = "exuvia_fits_"  # how its function's name begins
 _FULL_BATCH = 2048  # rows of DuckDB's vectors
 Leaf = Callable[[Expr], str]
 LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
@@ -246,7 +247,7 @@ class Functions:
     def fits(self, sizes: Sequence[str]) -> str:
         """SQL that is true, and 8175 where bytes of such sizes in one vector are too many."""
         if not self._fits:
-            self._fits = f"{self.prefix}{len(self.made)}"
+            self._fits = f"{FITS}{self.prefix}"
             self.made.append((self._fits, self._claim, ["BIGINT", "BIGINT"], "BOOLEAN", False))
         self._vectors.append(0)
         return f"{self._fits}({' + '.join(sizes)}, {len(self._vectors) - 1})"

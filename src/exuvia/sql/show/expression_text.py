@@ -23,6 +23,7 @@ from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.table import Table
 from exuvia.sql import walks
 from exuvia.sql.access.ranger import shown_value
+from exuvia.sql.duck.render import FITS
 from exuvia.sql.expr import (
     Aggregate,
     Assign,
@@ -340,6 +341,10 @@ def _function(tree: exp.Func, resolve: Resolve) -> ExpressionText:
 
 
 def _case(tree: exp.Case, resolve: Resolve) -> ExpressionText:
+    first = tree.args["ifs"][0]
+    condition = first.this.unnest()
+    if isinstance(condition, exp.Anonymous) and condition.name.lower().startswith(FITS):
+        return _of_tree(first.args["true"], resolve)  # computed where it fits into memory
     pairs = [part for each in tree.args["ifs"] for part in (each.this, each.args["true"])]
     calls = walks.find_all(tree, exp.Func)
     tells_length = any("strlen" in (call.sql_name().lower(), call.name) for call in calls)
