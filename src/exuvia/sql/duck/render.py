@@ -164,19 +164,22 @@ class Renderer:
         return key if key == value else self.functions.fitting(key, self.sizes(expr))
 
     def sizes(self, *parts: Expr) -> list[str]:
-        """SQL of the bytes of each column in them whose values may be long, none where the parts
-        themselves are not. What a subquery, a window or an aggregate gives has been counted."""
+        """SQL of the bytes of columns in them whose values may be long, as often as they stand
+        there; none where the parts themselves are short. What a subquery, a window or an aggregate
+        gives has been counted."""
         if not may_be_long(*parts):
             return []
-        found: dict[Expr, str] = {}
+        found: dict[Expr, int] = {}
         remaining = list(parts)
         while remaining:
             node = remaining.pop()
             if not isinstance(node, LEAVES):
                 remaining += children(node)
-            elif isinstance(node, Column | Outer) and may_be_long(node) and node not in found:
-                found[node] = size_of_text(self.leaf(node), node.type)
-        return list(found.values())
+            elif isinstance(node, Column | Outer) and may_be_long(node):
+                found[node] = found.get(node, 0) + 1
+        return [
+            f"{count} * {size_of_text(self.leaf(node), node.type)}" for node, count in found.items()
+        ]
 
     def keys(self, parts: Sequence[Expr], collate: str, sign: str = "=") -> list[str]:
         """SQL of what values that are compared with one another by that sign compare by."""
