@@ -131,6 +131,7 @@ APPLICATIONS = {
         *("@mikro-orm/core@6.6.16", "@mikro-orm/mysql@6.6.16"),
     ),
     "schemas": Application(("apt-get", "dpkg", "mysql"), (("sh", "-ec", _UNPACK, "sh", *SCHEMAS),)),
+    "wagtail": _python("wagtail"),
     "wordpress": _php("wordpress"),
 }
 

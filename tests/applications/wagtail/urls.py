@@ -1,0 +1,3 @@
+"""No pages: commands and models only."""
+
+urlpatterns: list[object] = []
