@@ -45,6 +45,7 @@ from exuvia.ddl.actions import (
     undo,
     undo_truncate,
 )
+from exuvia.ddl.actions import column as column_actions
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
@@ -454,6 +455,8 @@ def _elements(*others: str, unique: bool = False) -> Request:
     return _on_t(requests.add_index, made, hidden=[of])
 
 
+_stored = evolve(virtual("s", "`a` * 2", "a"), generated_stored=True)
+_numbered = column("n", NOT_NULL | int(Flag.AUTO_INCREMENT))
 OF_VIRTUAL_COLUMNS: Asked = {
     "add index, elements": (_t(IA), _elements()),
     "add index, unique elements": (_t(IA), _elements("id", unique=True)),
@@ -476,6 +479,8 @@ OF_VIRTUAL_COLUMNS: Asked = {
         _t(IA),
         _on_t(requests.add_column, virtual("v", "`a` * 2", "a"), "a"),
     ),
+    "add column, stored": (_t(IA), _on_t(requests.add_column, _stored, "a")),
+    "add column, numbered": (_t(IA), _on_t(requests.add_column, _numbered, "a")),
     "add primary key, nullable": (_u(0), _on_t(requests.add_primary_key, KEY)),
 }
 
@@ -682,6 +687,7 @@ OF_COLUMNS_CHANGED: Asked = {
     "modify column, indexes": (_t(IBA, UB), _modified("b", Flag=int(Flag.UNSIGNED))),
     "modify column, rows": (_t(IBA, UB), _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
     "modify column, moved": (_t(), _modified("b", "", Tp=TypeCode.DOUBLE, Decimal=-1)),
+    "add column, numbered in partitions": (_cut, _on_t(requests.add_column, _numbered)),
     "modify column, partitions": (_cut, _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
     "set default value": (_t(), _with_default),
 }
@@ -808,14 +814,14 @@ def _constrain(code: ActionCode, *arguments: object) -> Request:
     return ask
 
 
+CONDITION = ConstraintInfo(
+    constraint_name=name("c"), constraint_cols=(name("a"),), expr_string="`a` < 6"
+)
+
+
 def _add_check(enforced: bool) -> Request:
     """CHECK (a < 6)."""
-    condition = ConstraintInfo(
-        constraint_name=name("c"),
-        constraint_cols=(name("a"),),
-        enforced=enforced,
-        expr_string="`a` < 6",
-    )
+    condition = evolve(CONDITION, enforced=enforced)
     return _constrain(ActionCode.ADD_CHECK, msgspec.to_builtins(condition))
 
 
@@ -863,6 +869,10 @@ OF_CONSTRAINTS: Asked = {
         _both(_t(), _add_check(True)),
         _constrain(ActionCode.DROP_CHECK, "c"),
     ),
+    "drop check constraint, at once": (
+        _both(_t(), _add_check(True)),
+        _constrain(ActionCode.DROP_CHECK, "c", True),
+    ),
     "alter check constraint": (
         _both(_t(), _add_check(False)),
         _constrain(ActionCode.ALTER_CHECK, "c", True),
@@ -906,6 +916,10 @@ WALKED: dict[str, Action] = {
     "modify column, kept": modify_column.KEPT_ROWS,
     "modify column, undone": modify_column.ROWS,
     "modify column, undone in partitions": modify_column.ROWS,
+    "add column, stored": column_actions.FILLED_COLUMN,
+    "add column, numbered": column_actions.FILLED_COLUMN,
+    "add column, numbered in partitions": column_actions.FILLED_COLUMN,
+    "drop check constraint, at once": check.DROP_AT_ONCE,
     "alter check constraint, not enforced": check.RELAX_CHECK,
     "create table, with a key": foreign_key.CREATE_TABLE_WITH_KEYS,
     "drop index, kept": undo.HIDE_INDEX,
@@ -964,10 +978,31 @@ def _new(text: str = "c") -> Part:
     return _part(requests.add_column, column(text, default="7"), "id")
 
 
+def _double_a(database: DatabaseInfo, info: TableInfo) -> Job:
+    """MODIFY a DOUBLE."""
+    return _modify(database, info, changed(info.column("a"), Tp=TypeCode.DOUBLE, Decimal=-1))
+
+
+def _stored_again(database: DatabaseInfo, info: TableInfo) -> Job:
+    """MODIFY of s, whose values are computed from b as it will be."""
+    s = info.column("s")
+    asked = Modification(
+        column=s, old_column_name="s", old_type=s.type, kind=ChangeKind.ROWS, computed=True
+    )
+    return requests.modify_column(database, info, asked)
+
+
+def _of_b(check: ConstraintInfo) -> ConstraintInfo:
+    return evolve(check, expr_string="`a` + `b` >= 0", constraint_cols=(name("a"), name("b")))
+
+
 _IB = _part(requests.add_index, index("ib", "b"))
 
 MOVED = "several, moved rows and a dropped index"
-MOVED_TO_KEYS = {*OF_KEYS, MOVED}
+MOVED_TOO = "several, moved rows and what is filled before"
+MOVED_TO_NUMBERS = "several, moved rows and their new numbers"
+WITH_MOVED_ROWS = {MOVED, MOVED_TOO, MOVED_TO_NUMBERS}
+MOVED_TO_KEYS = {*OF_KEYS, *WITH_MOVED_ROWS}
 """Where rows get handles that follow from other columns."""
 SHORTER_C = changed(column("c", default="7"), Tp=TypeCode.LONG)
 
@@ -1023,6 +1058,48 @@ SEVERAL: dict[str, Several] = {
         ),
         4 + 1,
         4 + 1 + 1 + 4,
+    ),
+    MOVED_TOO: Several(
+        _t(IA, UB, ITS_ID),
+        _together(
+            _part(requests.add_column, _numbered),
+            _double_a,
+            _part(requests.add_index, index("ian", "a", "n")),
+            _part(requests.change_primary_key, WIDER, True),
+        ),
+        3 + 3 + 3 + 4 + 1,
+        3 + 3 + 3 + 4 + 1 + 1 + 2,
+    ),
+    MOVED_TO_NUMBERS: Several(
+        _t(IA, UB, ITS_ID),
+        _together(
+            _part(requests.add_column, _numbered),
+            _part(requests.change_primary_key, index("PRIMARY", "n", primary=True), True),
+        ),
+        3 + 4 + 1,
+        3 + 4 + 1 + 1,
+    ),
+    "several, column and what is computed": Several(
+        _both(
+            _t(IA),
+            _on_t(
+                requests.add_column,
+                evolve(_stored, dependences={"b": {}}, generated_expr_string="`b` * 2"),
+                "a",
+            ),
+        ),
+        _together(_double_b, _stored_again),
+        3 + 3 + 1,
+        3 + 3 + 1 + 2 + 2,
+    ),
+    "several, replaced check": Several(
+        _both(_t(IA), _add_check(True)),
+        _together(
+            _part(requests.drop_check, "c", at_once=True),
+            _part(requests.add_check, _of_b(CONDITION), replaces=True),
+        ),
+        2 + 1,
+        2 + 1,
     ),
     "several, index on a rewritten column": Several(
         _t(IA), _together(_double_b, _part(requests.add_index, IBA)), 3 + 3 + 1, 3 + 3 + 1 + 2

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused
 from exuvia.catalog import meta, reader, writer
+from exuvia.catalog.autoid import IdAllocator, give_number
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID
@@ -43,6 +44,8 @@ from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Progress, Reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
+from exuvia.sql.env import PlainEnv
+from exuvia.sql.generated import generated_columns
 from exuvia.sql.write.rows import PartitionWrites
 from support.script_actions import (
     ASKED,
@@ -84,6 +87,7 @@ class Traffic:
     def __init__(self, store: Store, name: str, chance: random.Random) -> None:
         self._store = store
         self._schemas = Schemas(store, evaluator=EVALUATOR)
+        self._ids = IdAllocator(store)
         self._name = name
         self._chance = chance
         self._pending: list[Pending] = []
@@ -158,7 +162,7 @@ class Traffic:
         cells: Cells = {
             c.name.L: self._chance.randrange(MOST_VALUES)
             for c in table.columns
-            if not c.is_generated
+            if not (c.is_generated or c.auto_increment)
         }
         return cells | {"id": row_id}
 
@@ -181,6 +185,8 @@ class Traffic:
         new = [None if cells is None else cells.get(c.name.L, value) for c, value in columns]
         if table.virtual is not None and cells is not None:
             new = table.virtual.fill(new)
+        if cells is not None:
+            self._complete(table, new, old)
         hidden = handle if not table.handle_positions else None
         if parts is not None:
             self._write_part(parts, keys.u64(table.physical_id) + handle, old, new, cells)
@@ -191,6 +197,18 @@ class Traffic:
             writer.insert(txn, table, new, hidden)
         else:
             writer.update(txn, table, handle, old, new)
+
+    def _complete(self, table: Table, new: list[Any], old: list[Any] | None) -> None:
+        """What RowWriter and RowInserter do: numbers, and what is computed and stored."""
+        ids = self._ids.of(table.info)
+        if table.numbered >= 0:
+            give_number(table, ids, new, old)
+        for at, column in enumerate(table.info.cols):
+            if column.auto_increment and column.state == SchemaState.PUBLIC and new[at] is None:
+                new[at] = ids.next()
+        for each in generated_columns(table.info):
+            if each.column.state == SchemaState.PUBLIC and not each.column.is_virtual:
+                new[each.position] = each.value(new, PlainEnv())
 
     def _write_part(self, parts: Any, handle: bytes, old: Any, new: Any, cells: Any) -> None:
         """By the station that routes rows; 1526 where none takes the row."""
@@ -548,7 +566,13 @@ def _check_rows(play: Play, job: Job, found: Table, rows: dict[bytes, list[objec
         wanted |= play.traffic.back  # nothing, but behind an UNDO
     if is_lossy:
         wanted = {n: {**cells, "b": min(cells["b"], MOST_KEPT)} for n, cells in wanted.items()}
-    computed = {c.name.L for c in found.info.cols if c.is_generated}
+    for each in generated_columns(found.info):
+        for row in rows.values() if not each.column.is_virtual else ():
+            assert row[each.position] == each.value(row, PlainEnv())
+    numbered = {n: c.name.L for n, c in enumerate(found.info.cols) if c.auto_increment}
+    for at in numbered:
+        assert len({row[at] for row in rows.values() if row[at]}) == len(rows)
+    computed = {c.name.L for c in found.info.cols if c.is_generated} | {*numbered.values()}
     for cells in (*shown.values(), *wanted.values()):
         for name in computed:
             del cells[name]

@@ -57,7 +57,10 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Flag
 from exuvia.catalog import meta
+from exuvia.catalog.codec.row_codec import Row
+from exuvia.catalog.convert.values import bounds_of
 from exuvia.catalog.model import ColumnInfo, SequenceInfo, TableInfo, evolve
+from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import UNBOUNDED, Transaction
@@ -475,6 +478,19 @@ def is_numbered_soon(column: ColumnInfo) -> bool:
     values that rows get, and give none themselves yet."""
     coming = column.exuvia_changing_type
     return coming is not None and coming.auto_increment and not column.type.auto_increment
+
+
+def give_number(table: Table, ids: TableIds, row: Row, old: Row | None) -> None:
+    """What a row owes an AUTO_INCREMENT column that is being added (`table.numbered`): the number
+    that it has, else the next one. `old`: the row of all columns that it replaces. Raises 1467."""
+    at = table.numbered
+    number = 0 if old is None else old[at]  # 0 or NULL: it reads as its origin default
+    if not number:
+        number = ids.next()
+        if number > bounds_of(table.info.cols[at].type)[1]:
+            raise ErrAutoincReadFailed()
+    row += [None] * (at + 1 - len(row))
+    row[at] = number
 
 
 # -- auto random -----------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXV
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).
 """
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from itertools import islice
@@ -122,6 +123,13 @@ class Name(msgspec.Struct, frozen=True):
 def name(text: str) -> Name:
     """An identifier from its text."""
     return Name(text, text.lower())
+
+
+def name_to_come(text: str) -> str:
+    """The name that a hidden element is to have: of what `_Idx$_i_0`, `_New$_i_0` stand for
+    (ddl/elements.py, ddl/actions/modify_column.py). Any other name as it is."""
+    found = re.fullmatch(r"_(?:Idx|New)\$_(.*)_0", text)
+    return text if found is None else found[1]
 
 
 # -- CHECK and FOREIGN KEY -------------------------------------------------------------------------

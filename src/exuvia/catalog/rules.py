@@ -173,15 +173,16 @@ def all_links(table: TableInfo) -> frozenset[TouchedRule]:
 # -- while columns change --------------------------------------------------------------------------
 
 
-def coming_columns(table: TableInfo) -> tuple[ColumnInfo, ...]:
+def coming_columns(table: TableInfo, *, also_hidden: bool = False) -> tuple[ColumnInfo, ...]:
     """The columns, at their positions, as they will be once every change that writers carry out is
-    public. `table.cols` itself if there is none."""
+    public; `also_hidden`: and those that they do not carry out yet. `table.cols` itself if there is
+    none."""
     replaced: dict[int, ColumnInfo] = {}
     for column in table.cols:
         said = column.change_state_info or {}
         if column.exuvia_changing_type is not None and LEFT not in said:
             replaced[column.id] = _announced(column)
-        elif OLD_COLUMN in said and DUTIES[column.state].adds:
+        elif OLD_COLUMN in said and (also_hidden or DUTIES[column.state].adds):
             old = next(each for each in table.cols if each.id == said[OLD_COLUMN])
             replaced[column.id] = evolve(column, name=old.name, state=SchemaState.PUBLIC)
             gone = name(f"_Tombstone$_{old.name.O}_0")

@@ -19,7 +19,7 @@ The catalog knows no SQL. Who wires a process names an *evaluator*, "module:func
 the steps of a table. It is a name and no object, so that it crosses to Spark's workers as it is.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -42,7 +42,10 @@ from exuvia.catalog.codec.row_codec import (
     with_layout,
 )
 from exuvia.catalog.convert.type_change import (
+    COMPUTED,
+    NUMBERED,
     ColumnChange,
+    Computation,
     changes_of,
     coming_changes_of,
     former_of,
@@ -91,11 +94,23 @@ Evaluator = Callable[[TableInfo], tuple[VirtualStep, ...]]
 @cache
 def evaluator_named(name: str) -> Evaluator:
     """The function of that name. Raises Broken where none was wired."""
+    found: Evaluator = getattr(*_evaluator(name))
+    return found
+
+
+@cache
+def computations_named(name: str) -> Callable[[TableInfo], dict[int, Computation]]:
+    """What stands beside an evaluator: it tells how COMPUTED columns are filled, by position."""
+    module, _ = _evaluator(name)
+    found: Callable[[TableInfo], dict[int, Computation]] = module.computations
+    return found
+
+
+def _evaluator(name: str) -> tuple[Any, str]:
     module, _, function = name.partition(":")
     if not function:
-        raise Broken("a table with virtual columns is read where no evaluator is wired")
-    found: Evaluator = getattr(import_module(module), function)
-    return found
+        raise Broken("a table with generated columns is read where no evaluator is wired")
+    return import_module(module), function
 
 
 class VirtualColumns:
@@ -588,12 +603,29 @@ class Table:
     @cached_property
     def changes(self) -> tuple[ColumnChange, ...]:
         """What writers owe columns whose type is changing."""
-        return changes_of(self.info)
+        return changes_of(self.info, self._computations)
 
     @cached_property
     def coming_changes(self) -> tuple[ColumnChange, ...]:
         """What writers one state ahead owe such columns, and this plan does not yet."""
-        return coming_changes_of(self.info)
+        return coming_changes_of(self.info, self._computations)
+
+    @cached_property
+    def _computations(self) -> Mapping[int, Computation]:
+        """Of hidden columns that are COMPUTED."""
+        if not any(COMPUTED in (each.change_state_info or {}) for each in self.info.cols):
+            return {}
+        return computations_named(self.evaluator)(self.info)
+
+    @cached_property
+    def numbered(self) -> int:
+        """The position of a hidden column that gets AUTO_INCREMENT ids, -1 for none."""
+        found = (
+            n
+            for n, each in enumerate(self.info.cols)
+            if NUMBERED in (each.change_state_info or {}) and DUTIES[each.state].adds
+        )
+        return next(found, -1)
 
     @cached_property
     def virtual(self) -> VirtualColumns | None:

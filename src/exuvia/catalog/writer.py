@@ -38,6 +38,7 @@ Columns that clients do not see:
                           update: what the stored row has, its origin default where it has nothing
                           in place of another: that one's new value, converted (type_change.py)
                           of another's former values: NULL, once that one's value is changed
+                          AUTO_INCREMENT that is being added: what the caller gives (autoid.py)
     state does not add    not written; it reads as its origin default, and keys are made of that
 
 Every write requires that table and database are at most one revision ahead of the plan when it
@@ -76,7 +77,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
-from exuvia.catalog.model import IndexInfo, SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState, name_to_come
 from exuvia.catalog.table import PART_BYTES, IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.change_log import ChangedRow
@@ -434,7 +435,8 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
         if is_kept and stored is not None and position < len(stored):
             is_former = of < 0 or row[of] == stored[of]
             value = stored[position] if is_former else None
-        complete[position] = value
+        is_given = position == table.numbered and position < len(row)
+        complete[position] = row[position] if is_given and row[position] is not None else value
     return table.virtual.fill(complete) if table.virtual is not None and missing else complete
 
 
@@ -651,14 +653,18 @@ def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
 
 
 def _shown_name(table: Table, index: IndexInfo) -> str:
-    """As clients know it: of a pair only one is public, and the guard stands for a primary key."""
+    """As clients know it: of a pair only one is public, the guard stands for a primary key, and
+    what takes another one's place has its name."""
     rekey = table.info.exuvia_rekey
     if rekey is not None and index.id in (rekey.guard, rekey.key_guard):
         return "PRIMARY"
     cut = table.info.partition
     other = table.info.index_by_id(cut.paired_with(index.id)) if cut is not None else None
     is_shown = other is not None and other.state == SchemaState.PUBLIC
-    return other.idx_name.O if other is not None and is_shown else index.idx_name.O
+    if other is not None and is_shown:
+        return other.idx_name.O
+    name = index.idx_name.O
+    return name if index.state == SchemaState.PUBLIC else name_to_come(name)
 
 
 def _shown_handle(table: Table, row: Row) -> Iterator[object]:

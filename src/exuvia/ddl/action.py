@@ -125,6 +125,7 @@ class Action(NamedTuple):
     opens_later: bool = False  # clients see the change behind the non-revertible point only
     crosses_first: bool = False  # puts columns at places, and under a name: others find those
     moves_rows: bool = False  # to other handles; drops of the same statement begin after it
+    fills: bool = False  # elements of the rows, which go along when these move to other handles
     frees_name: bool = False  # crosses earlier: another sub-job may use the column's name
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
     former_name: Callable[[Job], str] | None = None  # of the column that it changes

@@ -244,7 +244,9 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
     of_new = (*_OF_NEW_TOO, "place") if as_mysql else _OF_NEW_TOO
     _once([use for use in judged if use.verb not in of_new or use.name not in new])
     for noun in ("constraint", "foreign key"):
-        _once([use for use in uses if use.noun == noun])
+        of_noun = [use for use in uses if use.noun == noun]
+        again = _replaced(of_noun) if as_mysql and noun == "constraint" else set()
+        _once([use for use in of_noun if use.verb != "drop" or use.name not in again])
     more = sum(use.verb == "add" for use in columns)
     dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
     visible = sum(not column.hidden for column in table.public_columns)
@@ -254,7 +256,9 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
     if len(table.public_columns) + more - len(dropped) > COLUMNS:
         raise ErrTooManyFields()
     # indexes that are altered do not go along with a column that is dropped
-    gone = {each for column in dropped if column for each in indexes_on_only(table, column.id)}
+    renamed = {former(part) for part in parts if (former := kind_of(part).former_name)}
+    leaving = [column for column in dropped if column and column.name.L not in renamed]
+    gone = {each for column in leaving for each in indexes_on_only(table, column.id)}
     for use in indexes:
         index = table.index(use.name)
         if use.verb == "modify" and index is not None and index.id in gone:
@@ -265,6 +269,12 @@ def _replaced(uses: list[ElementUse]) -> set[str]:
     """Names that one part drops and another one adds."""
     added, dropped = ({use.name for use in uses if use.verb == verb} for verb in ("add", "drop"))
     return added & dropped
+
+
+def replaced_names(uses: list[ElementUse]) -> set[tuple[str, str]]:
+    """Nouns and names of what one part drops, or renames, and another one adds."""
+    nouns = {use.noun for use in uses}
+    return {(n, name) for n in nouns for name in _replaced([u for u in uses if u.noun == n])}
 
 
 def _uses_but_keys_on(part: Job, names: set[str]) -> list[ElementUse]:

@@ -230,7 +230,10 @@ def _next(job: Job) -> int | None:
     """Number of the sub-job that is to move by itself; None when all stand at the non-revertible
     point."""
     revertible = is_revertible(job)
-    for at, sub in enumerate(sub_jobs(job)):
+    numbered = list(enumerate(sub_jobs(job)))
+    if not revertible:  # the others' elements are those of the old rows, too, until these are left
+        numbered.sort(key=lambda each: not action_of(each[1]).moves_rows)
+    for at, sub in numbered:
         stays = _stands_at_point(job, at, sub) if revertible else sub.state == JobState.DONE
         if not stays:
             return at

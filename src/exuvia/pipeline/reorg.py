@@ -3,6 +3,7 @@
     fill_indexes    fill -> compare                                     partition by partition;
                     global indexes are compared with all of them        at the end
     clean_indexes   clean, of each dropped partition
+    fill_column     rewrite -> verify column                            partition by partition
     change_column   rewrite and fill -> compare, or rewrite -> verify
                     column, or check column, or that -> fill -> compare partition by partition
     check_rows      check rows
@@ -218,8 +219,10 @@ def change_column(
     *,
     by_value: bool = False,
     checks: tuple[int, ...] = (),
+    computed: bool = False,
 ) -> Reorg:
     """Rows written with, or held to, the new type of a column; then indexes that follow from it.
+    `computed`: its values are not its old ones, so that these do not say what is refused.
 
     Takes ids: the column, the hidden column that is filled (0: rows are only read), indexes, and
     CHECKs that future rows must satisfy. The rewrite also fills the indexes. The
@@ -235,7 +238,7 @@ def change_column(
         column=column,
         changing=meant,
         by_value=by_value,
-        explained_by=check,
+        explained_by=None if computed else check,
     )
     phases: tuple[Phase, ...] = (rewrite if changing else check, *held_to_coming(checks))
     if index_ids:
@@ -245,6 +248,14 @@ def change_column(
         phases += (Phase(kernel="verify column", changing=meant, verifies=True),)
     whole = tuple(replace(p, changing=changing) for p in _compare_whole(index_ids, spread))
     return Reorg(phases, by_partition=element, whole=whole)
+
+
+def fill_column(column: int) -> Reorg:
+    """A hidden column of every row that has none yet, which no other column's values become."""
+    element = ReorgElement("_col_", (column,))
+    rewrite = Phase(kernel="rewrite", element=element, column=column, changing=column)
+    verify = Phase(kernel="verify column", changing=column, verifies=True)
+    return Reorg((rewrite, verify), by_partition=element)
 
 
 def held_to_coming(checks: Sequence[int]) -> tuple[Phase, ...]:

@@ -20,8 +20,10 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import Value
+from exuvia.catalog.convert.type_change import COMPUTED, LENIENT, Computation
 from exuvia.catalog.convert.values import zero_of
-from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
+from exuvia.catalog.rules import coming_columns
 from exuvia.catalog.table import Many, VirtualStep
 from exuvia.sql import walks
 from exuvia.sql.bind.bind import bind
@@ -138,6 +140,51 @@ def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:
         for each in generated_columns(info)
         if each.column.is_virtual
     )
+
+
+def is_computed_hidden(column: ColumnInfo) -> bool:
+    """Whether a change fills it: its writers' duty is `computations`."""
+    return COMPUTED in (column.change_state_info or {})
+
+
+def computations(info: TableInfo) -> dict[int, Computation]:
+    """How the hidden columns that a change fills follow from a row, each behind those it reads: by
+    their expressions over the columns as they will be."""
+    order = generated_columns(evolve(info, cols=coming_columns(info, also_hidden=True)))
+    kept = {each.position for each in order if not each.column.is_virtual}
+    found = {}
+    for n, each in enumerate(order):
+        if not is_computed_hidden(info.cols[each.position]):
+            continue
+        wanted, first = set(each.reads), []
+        for step in reversed(order[:n]):
+            if step.position in wanted - kept:
+                wanted.update(step.reads)
+                first.append(step)
+        virtual = {step.position for step in first}
+        found[each.position] = Computation(
+            tuple(sorted(wanted - virtual)), _filling(each, tuple(reversed(first)))
+        )
+    return found
+
+
+def _filling(
+    column: GeneratedColumn, first: Sequence[GeneratedColumn]
+) -> Callable[[Sequence[Value]], Value]:
+    """Its value in a row of all columns; `first`: what is computed before it, and not stored. A
+    strict one raises what a strict write would."""
+    is_strict = LENIENT not in (column.column.change_state_info or {})
+    steps = [(step.position, _reading(step)) for step in first]
+    env = PlainEnv(strict=is_strict)
+
+    def value(row: Sequence[Value]) -> Value:
+        seen = list(row)
+        for position, read in steps:
+            seen[position] = read(seen)
+        env.warnings.clear()
+        return column.value(seen, env) if is_strict else column.nearest(seen, env)
+
+    return value
 
 
 def _strictly(column: GeneratedColumn) -> Callable[[Sequence[Value]], Value] | None:

@@ -31,6 +31,8 @@ A value is converted, or refused in the words of MODIFY COLUMN:
         position == source   a public column that has a type to come: the value must be of both
         else                 a hidden column: it holds the converted value of the one it replaces
         kept                 where the row has a value there, it holds that instead (UNDO)
+        computed             a hidden column: what its expression gives
+        is_numbered          a hidden column: the next AUTO_INCREMENT id, kept from then on
 
 A column that a finished MODIFY left for UNDO says in `change_state_info` whose values it had
 (KEPT_OF). It has a value in the rows in which that column was not changed since: a writer that
@@ -51,10 +53,11 @@ after the CAST that failed:
 Many values at once: type_change_batch.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -197,6 +200,9 @@ EXPRESSION, TOGETHER = "exuvia_expression", "exuvia_together"
 # KEPT_OF: the column that took its place, whose former values it holds; KEPT: of a column that is
 # filled by UNDO, the one that holds them
 KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"
+# of a hidden column that no other one's values become: NUMBERED: each row gets the next
+# AUTO_INCREMENT id; COMPUTED: what its expression gives, once all columns are as they will be
+NUMBERED, COMPUTED = "exuvia_numbered", "exuvia_computed"
 _INTEGERS = {
     TypeCode.TINY: "tinyint",
     TypeCode.SHORT: "smallint",
@@ -270,9 +276,17 @@ def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
     return from_json or bits or rounded or moments.of(old, new) != PLAIN_MOMENTS
 
 
+class Computation(NamedTuple):
+    """How a COMPUTED column's value follows from a row. `reads`: positions of stored columns."""
+
+    reads: tuple[int, ...]
+    value: Callable[[Sequence[Value]], Value]
+
+
 class ColumnChange(NamedTuple):
     """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused.
-    `kept`: the position of former values, -1: none."""
+    `kept`: the position of former values, -1: none. `computed`: of a COMPUTED column. Of a NUMBERED
+    one, `is_numbered`, whoever has the table's ids gives the row its number (autoid.py)."""
 
     position: int
     source: int
@@ -283,6 +297,8 @@ class ColumnChange(NamedTuple):
     old: FieldType | None = None
     new: FieldType | None = None
     kept: int = -1
+    computed: Computation | None = None
+    is_numbered: bool = False
 
     def of(self, value: Value) -> Value:
         """The value converted. Refused 1048 for a NULL, and as the module says."""
@@ -293,28 +309,55 @@ class ColumnChange(NamedTuple):
         return self.null
 
 
-def changes_of(info: TableInfo) -> tuple[ColumnChange, ...]:
-    """What writers of the table owe columns that are changing; nearly always nothing."""
+def changes_of(
+    info: TableInfo, computed: Mapping[int, Computation] = MappingProxyType({})
+) -> tuple[ColumnChange, ...]:
+    """What writers of the table owe columns that are changing; nearly always nothing. `computed`:
+    by position, each behind those it reads."""
     found = [
         _narrowing(at, each)
         for at, each in enumerate(info.cols)
         if each.exuvia_changing_type and LEFT not in (each.change_state_info or {})
     ]
-    found += _hidden_changes(info, adds=True)
+    found += _hidden_changes(info, computed, adds=True)
     return tuple(found)
 
 
-def coming_changes_of(info: TableInfo) -> tuple[ColumnChange, ...]:
+def coming_changes_of(
+    info: TableInfo, computed: Mapping[int, Computation] = MappingProxyType({})
+) -> tuple[ColumnChange, ...]:
     """What writers will owe columns that they do not write yet: whose state does not add."""
-    return tuple(_hidden_changes(info, adds=False))
+    return tuple(_hidden_changes(info, computed, adds=False))
 
 
-def _hidden_changes(info: TableInfo, adds: bool) -> list[ColumnChange]:
-    return [
-        _hidden(info, at, each)
-        for at, each in enumerate(info.cols)
-        if OLD_COLUMN in (each.change_state_info or {}) and DUTIES[each.state].adds == adds
+def _hidden_changes(
+    info: TableInfo, computed: Mapping[int, Computation], adds: bool
+) -> list[ColumnChange]:
+    converted, numbered = [], []
+    for at, each in enumerate(info.cols):
+        said = each.change_state_info or {}
+        if DUTIES[each.state].adds != adds:
+            continue
+        if NUMBERED in said:
+            numbered.append(_made(at, each)._replace(is_numbered=True))
+        elif OLD_COLUMN in said and COMPUTED not in said:
+            converted.append(_hidden(info, at, each))
+    last = [
+        _made(at, info.cols[at])._replace(computed=each)
+        for at, each in computed.items()
+        if DUTIES[info.cols[at].state].adds == adds
     ]
+    return [*numbered, *converted, *last]
+
+
+def _made(at: int, column: ColumnInfo) -> ColumnChange:
+    """Of a column whose values are no other one's."""
+    types = column.type, column.type
+    return ColumnChange(at, at, _as_is, column.not_null, column.name.O, None, *types)
+
+
+def _as_is(value: Value) -> Value:
+    return value
 
 
 def _narrowing(at: int, column: ColumnInfo) -> ColumnChange:
@@ -346,6 +389,11 @@ def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
     """The row as it is to be written: every changing column converted. A new list."""
     changed = list(row)
     for change in changes:
+        if change.is_numbered:
+            continue
+        if change.computed is not None:
+            changed[change.position] = change.computed.value(changed)
+            continue
         former = row[change.kept] if change.kept >= 0 else None
         value = change.of(row[change.source]) if former is None else former
         changed[change.position] = value

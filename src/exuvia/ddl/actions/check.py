@@ -2,6 +2,7 @@
 
     ADD       absent -> write only -> write reorganization =every row obeys=> public
     DROP      public -> write only -> absent
+              public -> absent               first of all, where its name or a column of it goes on
     ENFORCE   public -> write reorganization -> write only =every row obeys=> public
     RELAX     public -> public
 
@@ -20,17 +21,27 @@ from exuvia.catalog.rules import coming_checks
 from exuvia.ddl.action import Action, Element, ElementUse, Judged, Step, load
 from exuvia.ddl.actions.shared import add_constraint_path, rows_obey, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
-from exuvia.ddl.elements import the_table
+from exuvia.ddl.elements import coming_name, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
+class AddCheckArgs(NamedTuple):
+    """What ADD CHECK is asked; the first step puts in the id. `replaces`: the same statement drops
+    one of that name."""
+
+    check: ConstraintInfo
+    replaces: bool = False
+
+
 class NamedCheckArgs(NamedTuple):
-    """What DROP CHECK is asked."""
+    """What DROP CHECK is asked. `at_once`: the same statement gives its name to another one, or
+    drops or renames a column that it reads."""
 
     name: str
+    at_once: bool = False
 
 
 class AlterCheckArgs(NamedTuple):
@@ -41,15 +52,31 @@ class AlterCheckArgs(NamedTuple):
 
 
 def add_check(
-    database: DatabaseInfo, table: TableInfo, check: ConstraintInfo, *, query: str = ""
+    database: DatabaseInfo,
+    table: TableInfo,
+    check: ConstraintInfo,
+    *,
+    replaces: bool = False,
+    query: str = "",
 ) -> Job:
-    """ADD CHECK."""
-    return job_for(ActionCode.ADD_CHECK, database, table, (check,), query)
+    """ADD CHECK; `replaces`: as in AddCheckArgs."""
+    asked = AddCheckArgs(check, replaces)
+    stored = asked if replaces else asked[:1]  # an older node reads no more
+    return job_for(ActionCode.ADD_CHECK, database, table, stored, query)
 
 
-def drop_check(database: DatabaseInfo, table: TableInfo, check: str, *, query: str = "") -> Job:
-    """DROP CHECK."""
-    return job_for(ActionCode.DROP_CHECK, database, table, NamedCheckArgs(check), query)
+def drop_check(
+    database: DatabaseInfo,
+    table: TableInfo,
+    check: str,
+    *,
+    at_once: bool = False,
+    query: str = "",
+) -> Job:
+    """DROP CHECK; `at_once`: as in NamedCheckArgs."""
+    asked = NamedCheckArgs(check, at_once)
+    stored = asked if at_once else asked[:1]  # an older node reads no more
+    return job_for(ActionCode.DROP_CHECK, database, table, stored, query)
 
 
 def alter_check(
@@ -61,7 +88,7 @@ def alter_check(
 
 def wanted_check(job: Job) -> ConstraintInfo:
     """The constraint ADD asks for."""
-    return arguments(job, tuple[ConstraintInfo])[0]
+    return arguments(job, AddCheckArgs).check
 
 
 def _uses_of_added(job: Job) -> Iterator[ElementUse]:
@@ -101,6 +128,8 @@ def named_check(job: Job, snapshot: CatalogSnapshot) -> ConstraintInfo | None:
 
 def check_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     name = wanted_check(job).constraint_name.L
+    if arguments(job, AddCheckArgs).replaces:
+        return None
     taken = any(each.constraint_name.L == name for each in the_table(snapshot).checks)
     return ErrCheckConstraintDupName(name) if taken else None
 
@@ -140,14 +169,29 @@ CHECK = Element("check constraint", follows_rows=False, move=move_check)
 def place_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The constraint gets an id and stands in the table, absent yet."""
     table = the_table(snapshot)
-    placed = evolve(wanted_check(job), id=table.max_cst_id + 1, tbl_name=table.name, state=ABSENT)
-    table = evolve(table, constraint_info=(*table.checks, placed), max_cst_id=placed.id)
+    asked = arguments(job, AddCheckArgs)
+    placed = evolve(asked.check, id=table.max_cst_id + 1, tbl_name=table.name, state=ABSENT)
+    known_as = coming_name(placed.constraint_name) if asked.replaces else placed.constraint_name
+    stands = evolve(placed, constraint_name=known_as)
+    table = evolve(table, constraint_info=(*table.checks, stands), max_cst_id=placed.id)
     job = evolve(
         job,
-        raw_args=raw((placed,)),
+        raw_args=raw((placed, *job.raw_args[1:])),
         exuvia_elements=(placed.id,),
     )
     return job, evolve(snapshot, table=table)
+
+
+def take_check_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """It has its name, which the one that it replaces has left with it."""
+    table, wanted = the_table(snapshot), wanted_check(job)
+    checks = tuple(
+        evolve(each, constraint_name=wanted.constraint_name)
+        if each.id in job.exuvia_elements
+        else each
+        for each in table.checks
+    )
+    return job, evolve(snapshot, table=evolve(table, constraint_info=checks))
 
 
 def find_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -210,6 +254,9 @@ DROP_CHECK = load(
         uses=_uses_of_dropped,
     )
 )
+DROP_AT_ONCE = load(
+    DROP_CHECK._replace(path=(Step(PUBLIC, ABSENT, edit=find_check_to_drop),), frees_name=True)
+)
 
 ADD_CHECK = load(
     Action(
@@ -217,10 +264,11 @@ ADD_CHECK = load(
         ActionCode.ADD_CHECK,
         CHECK,
         refuses=(table_is_missing, check_name_is_taken, check_column_is_unknown),
-        path=add_constraint_path(place_check, every_row_obeys),
+        path=add_constraint_path(place_check, every_row_obeys, take_check_name),
         undo=DROP_CHECK,
         reorg=True,
         mixes=True,
+        fills=True,
         uses=_uses_of_added,
         judged=Judged.CHECK,
     )
@@ -244,6 +292,11 @@ _GIVE_UP = load(
         path=(Step(WRITE_REORG, PUBLIC, edit=relax),),
     )
 )
+
+
+def chosen_drop(job: Job) -> Action:
+    """By its second argument."""
+    return DROP_AT_ONCE if arguments(job, NamedCheckArgs).at_once else DROP_CHECK
 
 
 def chosen_alter(job: Job) -> Action:
@@ -271,4 +324,4 @@ ALTER_CHECK = load(
     )
 )
 
-ACTIONS = (ADD_CHECK, DROP_CHECK, ALTER_CHECK)
+ACTIONS = (ADD_CHECK, DROP_CHECK._replace(choose=chosen_drop), ALTER_CHECK)

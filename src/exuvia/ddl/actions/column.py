@@ -1,4 +1,4 @@
-"""ADD COLUMN and DROP COLUMN: no row is rewritten.
+"""ADD COLUMN and DROP COLUMN: no row is rewritten, but for the two kinds below.
 
     ADD    absent -> delete only -> write only -> write reorganization -> public
     DROP   public -> write only -> delete only -> delete reorganization -> absent
@@ -7,6 +7,11 @@ A row written before the column was has its origin default, which is frozen into
 written while the column is hidden gets the same value. So there is nothing to fill: write
 reorganization only proves that every writer knows the column. Indexes on the dropped column alone
 walk with it. Undo of ADD COLUMN is DROP COLUMN.
+
+AUTO_INCREMENT and GENERATED .. STORED (in mysql mode) have no value that all older rows share. From
+write only on writers give each row that they put or change its number, or compute it; write
+reorganization =filled, verified=> public does so for all other rows (law 1). A number once given
+stays; the table's counter begins anew with the first step.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,12 +32,13 @@ from exuvia.base.mysql_errors import (
     ErrTooManyFields,
     ErrUnsupportedDDLOperation,
 )
+from exuvia.catalog.convert.type_change import COMPUTED, NUMBERED
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.actions.ttl import column_cannot_go
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import (
     coming_name,
     going_name,
@@ -46,6 +52,7 @@ from exuvia.ddl.elements import (
     with_column_names,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -72,11 +79,13 @@ class AddColumnArgs(NamedTuple):
     """What ADD COLUMN is asked; the first step puts in the column's id.
 
     `origin_default` of the column is what rows written before it show; the caller puts it there.
-    `replaces`: the same statement drops a column of that name."""
+    `replaces`: the same statement drops a column of that name. `first`: the number of the first row
+    where it is AUTO_INCREMENT."""
 
     column: ColumnInfo
     place: ColumnPosition
     replaces: bool = False
+    first: int = 1
 
 
 class DropColumnArgs(NamedTuple):
@@ -97,7 +106,7 @@ def _dropped(job: Job) -> DropColumnArgs:
 
 def uses_of_added(job: Job) -> Iterator[ElementUse]:
     """The column, its neighbour, and what it is computed from."""
-    column, place, _ = _added(job)
+    column, place, *_ = _added(job)
     yield ElementUse("column", "add", column.name.L)
     if place.after:
         yield ElementUse("column", "place", place.after.lower())
@@ -116,12 +125,19 @@ def add_column(
     after: str | None = None,
     *,
     replaces: bool = False,
+    first: int = 1,
     query: str = "",
 ) -> Job:
-    """ADD COLUMN. `after`: as in Place; `replaces`: a column of its name goes."""
-    asked = AddColumnArgs(column, ColumnPosition(after), replaces)
-    stored = asked if replaces else asked[:2]  # an older node reads no more
-    return job_for(ActionCode.ADD_COLUMN, database, table, stored, query)
+    """ADD COLUMN. `after`: as in Place; `replaces`, `first`: as in AddColumnArgs."""
+    asked = AddColumnArgs(column, ColumnPosition(after), replaces, first)
+    stored = asked if first > 1 else asked[:3] if replaces else asked[:2]  # what older nodes read
+    job = job_for(ActionCode.ADD_COLUMN, database, table, stored, query)
+    return evolve(job, reorg_meta={}) if is_filled(column) else job
+
+
+def is_filled(column: ColumnInfo) -> bool:
+    """Whether each row gets a value of its own when the column is added."""
+    return column.auto_increment or bool(column.is_generated and column.generated_stored)
 
 
 def drop_column(
@@ -284,6 +300,17 @@ def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
         state=SchemaState.ABSENT,
     )
     hidden = evolve(column, name=coming_name(column.name)) if asked.replaces else column
+    if column.auto_increment:
+        hidden = evolve(hidden, change_state_info={NUMBERED: True})
+        table = evolve(
+            table,
+            auto_inc_id=asked.first,
+            exuvia_ids_epoch=table.exuvia_ids_epoch + 1,
+            exuvia_ids_forced=True,
+        )
+    elif is_filled(column):
+        said = {COMPUTED: True, **(column.change_state_info or {})}
+        hidden = evolve(hidden, change_state_info=said)
     table = evolve(table, cols=(*table.cols, hidden), max_col_id=column.id)
     job = evolve(
         job,
@@ -295,11 +322,31 @@ def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 def take_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The column has its name, which the one that it replaces has left."""
-    column, _, replaces = _added(job)
+    column, _, replaces, _ = _added(job)
     if not replaces:
         return job, snapshot
     table = with_column_names(the_table(snapshot), {column.id: column.name})
     return job, evolve(snapshot, table=table)
+
+
+def settle_filled(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """Every row has its value; the column is one like others, with its name."""
+    (column_id,) = job.exuvia_elements
+    table = the_table(snapshot)
+    cols = tuple(
+        evolve(each, change_state_info=None) if each.id == column_id else each
+        for each in table.cols
+    )
+    return take_name(job, evolve(snapshot, table=evolve(table, cols=cols)))
+
+
+def rows_are_filled(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
+    """Every row has been given its value (law 9)."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.filled or snapshot.table_is_empty:
+        return None
+    return StepWait("", reorg.fill_column(*job.exuvia_elements))
 
 
 def find_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -366,7 +413,7 @@ DROP_COLUMN = load(
     )
 )
 
-ADD_COLUMN = load(
+PLAIN_COLUMN = load(
     Action(
         "add column",
         ActionCode.ADD_COLUMN,
@@ -388,8 +435,26 @@ ADD_COLUMN = load(
         names_for_later=True,
         crosses_first=True,
         mixes=True,
+        fills=True,
         uses=uses_of_added,
     )
+)
+*_BEFORE, _LAST = PLAIN_COLUMN.path
+FILLED_COLUMN = load(
+    PLAIN_COLUMN._replace(
+        path=(*_BEFORE, _LAST._replace(edit=settle_filled, after=rows_are_filled)),
+    )
+)
+
+
+def path_of(job: Job) -> Action:
+    """The path that the column calls for."""
+    filled = bool(job.raw_args) and is_filled(_added(job).column)
+    return FILLED_COLUMN if filled else PLAIN_COLUMN
+
+
+ADD_COLUMN = PLAIN_COLUMN._replace(
+    choose=path_of, alterable=True, manner=lambda job: is_filled(_added(job).column)
 )
 
 ACTIONS = (ADD_COLUMN,)  # DROP_COLUMN: actions/undo.py

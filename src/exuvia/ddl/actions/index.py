@@ -528,6 +528,7 @@ ADD_INDEX = load(
         reorg=True,
         alterable=True,
         mixes=True,
+        fills=True,
         uses=uses_of_added,
         merges=True,
         judged=Judged.INDEXES,

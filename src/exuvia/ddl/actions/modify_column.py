@@ -43,6 +43,10 @@ UNDO is a MODIFY back: the old definition, ROWS where a column is kept, and a ro
 kept one if there is one, else the present one converted by strict rules. With what was replaced the
 kept column goes. When its time is over, it goes as a dropped one does (undo.py).
 
+A STORED column is written anew as ROWS (in mysql mode) where its expression changes, or what that
+reads does: then its own MODIFY is behind those, computes over the columns as they will be, and
+crosses with them.
+
 Adding AUTO_INCREMENT is a CHECKED change. From the first step on, writers advance the table's
 counter to the values of their rows. The last step advances it beyond the greatest existing value.
 
@@ -69,6 +73,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.autoid import why_no_bits, with_random_bits
 from exuvia.catalog.convert.type_change import (
+    COMPUTED,
     EXPRESSION,
     KEPT,
     KEPT_OF,
@@ -145,7 +150,9 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     `auto_random`: shard bits and range bits of AUTO_RANDOM. `together`: ids of the columns that the
     statement changes, if several. `changing_idxs`: (index, its hidden copy). `kept`: the former
     column, recorded by the first step of a job that can be undone. UNDO sets the job that it
-    reverts, and the hidden column with the former values."""
+    reverts, and the hidden column with the former values. `computed`: of a STORED column, all of
+    whose values are computed again. `replaces`: the same statement drops, or renames, the column
+    that has the new name."""
 
     column: ColumnInfo
     old_column_name: str
@@ -163,6 +170,8 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     undo_of: int = 0
     kept_column: int = 0
     together: tuple[int, ...] = ()
+    computed: bool = False
+    replaces: bool = False
 
 
 def modification_of(job: Job) -> Modification:
@@ -237,7 +246,7 @@ def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) ->
     """Whether the kind chosen when the statement was read is the one the table calls for now."""
     if without_keys(column.type) != without_keys(found.old_type):
         return False
-    if found.kept_column:
+    if found.kept_column or found.computed:
         return found.kind == ChangeKind.ROWS
     indexed = found.indexed or bool(indexes_with(table, column.id))
     kind = kind_of(column.type, found.column.type, indexed, found.strict)
@@ -336,7 +345,10 @@ def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
     keys = tuple(
         evolve(
             key,
-            cols=tuple(new.name if c.L == old.name.L else c for c in key.cols),
+            cols=tuple(
+                new.name if n in (old.id, new.id) else c
+                for c, n in zip(key.cols, key.exuvia_cols, strict=True)
+            ),
             exuvia_cols=tuple(new.id if n == old.id else n for n in key.exuvia_cols),
         )
         for key in table.fk_info or ()
@@ -386,6 +398,8 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
             said[MOMENTS] = msgspec.to_builtins(found.moments)
         if found.kept_column:
             said[KEPT] = found.kept_column
+        if found.computed:
+            said[COMPUTED] = True
         new = evolve(
             found.column,
             id=table.max_col_id + 1,
@@ -448,6 +462,8 @@ def swapped(table: TableInfo, found: Modification, kept_as: str = "") -> TableIn
         return _with_column(table, old.id, left)
     new = evolve(found.column, id=found.changing_column_id, state=PUBLIC, offset=old.offset)
     gone = evolve(old, name=name(f"_Tombstone$_{old.name.O}_0"), state=WRITE_ONLY)
+    if old.is_generated and not old.is_virtual:  # kept as it is: what it read is another column
+        gone = evolve(gone, generated_expr_string="", generated_stored=False, dependences=None)
     if kept_as:
         gone = _with_former_values(gone, new.id, kept_as)
     others = [each for each in table.cols if each.id != new.id]
@@ -603,7 +619,7 @@ def ids_have_no_room(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     found = modification_of(job)
-    held = the_table(snapshot).column(found.column.name.L)
+    held = None if found.replaces else the_table(snapshot).column(found.column.name.L)
     taken = held is not None and held.id != found.column.id
     return ErrDupFieldName(found.column.name.O) if taken else None
 
@@ -798,6 +814,7 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
         {index.id for index in table.global_indexes},
         by_value=by_value,
         checks=tuple(each.id for each in coming_checks_on(table, found.column.id)),
+        computed=found.computed,
     )
     return StepWait("", plan)
 
@@ -988,6 +1005,7 @@ MODIFY_COLUMN = ROWS._replace(
     choose=path_of,
     alterable=True,
     mixes=True,
+    fills=True,
     former_name=lambda job: modification_of(job).old_column_name.lower(),
     uses=_uses,
     judges=keys_of_the_column,

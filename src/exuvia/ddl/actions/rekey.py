@@ -225,6 +225,12 @@ def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return why_not(table, asked.key, asked.drops, stays=asked.stays)
 
 
+def columns_of_key(job: Job) -> frozenset[str]:
+    """The columns of the new key, in lower case."""
+    key = arguments(job, RekeyArgs).key
+    return frozenset() if key is None else frozenset(part.name.L for part in key.idx_cols)
+
+
 # -- steps -----------------------------------------------------------------------------------------
 
 

@@ -43,12 +43,12 @@ def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tupl
     )
 
 
-def add_constraint_path(place: Edit, judge: After) -> tuple[Step, ...]:
+def add_constraint_path(place: Edit, judge: After, end: Edit | None = None) -> tuple[Step, ...]:
     """ADD of a rule for rows: who writes obeys it before the rows that stand are judged."""
     return (
         Step(ABSENT, WRITE_ONLY, edit=place),
         Step(WRITE_ONLY, WRITE_REORG),
-        Step(WRITE_REORG, PUBLIC, after=judge),
+        Step(WRITE_REORG, PUBLIC, edit=end, after=judge),
     )
 
 

@@ -21,13 +21,16 @@ row. Who changes the row from then on leaves a tombstone where the entry would b
 `check column` and `verify column` read only: rows that do not fit the new type, and rows whose
 hidden value is not their old one converted.
 
+A column that is added has no old one: its values are AUTO_INCREMENT ids (`numbers`; a row that has
+one keeps it) or what its expression gives.
+
 UNDO of a MODIFY is the same rewrite back, but that a row which still has its former value gets that
 one (ColumnChange.kept).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -36,14 +39,16 @@ from msgspec.structs import replace
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused, counted
 from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import ErrDataInconsistent
-from exuvia.base.types import INTEGER_BITS
+from exuvia.base.types import INTEGER_BITS, Value
+from exuvia.catalog.autoid import IdAllocator, IdRule
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.key_encoder import PRESENT
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
-from exuvia.catalog.columns import Array, Columns, Vector, array_of
+from exuvia.catalog.columns import Array, Columns, Vector, array_of, vector_of
 from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange, shown
+from exuvia.catalog.convert.values import bounds_of
 from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -210,7 +215,8 @@ class Rewrite:
 
     def _unwritten(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
         """Rows that all lack the column. Refused where a value does not fit it."""
-        columns = converted(self._table, self._change, run, snapshot.skip)
+        made = numbers(self._store, self._table, self._change, len(run))
+        columns = converted(self._table, self._change, run, snapshot.skip, made)
         payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
         keys = as_bytes(run.cut(run.key_at, run.key_lengths))
         stamps = snapshot.stamps(run)
@@ -321,10 +327,25 @@ def _some_rows(runs: Iterator[RawRun]) -> Iterator[RawRun]:
             return
 
 
-def converted(table: Table, change: ColumnChange, run: RawRun, skip: int) -> Columns:
-    """The rows' columns, the hidden one among them. Refused where a value does not fit it."""
+def numbers(store: Store, table: Table, change: ColumnChange, count: int) -> Vector | None:
+    """The next AUTO_INCREMENT ids for so many rows, None for a column that gets none. Exactly they
+    are taken, in a transaction of their own: those of a batch that is refused are given to nobody.
+    Raises 1467, SchemaChanged."""
+    if not change.is_numbered:
+        return None
+    field = table.info.cols[change.position].type
+    rule = IdRule(table.info.exuvia_ids_epoch, block=1, last=bounds_of(field)[1])
+    first = IdAllocator(store).next(table.info.id, "auto", count, rule)
+    return vector_of(list(range(first, first + count)), field)
+
+
+def converted(
+    table: Table, change: ColumnChange, run: RawRun, skip: int, made: Vector | None = None
+) -> Columns:
+    """The rows' columns, the hidden one among them, which is `made` already or of their values.
+    Refused where a value does not fit it."""
     columns = row_batch.decode(table, run, run, skip)
-    made = _made(change, columns)
+    made = _made(table, change, columns) if made is None else made
 
     def make(_: Columns, position: int) -> Vector:
         return made if position == change.position else columns.column(position)
@@ -333,7 +354,17 @@ def converted(table: Table, change: ColumnChange, run: RawRun, skip: int) -> Col
     return Columns(*shown_as, columns.handles, make, columns.rows)
 
 
-def _made(change: ColumnChange, columns: Columns) -> Vector:
+def _made(table: Table, change: ColumnChange, columns: Columns) -> Vector:
+    if change.computed is not None:
+        reads, width = change.computed.reads, len(table.info.cols)
+        lists = [columns.column(each).to_list() for each in reads]
+        found = []
+        for values in zip(*lists, strict=True) if lists else repeat((), columns.rows):
+            row: list[Value] = [None] * width
+            for at, value in zip(reads, values, strict=True):
+                row[at] = value
+            found.append(change.computed.value(row))
+        return vector_of(found, table.info.cols[change.position].type)
     return type_change_batch.converted_batch(
         change, columns.column(change.source), _former(change, columns)
     )
@@ -345,6 +376,8 @@ def _former(change: ColumnChange, columns: Columns) -> Vector | None:
 
 def read_by(change: ColumnChange) -> list[int]:
     """Positions of the columns that its values are made of."""
+    if change.computed is not None:
+        return list(change.computed.reads)
     return [change.source, change.kept] if change.kept >= 0 else [change.source]
 
 
@@ -507,9 +540,12 @@ def verify_column(store: Store, task: Task) -> Steps:
         for run in runs_of(snapshot, task.span):
             columns = row_batch.decode(table, [], run, snapshot.skip, wanted)
             columns.handles = row_batch.handles_of_run(table, run)
-            meant = _made(change, columns)
             lacking = np.flatnonzero(~has_column(done, run, snapshot.skip)).tolist()
-            bad = [*lacking, *differing(meant, columns.column(change.position))]
+            stands = columns.column(change.position)
+            if change.is_numbered:
+                bad = [*lacking, *np.flatnonzero(_nulls_or_zeros(stands)).tolist()]
+            else:
+                bad = [*lacking, *differing(_made(table, change, columns), stands)]
             if bad:
                 name = row_name(table, run.take([min(bad)]).keys()[0][k.HANDLE_AT :])
                 raise ErrDataInconsistent(
@@ -521,6 +557,12 @@ def verify_column(store: Store, task: Task) -> Steps:
             seen += len(run)
             yield Batch(len(run), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen, result=[side.packed() for side in sums])
+
+
+def _nulls_or_zeros(vector: Vector) -> Array:
+    """Which are no AUTO_INCREMENT id. Shape (n,), bool."""
+    none: Array = vector.values == 0
+    return none if vector.nulls is None else none | vector.nulls
 
 
 def differing(one: Vector, other: Vector) -> list[int]:

@@ -46,6 +46,7 @@ from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.convert.charset_codecs import CODECS, SINGLE_BYTE
 from exuvia.catalog.convert.type_change import (
+    LENIENT,
     ChangeKind,
     Moments,
     is_converted_anew,
@@ -67,6 +68,7 @@ from exuvia.catalog.rules import is_same_meaning
 from exuvia.catalog.ttl import FITTING, column_of
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import requests
+from exuvia.ddl.actions import kind_of as kind_of_job
 from exuvia.ddl.actions.modify_column import (
     Modification,
     back_to,
@@ -83,7 +85,7 @@ from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.scope import column_in
-from exuvia.sql.generated import bound_expression
+from exuvia.sql.generated import bound_expression, generated_columns
 from exuvia.sql.nodes import (
     AddColumn,
     ColumnDefinition,
@@ -136,8 +138,10 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         if held.state == SchemaState.PUBLIC:
             return at.skip(error)
         # it comes or goes: the job waits for that, and the statement is built again
+    if written.auto_increment and at.is_as_mysql:
+        _check_numbered_new(at, written)
     keys = (  # none comes with a column
-        (written.auto_increment, "AUTO_INCREMENT"),
+        (written.auto_increment and not at.is_as_mysql, "AUTO_INCREMENT"),
         (written.auto_random is not None, "AUTO_RANDOM"),
         (written.primary, "PRIMARY KEY"),
         (written.unique, "UNIQUE KEY"),
@@ -172,14 +176,39 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
             place = len(around.public_columns)
         columns.insert(place, info)
         TableColumns(columns, at.modes.reads_auto).check_generated(info)
-        if info.generated_stored:
+        if info.generated_stored and not at.is_as_mysql:
             raise ErrUnsupportedOnGeneratedColumn(
                 "Adding generated stored column through ALTER TABLE"
             )
+        if info.generated_stored:
+            _check_fill_nodes(at, written.name)
+            if "STRICT" not in at.reader.variable("sql_mode"):
+                info = evolve(info, change_state_info={LENIENT: True})
     info = with_origin_default(info, at.reader.context.utc_now, at.reader.context.zone)
+    first = at.first_number if written.auto_increment else 1
     return requests.add_column(
-        at.database, table, info, spec.after, replaces=replaces, query=at.text
+        at.database, table, info, spec.after, replaces=replaces, first=first, query=at.text
     )
+
+
+def _check_numbered_new(at: AlterContext, written: ColumnDefinition) -> None:
+    """A column that is added with AUTO_INCREMENT. Raises 1075 beside another one or without a key
+    that begins with it; 8200."""
+    there = (c for c in at.table.public_columns if c.name.L not in at.dropped_columns)
+    is_second = any(each.auto_increment for each in there)
+    if is_second or written.name.lower() not in at.leading_columns:
+        raise ErrWrongAutoKey()
+    if random_column(at.table) is not None:
+        said = f"unsupported add column '{written.name}' constraint AUTO_INCREMENT"
+        raise ErrUnsupportedDDLOperation.with_text(f"{said} in a table with AUTO_RANDOM")
+    _check_fill_nodes(at, written.name)
+
+
+def _check_fill_nodes(at: AlterContext, column: str) -> None:
+    """Raises 8200 while a node of an older release serves, whose writers would not fill it."""
+    if older := [each.title for each in before_0_5(at.txn)]:
+        said = f"add column '{column}' while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(said)
 
 
 def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
@@ -245,9 +274,12 @@ def rename_column(at: AlterContext, spec: RenameColumn) -> Job | None:
         raise ErrBadField(spec.name, at.table.name.O)
     if old.name.O == spec.new_name:
         return None
-    check_rename(at.table, old, spec.new_name)
+    check_rename(at, old, spec.new_name)
     new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
-    found = Modification(column=new, old_column_name=old.name.O, old_type=old.type)
+    replaces = new.name.L in _freed(at)
+    found = Modification(
+        column=new, old_column_name=old.name.O, old_type=old.type, replaces=replaces
+    )
     at.former_names[new.name.L] = old.name
     job = requests.modify_column(at.database, at.table, found, query=at.text)
     why_not = why_no_former(at, old, found)
@@ -299,7 +331,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         raise error
     check_free(at.table, old)
     _check_neighbour(at, old, spec)
-    check_rename(at.table, old, spec.column.name)
+    check_rename(at, old, spec.column.name)
     check_options(spec.column)
     # the column of the definition, with the old one's id and keys
     table = at.table
@@ -333,6 +365,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         after=spec.after,
         null_value=_value_of_null(at, old, new),
         auto_random=spec.column.auto_random,
+        replaces=new.name.L != old.name.L and new.name.L in _freed(at),
     )
     found = _judged(at, old, found)
     at.former_names[new.name.L] = old.name
@@ -370,14 +403,19 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
     columns = tuple(found.column if each.id == old.id else each for each in at.table.cols)
     changed = evolve(at.table, cols=columns)
     check_visible(changed)
+    generated_columns(changed)  # expressions are bound to the columns as they will be
     if found.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
         found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
-    writers_obey = becomes_numbered(found) or check.touches_checks(at, changed)
+    anew = at.is_as_mysql and bool(computed_anew(at.table, old, found.column, found.strict))
+    writers_obey = becomes_numbered(found) or check.touches_checks(at, changed) or anew
     if writers_obey and found.kind == ChangeKind.METADATA:
         found = evolve(found, kind=ChangeKind.CHECKED)
     if becomes_numbered(found) and found.kind != ChangeKind.CHECKED:
         raise unsupported("can't set auto_increment with another type; change the type first")
+    expressions = old.generated_expr_string, found.column.generated_expr_string
+    if all(expressions) and expressions[0] != expressions[1] and not found.column.is_virtual:
+        return _computed_only(at, found)
     if found.kind == ChangeKind.ROWS:
         check_older_members(at, found)
     if found.kind != ChangeKind.METADATA:
@@ -386,6 +424,13 @@ def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modificat
         new = evolve(found.column, origin_default=None, origin_default_bit=None)
         found = evolve(found, column=new)
     return found
+
+
+def _computed_only(at: AlterContext, found: Modification) -> Modification:
+    """MODIFY of a STORED column to another expression: its values are computed, not converted."""
+    _check_fill_nodes(at, found.old_column_name)
+    new = evolve(found.column, origin_default=None, origin_default_bit=None)
+    return evolve(found, column=new, kind=ChangeKind.ROWS, computed=True)
 
 
 def _moments_of(at: AlterContext) -> Moments:
@@ -408,6 +453,54 @@ def check_older_members(at: AlterContext, found: Modification) -> None:
     if older := [each.title for each in before_0_5(at.txn)]:
         change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"
         raise unsupported(f"{change} while {', '.join(older)} of an older release serves")
+
+
+def with_computed(at: AlterContext, jobs: list[Job]) -> list[Job]:
+    """The jobs of one statement; behind those that change columns, one for each STORED column whose
+    values follow from them. Raises 8200 while a node serves that would not compute them, and what
+    MODIFY does."""
+    if not at.is_as_mysql:
+        return jobs
+    changing = {
+        n: modification_of(each)
+        for n, each in enumerate(jobs)
+        if kind_of_job(each).former_name is not None
+    }
+    strict = "STRICT" in at.reader.variable("sql_mode")
+    wanted: dict[int, ColumnInfo] = {}
+    for found in changing.values():
+        old = at.table.column_by_id(found.column.id)
+        assert old is not None, found.old_column_name
+        wanted |= {c.id: c for c in computed_anew(at.table, old, found.column, strict) or ()}
+    if not wanted and not any(each.computed for each in changing.values()):
+        return jobs
+    _check_fill_nodes(at, next(iter(changing.values())).old_column_name)
+    own = {found.column.id: found for found in changing.values()}
+    last = [n for n, found in changing.items() if found.column.id in wanted]
+    made = []
+    for each in (c for c in at.table.cols if c.id in wanted):
+        found = own.get(each.id) or Modification(
+            column=each, old_column_name=each.name.O, old_type=each.type, strict=strict
+        )
+        made.append(_computed(at, each, found))
+    plain = [n for n in changing if n not in last]
+    behind = max(plain, default=-1) + 1
+    kept = [(n, job) for n, job in enumerate(jobs) if n not in last]
+    return [
+        *(job for n, job in kept if n < behind),
+        *made,
+        *(job for n, job in kept if n >= behind),
+    ]
+
+
+def _computed(at: AlterContext, old: ColumnInfo, found: Modification) -> Job:
+    """MODIFY of a STORED column all of whose values are computed."""
+    check_free(at.table, old)
+    check_modify(at, old, found.column, rewrites=True)
+    new = evolve(found.column, origin_default=None, origin_default_bit=None)
+    indexed = bool(indexes_with(at.table, old.id))
+    found = evolve(found, column=new, kind=ChangeKind.ROWS, indexed=indexed, computed=True)
+    return requests.modify_column(at.database, at.table, found, query=at.text)
 
 
 def as_changed_together(jobs: list[Job]) -> list[Job]:
@@ -452,7 +545,7 @@ def modify_back(at: AlterContext, kept: Kept, new_name: str) -> Job:
         said = f"column '{made.name.O}' has been dropped or changed since"
         raise ErrUnknown(f"ddl job {kept.job_id} cannot be undone: {said}")
     check_free(at.table, current)
-    check_rename(at.table, current, new_name)
+    check_rename(at, current, new_name)
     back = back_to(at.table, kept, current, new_name, _moments_of(at))
     found = _judged(at, current, back)
     return requests.modify_column(at.database, at.table, found, query=at.text)
@@ -508,18 +601,29 @@ def unsupported(reason: str) -> Refused:
 # -- refused of MODIFY: names ----------------------------------------------------------------------
 
 
-def check_rename(table: TableInfo, old: ColumnInfo, new_name: str) -> None:
-    """Raises 1060, 3108, 3837, 3855, 3959."""
+def _freed(at: AlterContext) -> frozenset[str]:
+    """Names that columns leave to others of the same statement, in lower case."""
+    return at.replaced_columns | at.renamed_columns
+
+
+def check_rename(at: AlterContext, old: ColumnInfo, new_name: str) -> None:
+    """Raises 1060, 3108, 3837, 3855, 3959; 8200 where the rows expire by the column, and others get
+    its name."""
+    table = at.table
     if old.name.L == new_name.lower():
         return
     if new_name.lower() == "_tidb_rowid":
         raise ErrWrongColumnName(new_name)
-    if table.column(new_name) is not None:
+    if table.column(new_name) is not None and new_name.lower() not in _freed(at):
         raise ErrDupFieldName(new_name)
+    if column_of(table) is not None and new_name.lower() in _freed(at):
+        raise unsupported(f"'{new_name}' is another column's name, and rows expire by a column")
     check_independent(table, old)
     if table.partition is not None and old.name.L in partition_columns(table.partition):
         raise ErrDependentByPartitionFunctional(old.name.O)
     for constraint in table.constraint_info or ():
+        if constraint.constraint_name.L in at.dropped_checks:
+            continue
         if old.name.L in (each.L for each in constraint.constraint_cols):
             raise ErrDependentByCheckConstraint(constraint.constraint_name.O, old.name.O)
 
@@ -632,18 +736,21 @@ def check_change(
     stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored
     if old.is_virtual != new.is_virtual:
         raise ErrUnsupportedOnGeneratedColumn("Changing the STORED status")
-    if is_now and stored[1] and was != is_now:
+    if is_now and stored[1] and was != is_now and not (as_mysql and not is_key):
         raise ErrUnsupportedOnGeneratedColumn("modifying a stored column")
     changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))
     if changes and indexes_with(table, old.id):
         said = "Unsupported modification for generated columns covered by an index"
         raise ErrUnsupportedOnGeneratedColumn.with_text(said)
     computed = dependents(table, old.name.L)
-    if computed and not (
-        _same_type(old, new) or (as_mysql and _computes_alike(table, old, new, strict))
-    ):
+    is_alike = _same_type(old, new) or (as_mysql and _computes_alike(table, old, new, strict))
+    if as_mysql and not (is_alike and is_same_meaning(old.type, new.type)):
+        is_alike = not any(each.hidden or _is_kept(table, each) for each in computed)
+        is_alike = is_alike or computed_anew(table, old, new, strict) is not None
+    else:
+        check_computed(table, old, new.type)
+    if computed and not is_alike:
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
-    check_computed(table, old, new.type)
     if not widened and (was or is_now) and not stored[0]:
         raise unsupported("column has related generated column")
 
@@ -702,6 +809,31 @@ def is_possible(old: FieldType, new: FieldType) -> bool:
     if new.Tp == TypeCode.TIME:
         return old.Tp not in (*_NAMED, TypeCode.BIT)
     return True
+
+
+def computed_anew(
+    table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool
+) -> list[ColumnInfo] | None:
+    """The STORED columns whose values follow from the column, in order, where it changes so that
+    they must be computed again; None where nothing stored may differ, or where that is also in an
+    index on an expression or on a virtual column, in the primary key, or says where rows lie."""
+    is_same = _same_type(old, new) and is_same_meaning(old.type, new.type)
+    is_same = is_same and old.generated_expr_string == new.generated_expr_string
+    if is_same or _computes_alike(table, old, new, strict):
+        return None
+    found: dict[int, ColumnInfo] = {}
+    waiting = [old]
+    while waiting:
+        for each in dependents(table, waiting.pop().name.L):
+            cuts = table.partition is not None and each.name.L in partition_columns(table.partition)
+            is_indexed = each.is_virtual and bool(indexes_with(table, each.id))
+            if each.hidden or cuts or is_indexed or each.type.Flag & Flag.PRI_KEY:
+                return None
+            if each.id not in found:
+                found[each.id] = each
+                waiting.append(each)
+    stored = [each for each in table.cols if each.id in found and not each.is_virtual]
+    return stored or None
 
 
 def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:

@@ -160,6 +160,7 @@ def _to_key(
         check_unique_key(whole, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*others, index)))
     check_rekey_nodes(at.txn)
+    index = _by_former_names(at, index)
     job = requests.change_primary_key(
         at.database, table, index, drops, clustered=clustered, undo_of=undo_of, query=at.text
     )

@@ -37,7 +37,7 @@ from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.actions.index import indexes_of
-from exuvia.ddl.actions.rekey import primary_key
+from exuvia.ddl.actions.rekey import columns_of_key, primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import ActionCode, Job
@@ -46,6 +46,7 @@ from exuvia.ddl.multi_schema_change import (
     check_kind,
     check_together,
     combined,
+    replaced_names,
     sub_jobs,
 )
 from exuvia.ddl.requests import change_option
@@ -225,6 +226,7 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         if build is None:
             raise ErrUnsupportedDDLOperation(f"ALTER TABLE: {type(spec).__name__}")
         sees_new = isinstance(spec, SEES_NEW_COLUMNS)
+        sees_new = sees_new or (altering.is_as_mysql and isinstance(spec, ChangePrimaryKey))
         altering.table = altering.with_new_columns if sees_new else before
         job = build(altering, spec)
         if job is None:
@@ -238,7 +240,11 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         if (isinstance(spec, AddColumn) or changes) and spec is not wanted[-1]:
             left = _left_by(job, altering.with_new_columns, altering)
             altering.with_new_columns = _without_replaced(left, before, altering)
-    _check_beside_moved_rows(jobs)
+    altering.table = before
+    jobs = alter_column.with_computed(altering, jobs)
+    _check_beside_moved_rows(before, jobs)
+    if any(kind_of(job).moves_rows for job in jobs):
+        jobs = sorted(jobs, key=_moves_behind)
     if jobs and len(jobs) + len(earlier) > 1:
         for job in earlier:
             check_kind(job)
@@ -247,13 +253,27 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
     return jobs
 
 
-def _check_beside_moved_rows(jobs: Sequence[Job]) -> None:
+def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
     """Raises 8200 for clauses that might fail, together with a change that moves rows to other
-    handles. Clauses that cannot fail run after the move."""
+    handles, unless they are filled before the move, in a table without partitions, on no column of
+    the new key. Clauses that cannot fail run after the move: nothing may take their names."""
     moving = next((job for job in jobs if kind_of(job).moves_rows), None)
-    others = [job for job in jobs if job is not moving]
-    if moving is not None and any(action_of(job).undo is not None for job in others):
+    others = [job for job in jobs if job is not moving and action_of(job).undo is not None]
+    fit = table.partition is None and all(kind_of(job).fills for job in others)
+    if moving is not None:
+        keyed = columns_of_key(moving)
+        former = {name(job) for job in others if (name := kind_of(job).former_name)}
+        fit = fit and not keyed & former
+        uses = [use for job in jobs if (of := kind_of(job).uses) for use in of(job)]
+        if replaced_names(uses):
+            others, fit = list(jobs), False
+    if moving is not None and others and not fit:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {moving.action_text}")
+
+
+def _moves_behind(job: Job) -> int:
+    """Rows move to other handles behind what may fail, and before what begins once they have."""
+    return 1 if kind_of(job).moves_rows else 2 if action_of(job).undo is None else 0
 
 
 def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContext) -> TableInfo:
@@ -295,9 +315,10 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
         specs = tuple(sorted(_with_columns_keys(specs), key=_rank))
         _note_names(at, specs)
     _check_key_stays(at, specs)
-    specs = _with_changed_key(at.table, specs)
+    specs = _with_changed_key(at, specs)
     specs = tuple(with_checks_of_columns(specs))
-    specs = with_check_names(at.table, specs, at.names_of_earlier("constraint"))
+    more = at.names_of_earlier("constraint")
+    specs = with_check_names(at.table, specs, more, at.dropped_checks)
     prefix = foreign_key.mysql_prefix(at.reader, at.table.name.O)
     specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"), prefix)
     made = [
@@ -333,14 +354,17 @@ def _is_there(at: AlterContext, spec: AddIndex) -> bool:
     return spec.if_not_exists and at.table.index(spec.index.name or "") is not None
 
 
-def _with_changed_key(table: TableInfo, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """DROP PRIMARY KEY, ADD PRIMARY KEY, of which one is clustered, as the one change it is."""
+def _with_changed_key(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """DROP PRIMARY KEY, ADD PRIMARY KEY, of which one is clustered, as the one change it is. As in
+    MySQL the new one is, unless it says otherwise."""
+    table = at.table
     drops = [each for each in specs if isinstance(each, DropIndex) and _is_primary(each)]
     adds = [each for each in specs if isinstance(each, AddIndex) and each.index.kind == "primary"]
     if len(drops) != 1 or len(adds) != 1:
         return tuple(specs)
     definition = adds[0].index
-    if not (table.pk_is_handle or table.is_common_handle or definition.clustered):
+    clusters = definition.clustered or (at.is_as_mysql and definition.clustered is None)
+    if not (table.pk_is_handle or table.is_common_handle or clusters):
         return tuple(specs)
     made = ChangePrimaryKey(definition)
     return tuple(made if each is adds[0] else each for each in specs if each is not drops[0])
@@ -466,8 +490,8 @@ def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, 
 def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """DROP COLUMN of a column in an index of several: the index goes on without it (MySQL manual,
     "ALTER TABLE"). So also DROP INDEX, and ADD INDEX of the same name on the other columns if there
-    are any. Not of partial indexes, those on expressions, and a primary key that is NONCLUSTERED or
-    would have no column left."""
+    are any; a primary key is clustered from then on. Not of partial indexes, those on expressions,
+    and a primary key that would have no column left."""
     table = at.table
     columns = {each.id: each for each in table.cols}
     dropped = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
@@ -483,7 +507,7 @@ def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec
         stays = [part for column, part in parts if column.name.L not in dropped]
         is_changed = index.state == SchemaState.PUBLIC and len(stays) < len(parts) > 1
         is_plain = not index.is_partial and not any(column.hidden for column, _ in parts)
-        if index.is_primary and not (index.exuvia_clustered and stays):
+        if index.is_primary and not stays:
             continue
         if not is_changed or not is_plain or index.idx_name.L in gone:
             continue
@@ -498,7 +522,6 @@ def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec
                 name=index.idx_name.O,
                 invisible=index.is_invisible,
                 comment=index.comment,
-                clustered=index.exuvia_clustered if index.is_primary else None,
                 is_global=index.is_global,
                 generated=index.exuvia_generated,
             )
@@ -524,10 +547,24 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     columns = [spec.column for spec in specs if isinstance(spec, AddColumn | ModifyColumn)]
     if sum(each.auto_increment for each in columns) > 1:
         raise ErrWrongAutoKey()
+    at.adds_numbers = any(isinstance(s, AddColumn) and s.column.auto_increment for s in specs)
+    asked = (s.options.get("auto_increment", "") for s in specs if isinstance(s, TableOptions))
+    at.first_number = max((int(each) for each in asked if each.isdigit()), default=1)
     at.numbers_column = any(each.auto_increment for each in columns)
     added = [spec.index for spec in specs if isinstance(spec, AddIndex)]
     dropped = frozenset(spec.name.lower() for spec in specs if isinstance(spec, DropColumn))
+    renamed = _renamed(specs)
     new = {spec.column.name.lower() for spec in specs if isinstance(spec, AddColumn)}
+    new |= set(renamed.values())
+    at.renamed_columns = frozenset(renamed)
+    at.dropped_checks = frozenset(
+        spec.name.lower()
+        for spec in specs
+        if isinstance(spec, DropConstraint) and spec.kind != "foreign key"
+    )
+    at.added_checks = frozenset(
+        (spec.check.name or "").lower() for spec in specs if isinstance(spec, AddCheck)
+    )
     at.dropped_indexes = frozenset(
         spec.name.lower() for spec in specs if isinstance(spec, DropIndex)
     )
@@ -542,6 +579,16 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.added_keys = tuple(map(_whole_columns, added))
     at.leading_columns = _columns_of([evolve(each, parts=each.parts[:1]) for each in added])
     at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])
+
+
+def _renamed(specs: Sequence[Spec]) -> dict[str, str]:
+    """Former and new names of columns that get another one, in lower case."""
+    pairs = (
+        (spec.name, spec.new_name if isinstance(spec, RenameColumn) else spec.column.name)
+        for spec in specs
+        if isinstance(spec, RenameColumn | ModifyColumn)
+    )
+    return {old.lower(): new.lower() for old, new in pairs if old.lower() != new.lower()}
 
 
 def _whole_columns(index: IndexDefinition) -> tuple[str, ...]:

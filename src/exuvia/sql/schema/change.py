@@ -426,6 +426,9 @@ class AlterContext:
         self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
         self.dropped_keys: frozenset[str] = frozenset()  # foreign keys, in lower case
         self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
+        self.dropped_checks: frozenset[str] = frozenset()  # and those that it adds
+        self.added_checks: frozenset[str] = frozenset()
+        self.renamed_columns: frozenset[str] = frozenset()  # by their former names
         self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
         self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
         self.added_keys: tuple[tuple[str, ...], ...] = ()  # the whole columns that these begin with
@@ -433,6 +436,8 @@ class AlterContext:
         self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
         self.drops_primary = False  # its primary key, also for another one
         self.numbers_column = False  # it makes a column AUTO_INCREMENT
+        self.adds_numbers = False  # it adds an AUTO_INCREMENT column,
+        self.first_number = 1  # whose numbers begin so
         self.former_names: dict[str, Name] = {}  # of columns that it changes, by their new names
 
     @property

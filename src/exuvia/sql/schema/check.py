@@ -13,6 +13,7 @@ Where tidb_enable_check_constraint is OFF, checks are neither made nor changed: 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -360,12 +361,15 @@ def with_checks_of_columns(specs: Sequence[Spec]) -> Iterator[Spec]:
 
 
 def with_check_names(
-    table: TableInfo, specs: tuple[Spec, ...], more: Iterable[str] = ()
+    table: TableInfo,
+    specs: tuple[Spec, ...],
+    more: Iterable[str] = (),
+    freed: AbstractSet[str] = frozenset(),
 ) -> tuple[Spec, ...]:
     """The specs with a name for each CHECK that was given none. `more`: names that are taken beside
-    the table's. Raises 3822, 1059."""
+    the table's, `freed`: names of the table's that are not. Raises 3822, 1059."""
     wanted = [WrittenCheck(spec.check) for spec in specs if isinstance(spec, AddCheck)]
-    taken = {*(each.constraint_name.L for each in table.checks), *more}
+    taken = {*(each.constraint_name.L for each in table.checks), *more} - freed
     names = iter(named(table.name.O, wanted, taken))
     return tuple(
         AddCheck(evolve(spec.check, name=next(names))) if isinstance(spec, AddCheck) else spec
@@ -381,16 +385,24 @@ def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
     text = check.name or ""
     _check_places(check, text, at.database.db_name.O, at.table.name.O)
     info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
-    _refuse_names_of_others(at.txn, at.database.id, (info,))
-    return requests.add_check(at.database, at.table, info, query=at.text)
+    replaces = info.constraint_name.L in at.dropped_checks
+    if not replaces:
+        _refuse_names_of_others(at.txn, at.database.id, (info,))
+    return requests.add_check(at.database, at.table, info, replaces=replaces, query=at.text)
 
 
 def drop_check(at: AlterContext, name: str) -> Job | None:
     """DROP CHECK, DROP CONSTRAINT. Raises 3940."""
     if not checks_are_on(at.txn):
         return _off(at)
-    _check_is_there(at, name)
-    return requests.drop_check(at.database, at.table, name, query=at.text)
+    found = _check_is_there(at, name)
+    goes = {each.L for each in found.constraint_cols} & (at.dropped_columns | at.renamed_columns)
+    at_once = bool(goes) or name.lower() in at.added_checks
+    if at_once and (older := [each.title for each in before_0_5(at.txn)]):
+        said = f"DROP CHECK {name} beside what takes its name or its columns"
+        where = f"while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(f"{said} {where}")
+    return requests.drop_check(at.database, at.table, name, at_once=at_once, query=at.text)
 
 
 def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
@@ -401,10 +413,10 @@ def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
     return requests.alter_check(at.database, at.table, spec.name, spec.enforced, query=at.text)
 
 
-def _check_is_there(at: AlterContext, name: str) -> None:
+def _check_is_there(at: AlterContext, name: str) -> ConstraintInfo:
     for each in at.table.checks:
         if each.constraint_name.L == name.lower() and each.state == SchemaState.PUBLIC:
-            return
+            return each
     raise ErrConstraintNotFound(name)
 
 
@@ -430,8 +442,10 @@ def touches_checks(at: AlterContext, changed: TableInfo) -> bool:
 
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
-    """Raises 3959 where a CHECK names this column and another one."""
+    """Raises 3959 where a CHECK names this column and another one, unless it is dropped, too."""
     for check in at.table.checks:
+        if check.constraint_name.L in at.dropped_checks:
+            continue
         names = [each.L for each in check.constraint_cols]
         if column.name.L in names and len(names) > 1:
             raise ErrDependentByCheckConstraint(check.constraint_name.O, column.name.O)

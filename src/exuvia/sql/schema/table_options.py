@@ -338,7 +338,7 @@ def _require_auto_random(at: AlterContext) -> None:
 def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:
     kind = "auto" if at.numbers_column else meta.counter_of(at.table)
     held = keys.read_number(at.txn.get(keys.meta(kind, at.table.id)))
-    held = max(held, at.next_auto - 1)
+    held = max(0 if at.adds_numbers else held, at.next_auto - 1)
     if not forced and following <= held:
         said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
         at.notes.append(Note("Note", ErrUnknown.code, f"{said} {held + 1} instead"))

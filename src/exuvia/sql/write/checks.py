@@ -13,7 +13,7 @@ from typing import NamedTuple
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
 from exuvia.base.types import Value
 from exuvia.catalog import writer
-from exuvia.catalog.model import ConstraintInfo, TableInfo, evolve
+from exuvia.catalog.model import ConstraintInfo, SchemaState, TableInfo, evolve, name_to_come
 from exuvia.catalog.rules import coming_checks, coming_columns
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
@@ -45,7 +45,9 @@ def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
     def breaks(row: Sequence[Value], env: Env) -> bool:
         return truth(call(row, env), kind) is False
 
-    return RowCheck(info.constraint_name.O, tuple(sorted(columns_of(bound))), breaks, bound)
+    name = info.constraint_name.O
+    name = name if info.state == SchemaState.PUBLIC else name_to_come(name)
+    return RowCheck(name, tuple(sorted(columns_of(bound))), breaks, bound)
 
 
 class ComingCheck(NamedTuple):

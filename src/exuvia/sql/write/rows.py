@@ -58,7 +58,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.catalog import reader, writer
-from exuvia.catalog.autoid import counter_bits, is_numbered_soon, random_column
+from exuvia.catalog.autoid import counter_bits, give_number, is_numbered_soon, random_column
 from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -67,7 +67,7 @@ from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, other_route, ro
 from exuvia.sql.access.pruning import places_named
 from exuvia.sql.cells import NARROWED
 from exuvia.sql.env import PlainEnv
-from exuvia.sql.generated import GeneratedColumn, generated_columns
+from exuvia.sql.generated import GeneratedColumn, generated_columns, is_computed_hidden
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import RowChecks, misfits, row_checks
@@ -396,10 +396,15 @@ class Stations(NamedTuple):
         if kept is None:
             random = random_column(table.info)
             columns = table.info.cols
-            counted = (n for n, c in enumerate(columns) if c.auto_increment or c is random)
+            public = [(n, c) for n, c in enumerate(columns) if c.state == SchemaState.PUBLIC]
+            counted = (n for n, c in public if c.auto_increment or c is random)
             soon = next((n for n, c in enumerate(columns) if is_numbered_soon(c)), -1)
             auto = next(counted, soon)
-            generated = generated_columns(table.info)
+            generated = tuple(
+                each
+                for each in generated_columns(table.info)
+                if not is_computed_hidden(each.column)
+            )
             kept = Stations(generated, row_checks(table), fits_of(table), auto, soon)
             table.kept[_KEPT] = kept
         return kept
@@ -453,6 +458,8 @@ class RowWriter:
             self._fits(row)
         if self._soon >= 0 and row[self._soon] is not None and row[self._soon] > 0:
             self._context.ids_of(self._table.info).rebase(int(row[self._soon]))
+        if self._table.numbered >= 0:
+            give_number(self._table, self._context.ids_of(self._table.info), row, None)
         if self._parts is not None:
             self._parts.insert(row, handle)
             return
@@ -491,6 +498,9 @@ class RowWriter:
             self._checks.judge(new, self._env, old)
         if self._fits is not None:
             self._fits(new)
+        if self._table.numbered >= 0:
+            old = old if len(old) == len(self._table.info.cols) else self.read(handle) or old
+            give_number(self._table, self._context.ids_of(self._table.info), new, old)
         if self._parts is not None:
             self._parts.update(handle, old, new)
             self._count_on(old, new)
