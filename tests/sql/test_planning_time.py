@@ -196,6 +196,16 @@ CASES = [
     Case("in numbers", lambda n: f"SELECT a FROM t WHERE id IN ({listed(n, '{0}')})", narrow),
     Case("in rows", lambda n: f"SELECT a FROM t WHERE (id, a) IN ({listed(n, '({0},1)')})", narrow),
     Case("concat", lambda n: f"SELECT CONCAT({listed(n, 'b,{0}')}) FROM t", narrow),
+    Case(
+        "grouped items",
+        lambda n: f"SELECT {listed(n, 'a+{0}')} FROM t GROUP BY {listed(n, 'a+{0}')}",
+        narrow,
+    ),
+    Case(
+        "distinct items in order",
+        lambda n: f"SELECT DISTINCT {listed(n, 'a+{0}')} FROM t ORDER BY {listed(n, 'a+{0}')}",
+        narrow,
+    ),
     Case("set variables", lambda n: f"SET {listed(n, '@v{0} = {0}')}"),
     Case("variables", lambda n: f"SELECT {listed(n, '@v{0}')}"),
     Case("statements", lambda n: listed(n, "SELECT {0} /*a*/", ";")),

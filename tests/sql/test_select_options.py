@@ -168,3 +168,11 @@ def test_drop_prepare(session):
     run(session, "DROP PREPARE s")
     assert error(session, "EXECUTE s")[0] == 1243
     assert error(session, "DROP PREPARE s")[0] == 1243
+
+
+def test_items_beside_a_group_may_be_queries(table) -> None:
+    best = "SELECT a, (SELECT MAX(x.b) FROM t x WHERE x.a = t.a) FROM t GROUP BY a ORDER BY a"
+    assert rows(table, best) == [[1, 9], [2, 7], [3, None]]
+    known = "SELECT a + 1, a + 1 IN (SELECT x.a FROM t x) FROM t GROUP BY a + 1 ORDER BY 1"
+    assert rows(table, known) == [[2, 1], [3, 1], [4, 0]]
+    assert rows(table, "SELECT DISTINCT a, (SELECT 1) FROM t ORDER BY a LIMIT 1") == [[1, 1]]

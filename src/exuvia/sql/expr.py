@@ -181,6 +181,10 @@ class Subquery(Expr, frozen=True, kw_only=True):
     operator: str = "="
     collate: str = "binary"
 
+    def __hash__(self) -> int:
+        """Without the query, which has lists."""
+        return hash((self.kind, self.operands, self.operator))
+
 
 def means_alike(one: Expr, other: Expr) -> bool:
     """Whether two bindings of one tree have the same values and comparisons.

@@ -125,12 +125,13 @@ class _GroupRenderer(Renderer):
         super().__init__(leaf, rows.functions, rows.env)
         self._rows = rows
         self._keys = group
-        self._group = [key for key in group if not isinstance(key, Column | Outer)]
+        self._group = frozenset(key for key in group if not isinstance(key, Column | Outer))
         self._rollup = rollup
 
     def value(self, expr: Expr) -> str:
         """The value in the group."""
-        return self.of_group(expr) if expr in self._group else super().value(expr)
+        is_key = bool(self._group) and expr in self._group
+        return self.of_group(expr) if is_key else super().value(expr)
 
     def of_group(self, expr: Expr) -> str:
         """The value of a key, or of a column that follows from the keys."""
@@ -429,7 +430,7 @@ def check_distinct_order(block: SelectBlock, frame: Frame) -> None:
     """Raise 3065 or 3066 for a key of ORDER BY that DISTINCT rows have several values of."""
     if not _is_full_group_by(frame):
         return
-    selected = [item.expr for item in block.items]
+    selected = frozenset(item.expr for item in block.items)
     for n, (key, _) in enumerate(block.order, 1):
         for part in _unselected(key, selected):
             if isinstance(part, Aggregate):
@@ -437,7 +438,7 @@ def check_distinct_order(block: SelectBlock, frame: Frame) -> None:
             raise ErrFieldInOrderNotSelect(n, part.full or part.name, "DISTINCT")
 
 
-def _unselected(expr: Expr, selected: list[Expr]) -> Iterator[Column | Aggregate]:
+def _unselected(expr: Expr, selected: frozenset[Expr]) -> Iterator[Column | Aggregate]:
     if expr in selected:
         return
     if isinstance(expr, Column | Aggregate):
@@ -450,9 +451,9 @@ def check_full_group(block: SelectBlock, frame: Frame) -> None:
     """Raise 1055 (GROUP BY) or 1140 (none) for an item that has no single value in a group."""
     if not _is_full_group_by(frame):
         return
-    known = _determined(block, frame)
+    known, group = _determined(block, frame), frozenset(block.group)
     for n, item in enumerate(block.items, 1):
-        found = _free(item.expr, block.group, known)
+        found = _free(item.expr, group, known)
         if found is None:
             continue
         field = frame.fields[found.position]
@@ -462,9 +463,9 @@ def check_full_group(block: SelectBlock, frame: Frame) -> None:
         raise ErrMixOfGroupFuncAndFields(n, name)
 
 
-def _free(expr: Expr, group: list[Expr], known: set[int]) -> Column | None:
+def _free(expr: Expr, group: frozenset[Expr], known: set[int]) -> Column | None:
     """A column that is not determined, outside aggregates and grouped expressions."""
-    if expr in group or isinstance(expr, Aggregate):
+    if isinstance(expr, Aggregate) or (group and expr in group):
         return None
     if isinstance(expr, Call) and expr.function == "any_value":
         return None

@@ -329,7 +329,7 @@ class RelationalPlan(Plan):
             raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise build.context.tracker.exceeded() from error
-        if "Max expression depth" in text:
+        if "Max expression depth" in text or "Maximum tree depth" in text:
             raise ErrStackOverrunNeedMore() from error
         raise ErrUnknown(text.partition("\n")[0]) from error
 
