@@ -36,7 +36,9 @@ def shown(info):
     """What clients see of a table."""
     public = [each for each in info.indexes if each.state == SchemaState.PUBLIC]
     indexes = [(each.idx_name.L, [part.name.L for part in each.idx_cols]) for each in public]
-    return [(column.name.L, column.type.Tp) for column in info.public_columns], sorted(indexes)
+    checks = [each for each in info.checks if each.state == SchemaState.PUBLIC]
+    columns = [(column.name.L, column.type.Tp) for column in info.public_columns]
+    return columns, sorted(indexes), [(each.constraint_name.L, each.expr_string) for each in checks]
 
 
 class Watched(Play):
