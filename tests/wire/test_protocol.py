@@ -241,7 +241,8 @@ def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
 @pytest.mark.parametrize("more", [-1, 0, 1, packets.CONTINUED])
 def test_a_row_with_a_large_value_is_framed_piece_by_piece(more: int, binary: bool) -> None:
     columns = [OutputColumn("a", types.text(65535)), OutputColumn("b", types.BIGINT)] * 2
-    row = ["é" * 1_000_000, 7, None, 8]
+    columns.append(OutputColumn("n", types.NULL))
+    row = ["é" * 1_000_000, 7, None, 8, None]
     encode = payload_encoder(columns, "utf8", binary)
     size = len(row_encoder(columns, "utf8", binary)(row)) + 1  # with a length of 8 bytes
     row[0] += "a" * (packets.CONTINUED - size + more)

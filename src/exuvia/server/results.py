@@ -308,7 +308,7 @@ def payload_encoder(
     """As `row_encoder`; a row with a large value is made piece by piece."""
     encode = row_encoder(columns, codec, binary, many)
     kinds = [shown_type(column) for column in columns]
-    longs = [n for n, kind in enumerate(kinds) if kind.family in _TEXTS and _is_wide(kind)]
+    longs = [n for n, kind in enumerate(kinds) if _is_text(kind) and _is_wide(kind)]
     if not longs:
         return encode
 
@@ -322,8 +322,12 @@ def payload_encoder(
     return run
 
 
-_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 _WIDE = 255  # characters: types of results say that much where they do not know
+
+
+def _is_text(kind: FieldType) -> bool:
+    """Whether its values are texts, bytes or documents. A bare NULL's type has no family."""
+    return kind.Tp in STRINGS or kind.Tp == TypeCode.JSON
 
 
 def _is_wide(kind: FieldType) -> bool:
@@ -340,7 +344,7 @@ def _pieces(row: Row, kinds: Sequence[FieldType], codec: str, binary: bool) -> I
     for value, kind in zip(row, kinds, strict=True):
         if value is None:
             yield b"" if binary else b"\xfb"
-        elif binary and kind.family not in _TEXTS:
+        elif binary and not _is_text(kind):
             yield binary_encoder(kind, codec)(value)
         else:
             encoded = text_encoder(kind, codec)(value)

@@ -403,7 +403,15 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
             temporal.round_datetime(value, 0) or value
         )
     plain = plain_number(source)
-    return lambda value, env: hold(whole(plain(value)), unsigned, env)
+    return lambda value, env: _integer_from_decimal(whole(plain(value)), unsigned, env)
+
+
+def _integer_from_decimal(number: int, unsigned: bool, env: Env) -> int:
+    """Unlike an integer or a text, a DECIMAL beyond BIGINT does not wrap: it becomes the bound."""
+    if not unsigned and number > MOST_INT:
+        env.warn(ErrTruncatedWrongValue, "DECIMAL", number)
+        return MOST_INT
+    return hold(number, unsigned, env)
 
 
 def _of_bytes(value: bytes, env: Env) -> int:
