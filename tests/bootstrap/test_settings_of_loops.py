@@ -48,7 +48,12 @@ def test_idle_transactions() -> None:
         variable=lambda name: "0",
         current=None,
     )
-    client = SimpleNamespace(statements=SimpleNamespace(session=session), task=None, since=0.0)
+    client = SimpleNamespace(
+        statements=SimpleNamespace(session=session),
+        task=None,
+        since=0.0,
+        unfinished_s=lambda now: 0.0,
+    )
     connections: Any = SimpleNamespace(all=lambda: [client], allowed=0)
     slow: Any = SimpleNamespace(read_threshold=lambda txn: None)
     store = MemoryStore()

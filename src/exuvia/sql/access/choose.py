@@ -32,7 +32,8 @@ How many rows a path reads, and whether it is worth its detour:
 
 A row found by a key costs about ten times as much as one that is read with all others, column by
 column, so a multi-table statement reads a table by a key that keeps at most a tenth of its rows.
-Without statistics an equality is taken to be selective, and a range not to be.
+Without statistics an equality is taken to be selective, and a range not to be; USE and FORCE INDEX
+say that it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -164,13 +165,16 @@ def rows_there(parts: Sequence[Table], context: Execution) -> float:
     return float(sum(context.session.services.store.count(part.row_span()) for part in parts))
 
 
-def is_worth(path: Path, context: Execution, is_hinted: bool) -> bool:
-    """Whether to read by the key, and not all rows."""
+def is_worth(path: Path, context: Execution, hints: Sequence[exp.IndexTableHint]) -> bool:
+    """Whether to read by the key, and not all rows. A range of an index that USE or FORCE names is
+    read whatever its size."""
     parts, inner = _apart(path, context)
     if isinstance(inner, IndexMerge):
         return True
-    if path.short or not isinstance(inner, Matched) or not inner.match.used or is_hinted:
+    if path.short or not isinstance(inner, Matched) or not inner.match.used:
         return path.short or has_equality(path)
+    if any(hint.this.upper() != "IGNORE" for hint in hints):
+        return True
     known = rows_by_statistics(inner, parts, context)
     if known is None:
         return has_equality(path)

@@ -471,7 +471,7 @@ class _From:
             path = over_partitions(path, scan.choice)
         elif named:
             raise ErrPartitionClauseOnNonpartitioned()
-        return path if is_worth(path, context, bool(hints)) else None
+        return path if is_worth(path, context, hints) else None
 
     def _alone(self) -> bool:
         """Whether this is the only table of its FROM, so that plain names are its own."""

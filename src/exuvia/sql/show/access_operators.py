@@ -13,6 +13,7 @@ reads of a path (sql/statement/measure.py) are the steps of its operators.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from exuvia.base.types import STRINGS, TypeCode
 from exuvia.catalog.table import Table
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.members import IndexMerge
@@ -26,6 +27,7 @@ from exuvia.sql.access.paths import (
     UniquePoints,
 )
 from exuvia.sql.access.ranger import bounds, combinations, shown_ranges, shown_value
+from exuvia.sql.schema.index_definition import part_bytes
 from exuvia.sql.show.operators import ROOT, STORE, Operator, lookup
 from exuvia.sql.show.row_estimates import EQUAL, TableEstimate
 from exuvia.sql.statement.context import Context
@@ -119,11 +121,13 @@ def path_operators(
     if isinstance(inner, IndexRange):
         info = told(said, order)
         scan = Operator(inner.name, rows, STORE, f"{title}, {_index(inner)}", info)
+        scan.key_length = _key_length(inner)
         entries = _within(path, scan, context)
         probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
         top = lookup(Operator("IndexLookUp", rows, ROOT, place), [entries], probe)
         return top, Reads(probe.done, scan.done), exact
     scan = Operator(inner.name, rows, STORE, title, told(said, order, keeps.top))
+    scan.key_length = _key_length(inner) if said else None
     top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
     return top, Reads(scan.done, None), exact
 
@@ -159,7 +163,24 @@ def _point(
         order, desc = (str(flag).lower() for flag in (keeps.follows, keeps.reverse))
         info.append(f"keep order:{order}, desc:{desc}")
     name = "Batch_Point_Get" if is_batch else "Point_Get"
-    return Operator(name, rows, ROOT, ", ".join(filter(None, access)), ", ".join(info))
+    found = Operator(name, rows, ROOT, ", ".join(filter(None, access)), ", ".join(info))
+    found.key_length = _key_length(path)
+    return found
+
+
+def _key_length(path: Path) -> int | None:
+    """Bytes of the parts of its key that a path uses, all of them where it reads the whole index.
+    MySQL adds 1 to a part that may be NULL and 2 to one whose length differs."""
+    if not isinstance(path, Matched):
+        return None
+    match = path.match
+    used = len(match.equal) + bool(match.range) or len(match.positions)
+    total = 0
+    for position, part in zip(match.positions[:used], match.key.idx_cols, strict=False):
+        column = path.table.info.cols[position]
+        total += part_bytes(column, part.length) + (not column.not_null)
+        total += 2 * (column.type.Tp in STRINGS and column.type.Tp != TypeCode.STRING)
+    return total
 
 
 def _index(path: Matched | IndexMerge) -> str:

@@ -8,7 +8,7 @@
     Extra     Using where, Using filesort, Using temporary: of the steps above the table
 
 It is taken from the operators that FORMAT = 'row' shows. `id` is 1 in each line: query blocks are
-not told apart. What is not known is NULL: possible_keys names the key alone, key_len is not given.
+not told apart. possible_keys names the key alone. key_len is NULL for index_merge.
 """
 
 import re
@@ -82,6 +82,7 @@ def _line(read: _Read, select_type: str) -> Row:
     key = access.get("index", "").partition("(")[0]
     if not key and kind in ("const", "range", "ref"):
         key = "PRIMARY"
+    length = scan.key_length if top.key_length is None else top.key_length
     ref = "const" if kind in ("const", "ref") else None
     count = None if scan.rows is None else max(1, round(scan.rows))
     extra = "; ".join(
@@ -89,7 +90,7 @@ def _line(read: _Read, select_type: str) -> Row:
     )
     return [
         *(1, select_type, access.get("table"), access.get("partition"), kind),
-        *(key or None, key or None, None, ref, count),
+        *(key or None, key or None, None if length is None else str(length), ref, count),
         *(_filtered(read), extra or None),
     ]
 

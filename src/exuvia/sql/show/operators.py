@@ -43,7 +43,8 @@ _MEASURED = (
 
 class Operator:
     """One line. `rows` None: there is no saying (N/A). `data`: the operator that it reads, named in
-    its info. `side`: (Build) or (Probe)."""
+    its info. `side`: (Build) or (Probe). `key_length`: bytes of the key parts it reads by, as in
+    MySQL's key_len; None where it reads by no key."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Operator:
         self.below = list(below)
         self.data = data
         self.side = ""
+        self.key_length: int | None = None
         self.done = MeasuredStep()
 
     @property
