@@ -58,6 +58,8 @@ CANCELLABLE = {  # besides the moment before the first step
     "alter table remove partitioning": f"{_FILLS}, delete reorganization",
 }
 ALTERABLE = (
+    "add column, stored",
+    "add column, numbered",
     "exuvia import into",
     "exuvia change primary key",
     "add index",
@@ -127,8 +129,10 @@ def wanted(label, job):
 def may_be_altered(label, job):
     """Whether rows are read or written in many batches by it."""
     if job.multi_schema_info:
+        of_several = (*ALTERABLE, "add check constraint")
         return any(
-            ACTION_TEXT[each.type].startswith(ALTERABLE) for each in multi_schema_change.stored(job)
+            ACTION_TEXT[each.type].startswith(of_several)
+            for each in multi_schema_change.stored(job)
         )
     return label.startswith(ALTERABLE) and label != "modify column"
 
