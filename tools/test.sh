@@ -6,11 +6,11 @@
 python=$1 marks=$2
 shift 2
 [ $# -gt 0 ] && exec "$python" -m pytest -rs -m "$marks" "$@"
-first="tests/sql tests/upgrade"
-second="tests/node"
+first="tests/sql"
+second="tests/node tests/wire"
 case $marks in # where the long tests are left out, those of nodes wait most and Spark has few
-*"not long"*) first="$first tests/wire" second="$second tests/spark" ;;
-*) first="$first tests/spark" second="$second tests/wire" ;;
+*"not long"*) second="$second tests/spark tests/upgrade" ;;
+*) first="$first tests/upgrade tests/spark" ;;
 esac
 third=""
 for each in tests/test_*.py tests/*/; do
