@@ -3,10 +3,10 @@
     Tracker.passing    values that exist while an expression is evaluated
     Tracker.kept       rows, constants and vectors; a session's user variables (`base`)
 
-A text that a function is about to make is claimed first, with the length that it will have. The
-closure of an expression (sql/evaluate/compile.py) gives back what its arguments claimed once its
-own value exists, so `passing` is the claim of values that are alive. Whoever collects rows adds
-their size to `kept`. Values shorter than LONG are claimed as part of their rows only.
+A function claims the length of a long text before it makes the text. When an expression has its
+value, it releases the claims of its arguments (sql/evaluate/compile.py), so `passing` counts live
+values only. Code that collects rows adds their size to `kept`. A value shorter than LONG is counted
+only as part of its row.
 
 A claim beyond the quota (tidb_mem_quota_query) raises 8175. A claim also raises what ends the
 statement, so KILL ends a row of many long values between two of them.
@@ -27,7 +27,7 @@ from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
 LONG = 1 << 14
 """Shorter values are not claimed one by one."""
 ROW_BYTES, VALUE_BYTES = 72, 40
-"""Of a row's list, and of a value that is no text; measured."""
+"""The size of a row's list, and of a value other than text, as measured in CPython 3.11."""
 _NODE_BYTES = 64  # of one part of a JSON document in Python
 _UNLIMITED = sys.maxsize
 
@@ -39,7 +39,7 @@ class Ends(Protocol):
 
 
 class Tracker:
-    """What one session's statement uses. Written by the thread that runs the statement."""
+    """Memory of one session's statement. Only the thread that runs the statement writes here."""
 
     __slots__ = (
         "_statement",
@@ -62,7 +62,7 @@ class Tracker:
         self.kept = 0
         self.peak = 0
         self.memories: list[dict[Any, Any]] = []  # of what is computed once for the statement
-        self.limit = 0  # until the first claim asks for the quota
+        self.limit = 0  # read from the quota by the first claim
 
     def start(self) -> None:
         """A statement begins."""
