@@ -16,6 +16,7 @@ import typer
 from exuvia.base import mysql_errors
 from exuvia.base.mysql_errors import MySQLError
 from exuvia.catalog.model import STATE_TEXT
+from exuvia.catalog.sysvar.definition import SysVar, VariableKind
 from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.cli.main import app
 from exuvia.ddl.actions import ACTIONS
@@ -63,18 +64,71 @@ def schema_changes() -> str:
     return text
 
 
+VARIABLES_BEGIN = """# Variables
+
+`SET GLOBAL` stores a value in the store, for all nodes. `SET SESSION` sets it in the session alone; a session begins with the global
+values of that moment. Scope: *global*, *session*, or both. A variable that is only global takes effect on all nodes within seconds, also for running jobs.
+`SHOW VARIABLES LIKE 'name'` shows the value, `information_schema.variables_info` also default and range. How to choose values: [tuning](../tuning.md).
+
+| group | what SET does |
+|---|---|
+| [with effect](#variables-with-effect) | a test sets the variable and observes the change |
+| [read-only](#read-only-variables) | error 1238 |
+| [refused](#refused-values) | any value except the default is error 1235, because ignoring it would give wrong results or less safety |
+| [accepted, no effect](#accepted-no-effect) | the value is stored and shown, and warning 1681 says why it has no effect. Clients and scripts that set it continue to work |
+
+"""
+
+
 def variables() -> str:
-    text = "# Variables\n\nG: `SET GLOBAL`, stored for all nodes. S: `SET SESSION`. *Effective*: a test sets it and observes the change. "
-    text += "*Read-only*: it cannot be set. *Accepted*: it can be set and shown but has no effect, for the reason given. *Refused*: any value but the default is 1235.\n\n"
-    text += table("variable", "default", "scope", "values", "effect")
-    for each in sorted(VARIABLES.values() if isinstance(VARIABLES, dict) else VARIABLES):
-        values = ", ".join(each.choices)
-        if not values and each.most > each.least:
-            values = f"{each.least:.15g} to {each.most:.15g}"
-        kind, why = each.effect
-        note = f"{kind}: {why}" if kind in ("accepted", "refused") else kind
-        text += row(code(each.name), code(each.default), each.scope or "", values or each.kind.name.lower(), note)
+    """One section per effective variable, so that a search leads to it; a table for each other group."""
+    known = sorted(VARIABLES.values())
+    groups = {kind: [each for each in known if each.effect.kind == kind] for kind in ("effective", "read-only", "refused", "accepted")}
+    text = VARIABLES_BEGIN + "## Variables with effect\n"
+    for each in groups["effective"]:
+        text += f"\n### {code(each.name)}\n\n{each.description.replace('<', '&lt;')}\n\n"
+        facts = {"Default": code(each.default) or "empty", "Range": range_of(each), "Unit": each.unit}
+        facts |= {"Scope": scope_of(each), "Since": each.since}
+        text += ". ".join(f"{name}: {fact}" for name, fact in facts.items() if fact) + ".\n"
+    text += "\n## Read-only variables\n\n" + table("variable", "value", "scope")
+    text += "".join(row(code(each.name), code(each.default), scope_of(each)) for each in groups["read-only"])
+    text += "\n## Refused values\n\n" + table("variable", "only value", "why")
+    text += "".join(row(code(each.name), code(each.default), each.effect.why) for each in groups["refused"])
+    text += "\n## Accepted, no effect\n\n" + table("variable", "default", "scope", "why it has no effect")
+    text += "".join(row(code(each.name), code(each.default), scope_of(each), each.effect.why) for each in groups["accepted"])
     return text
+
+
+def scope_of(variable: SysVar) -> str:
+    return {"GS": "global, session", "G": "global", "S": "session"}[variable.scope]
+
+
+FORMATS = {
+    VariableKind.BOOL: "`ON`, `OFF`",
+    VariableKind.CHARSET: "a character set (`SHOW CHARACTER SET`)",
+    VariableKind.COLLATION: "a collation (`SHOW COLLATION`)",
+    VariableKind.MODES: "modes, separated by commas",
+    VariableKind.ZONE: "`SYSTEM`, `+hh:mm`, or a name such as `Europe/Berlin`",
+    VariableKind.DAYTIME: "`HH:MM` or `HH:MM +ZZZZ`; UTC without a zone",
+    VariableKind.WINDOW: "`HH:MM-HH:MM` or `HH:MM-HH:MM +ZZZZ`; UTC without a zone",
+    VariableKind.MEMORY: "`0`, `1%` to `99%`, or at least 536870912; units as in `2GiB`",
+}
+
+
+def range_of(variable: SysVar) -> str:
+    """The values that SET accepts."""
+    if variable.choices:
+        return ", ".join(map(code, variable.choices))
+    if variable.kind in FORMATS:
+        return FORMATS[variable.kind]
+    if variable.kind is VariableKind.NAME:
+        return f"text of at most {variable.most:.0f} characters"
+    if variable.most <= variable.least:
+        return "text"
+    integers = variable.kind is not VariableKind.REAL
+    bounds = [int(each) if integers else f"{each:.15g}" for each in (variable.least, variable.most)]
+    units = "; units as in `64MiB`" if variable.kind is VariableKind.SIZE else ""
+    return f"{bounds[0]} to {bounds[1]}{units}"
 
 
 def all_errors() -> dict[str, MySQLError]:

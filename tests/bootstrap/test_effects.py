@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from exuvia import __version__
+from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.sysvar.effects import EFFECTIVE
 from exuvia.catalog.sysvar.variables import ALIASES, VARIABLES
 
@@ -29,6 +31,24 @@ def test_an_effective_variable_is_named_in_the_source_and_has_a_test() -> None:
         path, _, test = VARIABLES[name].effect.why.partition("::")
         text = (ROOT / path).read_text()
         assert f"def {test}(" in text if test else name in text, name
+
+
+NUMBERS = {VariableKind.INTEGER, VariableKind.REAL, VariableKind.SIZE, VariableKind.MEMORY}
+WITHOUT_UNIT = {"identity", "insert_id", "last_insert_id"}
+
+
+def test_an_effective_variable_is_described() -> None:
+    """What it does, the unit of a number, and since which release; the reference of variables
+    shows them beside default, range and scope."""
+    text = (ROOT / "docs/releases.md").read_text()
+    releases = [*re.findall(r"\| (\d\.\d\.\d) \|", text), __version__[:5]]
+    for name in of_kind("effective"):
+        found = VARIABLES[name]
+        assert re.fullmatch(r"[`A-Z].{15,}\.", found.description), name
+        assert found.since in releases, name
+        assert bool(found.unit) == (found.kind in NUMBERS and name not in WITHOUT_UNIT), name
+    described = {name for name, found in VARIABLES.items() if found.description or found.since}
+    assert described == of_kind("effective")
 
 
 def test_an_accepted_variable_is_named_nowhere() -> None:

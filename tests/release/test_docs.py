@@ -40,7 +40,6 @@ def test_the_reference_names_all_that_the_program_knows(reference: ModuleType) -
     pages = {name: make() for name, make in reference.PAGES.items()}
     assert len(rows(pages["statements"])) == len(STATEMENTS) + 2
     assert len(rows(pages["schema-changes"])) == len(ACTIONS) + 2
-    assert len(rows(pages["variables"])) == len(VARIABLES) + 2
     assert len(rows(pages["errors"])) == len(reference.all_errors()) + 2
     assert ["1062", "23000", "ErrDupEntry", "Duplicate entry '…' for key '…'"] in rows(
         pages["errors"]
@@ -49,6 +48,26 @@ def test_the_reference_names_all_that_the_program_knows(reference: ModuleType) -
     assert any(each[0] == "add index" and each[2] == path for each in rows(pages["schema-changes"]))
     for command in ("exuvia serve", "exuvia ddl ls", "exuvia config show", "exuvia store compact"):
         assert f"\n## {command}\n" in pages["commands"]
+
+
+def test_the_reference_describes_each_variable(reference: ModuleType) -> None:
+    """An effective one has a section with what it does, default, range, unit, scope and release;
+    each other one a row in the table of its group."""
+    page = reference.variables()
+    sections = dict(re.findall(r"^### `(\S+)`\n\n(.*\n\n.*)$", page, re.MULTILINE))
+    listed = [each[0].strip("`") for each in rows(page) if each[0].startswith("`")]
+    assert sorted([*sections, *listed]) == sorted(VARIABLES)
+    assert sections.keys() == {
+        name for name, v in VARIABLES.items() if v.effect.kind == "effective"
+    }
+    assert sections["wait_timeout"] == (
+        "Closes a connection that sends no statement for this time. 0: never.\n\n"
+        "Default: `28800`. Range: 0 to 31536000. Unit: seconds. Scope: global, session. "
+        "Since: 0.1.0."
+    )
+    assert "Range: `0`, `1%` to `99%`" in sections["tidb_server_memory_limit"]
+    row = "| `unique_checks` | `ON` | global, session | keys are always checked;"
+    assert row in page[page.index("## Accepted, no effect") :]
 
 
 def test_troubleshooting_has_each_error_of_changes_and_clusters(reference: ModuleType) -> None:

@@ -625,6 +625,9 @@ ErrBinlogUnsafeSystemFunction = MySQLError(
     "Statement is unsafe because it uses a system function that may return a different value on "
     "the slave",
 )
+ErrWarnDeprecatedSyntaxNoReplacement = MySQLError(
+    1681, "HY000", "'%s' is accepted and has no effect: %s"
+)
 ErrTooLongIndexComment = MySQLError(1688, "HY000", "Comment for index '%s' is too long (max = %s)")
 
 # -- exchange of partitions, alteration of foreign keys --

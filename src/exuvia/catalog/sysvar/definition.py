@@ -115,7 +115,10 @@ class VariableKind(Enum):
 
 class SysVar(NamedTuple):
     """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
-    `empty`: '' is a choice too, or no number."""
+    `empty`: '' is a choice too, or no number.
+
+    Each effective variable has a `description` for users, the `unit` of a number, and the release
+    `since` which it is effective. The reference of variables is generated from them."""
 
     name: str
     default: str
@@ -127,6 +130,13 @@ class SysVar(NamedTuple):
     read_only: bool = False
     nullable: bool = False
     empty: bool = False
+    description: str = ""
+    unit: str = ""
+    since: str = ""
+
+    def described(self, since: str, description: str, unit: str = "") -> "SysVar":
+        """The definition with what the reference says of it."""
+        return self._replace(since=since, description=description, unit=unit)
 
     @property
     def effect(self) -> Effect:

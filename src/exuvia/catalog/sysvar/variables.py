@@ -103,26 +103,62 @@ _IDENTITY = (
 )
 
 _CHARACTERS = (
-    charset("character_set_client", "utf8mb4"),
-    charset("character_set_connection", "utf8mb4"),
-    charset("character_set_results", "utf8mb4", nullable=True),
-    charset("character_set_server", "utf8mb4"),
-    charset("character_set_database", "utf8mb4"),
+    charset("character_set_client", "utf8mb4").described(
+        "0.1.0", "Character set of the statements that the client sends. SET NAMES sets it."
+    ),
+    charset("character_set_connection", "utf8mb4").described(
+        "0.1.0",
+        "Character set of text literals without a character set of their own. SET NAMES sets it.",
+    ),
+    charset("character_set_results", "utf8mb4", nullable=True).described(
+        "0.1.0", "Character set of the texts that the client receives. NULL: no conversion."
+    ),
+    charset("character_set_server", "utf8mb4").described(
+        "0.5.0", "Character set of new databases that name none."
+    ),
+    charset("character_set_database", "utf8mb4").described(
+        "0.1.0", "Character set of the current database. USE sets it."
+    ),
     charset("character_set_filesystem", "binary"),
     fixed("character_set_system", "utf8"),
-    SysVar("collation_connection", "utf8mb4_bin", "GS", VariableKind.COLLATION),
-    SysVar("collation_database", "utf8mb4_bin", "GS", VariableKind.COLLATION),
-    SysVar("collation_server", "utf8mb4_bin", "GS", VariableKind.COLLATION),
-    SysVar("default_collation_for_utf8mb4", "utf8mb4_bin", "GS", VariableKind.COLLATION),
+    SysVar("collation_connection", "utf8mb4_bin", "GS", VariableKind.COLLATION).described(
+        "0.1.0", "Collation of text literals without a collation of their own."
+    ),
+    SysVar("collation_database", "utf8mb4_bin", "GS", VariableKind.COLLATION).described(
+        "0.1.0", "Collation of the current database. USE sets it."
+    ),
+    SysVar("collation_server", "utf8mb4_bin", "GS", VariableKind.COLLATION).described(
+        "0.5.0", "Collation of new databases that name none."
+    ),
+    SysVar("default_collation_for_utf8mb4", "utf8mb4_bin", "GS", VariableKind.COLLATION).described(
+        "0.1.0",
+        "Collation of utf8mb4 texts, columns and tables that name the character set without a "
+        "collation.",
+    ),
     SysVar("lc_messages", "en_US", "GS"),
     SysVar("lc_time_names", "en_US", "GS"),
-    SysVar("time_zone", "SYSTEM", "GS", VariableKind.ZONE),
-    SysVar("sql_mode", SQL_MODE, "GS", VariableKind.MODES),
-    SysVar("init_connect", "", "G"),
+    SysVar("time_zone", "SYSTEM", "GS", VariableKind.ZONE).described(
+        "0.1.0",
+        "Time zone in which TIMESTAMP values and NOW() are shown. SYSTEM: that of the node.",
+    ),
+    SysVar("sql_mode", SQL_MODE, "GS", VariableKind.MODES).described(
+        "0.1.0",
+        "Modes of syntax and of conversion, as in MySQL. PAD_CHAR_TO_FULL_LENGTH and "
+        "TIME_TRUNCATE_FRACTIONAL are refused (1235).",
+    ),
+    SysVar("init_connect", "", "G").described(
+        "0.5.0", "Statements that each new connection without SUPER runs first."
+    ),
     SysVar("optimizer_switch", "", "GS"),
-    SysVar("default_week_format", "0", "GS", VariableKind.INTEGER, 0, 7),
-    SysVar("div_precision_increment", "4", "GS", VariableKind.INTEGER, 0, 30),
-    SysVar("timestamp", "0", "S", VariableKind.REAL, 0, 2147483647),
+    SysVar("default_week_format", "0", "GS", VariableKind.INTEGER, 0, 7).described(
+        "0.5.0", "Mode of WEEK() without a second argument.", "mode"
+    ),
+    SysVar("div_precision_increment", "4", "GS", VariableKind.INTEGER, 0, 30).described(
+        "0.1.0", "Digits that `/` adds to the fraction of its left operand.", "digits"
+    ),
+    SysVar("timestamp", "0", "S", VariableKind.REAL, 0, 2147483647).described(
+        "0.1.0", "Time that NOW() returns. 0: the actual time.", "seconds since 1970"
+    ),
     SysVar("debug", "", "GS"),
     SysVar("session_track_system_variables", "", "GS"),
 )
@@ -130,33 +166,74 @@ _CHARACTERS = (
 _ISOLATION = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
 
 _TRANSACTIONS = (
-    flag("autocommit", "ON"),
-    choice("transaction_isolation", "REPEATABLE-READ", *_ISOLATION),
-    choice("tx_isolation", "REPEATABLE-READ", *_ISOLATION),
-    flag("transaction_read_only", "OFF"),
-    flag("tx_read_only", "OFF"),
-    choice("completion_type", "NO_CHAIN", "NO_CHAIN", "CHAIN", "RELEASE"),
-    flag("read_only", "OFF", "G"),
-    flag("super_read_only", "OFF", "G"),
+    flag("autocommit", "ON").described(
+        "0.1.0",
+        "Commits each statement by itself. OFF: a transaction begins with the first statement "
+        "and ends with COMMIT or ROLLBACK.",
+    ),
+    choice("transaction_isolation", "REPEATABLE-READ", *_ISOLATION).described(
+        "0.1.0",
+        "Isolation level of transactions. SERIALIZABLE and READ-UNCOMMITTED are refused (8048).",
+    ),
+    choice("tx_isolation", "REPEATABLE-READ", *_ISOLATION).described(
+        "0.1.0", "Synonym of transaction_isolation."
+    ),
+    flag("transaction_read_only", "OFF").described(
+        "0.1.0", "New transactions cannot write (1792)."
+    ),
+    flag("tx_read_only", "OFF").described("0.1.0", "Synonym of transaction_read_only."),
+    choice("completion_type", "NO_CHAIN", "NO_CHAIN", "CHAIN", "RELEASE").described(
+        "0.5.0",
+        "After COMMIT and ROLLBACK: CHAIN begins a new transaction, RELEASE closes the connection.",
+    ),
+    flag("read_only", "OFF", "G").described(
+        "0.1.0", "Refuses writes of accounts without SUPER (1290)."
+    ),
+    flag("super_read_only", "OFF", "G").described(
+        "0.5.0", "Refuses writes of all accounts (1290). ON also sets read_only."
+    ),
     flag("offline_mode", "OFF", "G"),
     count("lock_wait_timeout", _YEAR_S, 1, _YEAR_S),
-    count("innodb_lock_wait_timeout", 50, 1, 3600),
-    count("max_execution_time", 0, 0, _U32),
-    flag("foreign_key_checks", "ON"),
+    count("innodb_lock_wait_timeout", 50, 1, 3600).described(
+        "0.1.0",
+        "Maximum wait for a row lock (1205). The statement is undone; the transaction continues.",
+        "seconds",
+    ),
+    count("max_execution_time", 0, 0, _U32).described(
+        "0.2.0", "Maximum time of a SELECT (3024). 0: no limit.", "milliseconds"
+    ),
+    flag("foreign_key_checks", "ON").described(
+        "0.1.0", "Checks foreign keys in statements and schema changes."
+    ),
     flag("unique_checks", "ON"),
-    flag("sql_notes", "ON"),
+    flag("sql_notes", "ON").described(
+        "0.5.0", "Lists notes in SHOW WARNINGS. OFF: only warnings and errors."
+    ),
     flag("sql_warnings", "OFF"),
     flag("sql_quote_show_create", "ON"),
-    flag("sql_safe_updates", "OFF"),
+    flag("sql_safe_updates", "OFF").described(
+        "0.5.0", "Refuses UPDATE and DELETE without a key in WHERE and without LIMIT (1175)."
+    ),
     flag("sql_big_selects", "ON"),
     flag("sql_auto_is_null", "OFF"),
     flag("sql_log_bin", "ON", "S"),
     flag("sql_log_off", "OFF"),
-    flag("sql_require_primary_key", "OFF"),
+    flag("sql_require_primary_key", "OFF").described(
+        "0.5.0", "Refuses tables without a primary key (3750)."
+    ),
     flag("sql_generate_invisible_primary_key", "OFF"),
-    count("sql_select_limit", (1 << 64) - 1, 0, (1 << 64) - 1),
-    count("auto_increment_increment", 1, 1, 65535),
-    count("auto_increment_offset", 1, 1, 65535),
+    count("sql_select_limit", (1 << 64) - 1, 0, (1 << 64) - 1).described(
+        "0.5.0", "Maximum number of rows of a SELECT without LIMIT.", "rows"
+    ),
+    count("auto_increment_increment", 1, 1, 65535).described(
+        "0.5.0", "Distance between two generated AUTO_INCREMENT values.", "step"
+    ),
+    count("auto_increment_offset", 1, 1, 65535).described(
+        "0.5.0",
+        "First generated AUTO_INCREMENT value. A value greater than auto_increment_increment "
+        "counts as 1.",
+        "first value",
+    ),
     flag("explicit_defaults_for_timestamp", "ON"),
     flag("innodb_strict_mode", "ON"),
     flag("session_track_gtids", "OFF"),
@@ -172,23 +249,49 @@ _TRANSACTIONS = (
 )
 
 _SIZES = (
-    count("max_allowed_packet", limits.PACKET_BYTES, 1024, 1 << 30),
+    count("max_allowed_packet", limits.PACKET_BYTES, 1024, 1 << 30).described(
+        "0.1.0", "Maximum size of a statement or a value that a client sends (1153).", "bytes"
+    ),
     count("net_buffer_length", 16384, 1024, 1 << 20),
-    count("net_read_timeout", 30, 1, _YEAR_S),
+    count("net_read_timeout", 30, 1, _YEAR_S).described(
+        "0.5.0", "Closes a connection that stops within a packet for this time.", "seconds"
+    ),
     count("net_write_timeout", 60, 1, _YEAR_S),
     count("net_retry_count", 10, 1, _U32),
-    count("wait_timeout", 28800, 0, _YEAR_S),
-    count("interactive_timeout", 28800, 1, _YEAR_S),
+    count("wait_timeout", 28800, 0, _YEAR_S).described(
+        "0.1.0", "Closes a connection that sends no statement for this time. 0: never.", "seconds"
+    ),
+    count("interactive_timeout", 28800, 1, _YEAR_S).described(
+        "0.1.0",
+        "The wait_timeout of connections with CLIENT_INTERACTIVE, such as the mysql client.",
+        "seconds",
+    ),
     count("connect_timeout", 10, 2, _YEAR_S, "G"),
-    count("max_connections", 0, 0, 100000, "G"),
-    count("max_user_connections", 0, 0, 100000),
-    count("max_prepared_stmt_count", -1, -1, 1 << 20, "G"),
+    count("max_connections", 0, 0, 100000, "G").described(
+        "0.1.0", "Maximum number of connections of a node (1040). 0: no limit.", "connections"
+    ),
+    count("max_user_connections", 0, 0, 100000).described(
+        "0.5.0", "Maximum number of connections of one account (1203). 0: no limit.", "connections"
+    ),
+    count("max_prepared_stmt_count", -1, -1, 1 << 20, "G").described(
+        "0.5.0",
+        "Maximum number of prepared statements of a node (1461). -1: no limit.",
+        "statements",
+    ),
     count("max_error_count", 64, 0, 65535),
     count("max_sort_length", 1024, 4, 8 << 20),
     count("max_join_size", (1 << 64) - 1, 1, (1 << 64) - 1),
     count("max_sp_recursion_depth", 0, 0, 255),
-    count("group_concat_max_len", 1024, 4, (1 << 64) - 1),
-    count("cte_max_recursion_depth", 1000, 0, _U32),
+    count("group_concat_max_len", 1024, 4, (1 << 64) - 1).described(
+        "0.1.0",
+        "Maximum length of the result of GROUP_CONCAT. Longer results are cut off (1260).",
+        "bytes",
+    ),
+    count("cte_max_recursion_depth", 1000, 0, _U32).described(
+        "0.1.0",
+        "Maximum number of iterations of a recursive common table expression (3636).",
+        "iterations",
+    ),
     count("tmp_table_size", 16 << 20, 1024, (1 << 64) - 1),
     count("max_heap_table_size", 16 << 20, 16384, (1 << 64) - 1),
     count("sort_buffer_size", 262144, 32768, (1 << 64) - 1),
@@ -220,7 +323,7 @@ _FEATURES = (
     SysVar("default_storage_engine", "InnoDB"),
     SysVar("default_tmp_storage_engine", "InnoDB"),
     SysVar("storage_engine", "InnoDB"),
-    flag("local_infile", "ON", "G"),
+    flag("local_infile", "ON", "G").described("0.1.0", "Allows LOAD DATA LOCAL INFILE."),
     flag("event_scheduler", "OFF", "G"),
     flag("general_log", "OFF", "G"),
     flag("slow_query_log", "OFF", "G"),
@@ -232,34 +335,77 @@ _FEATURES = (
     flag("low_priority_updates", "OFF"),
     flag("skip_name_resolve", "OFF", "G", read_only=True),
     flag("skip_networking", "OFF", "G", read_only=True),
-    flag("require_secure_transport", "OFF", "G"),
+    flag("require_secure_transport", "OFF", "G").described(
+        "0.1.0", "Refuses connections without TLS (3159)."
+    ),
     flag("show_create_table_verbosity", "OFF"),
     flag("show_old_temporals", "OFF"),
     flag("print_identified_with_as_hex", "OFF"),
     flag("windowing_use_high_precision", "ON"),
-    choice("block_encryption_mode", "aes-128-ecb", *_CIPHERS),
+    choice("block_encryption_mode", "aes-128-ecb", *_CIPHERS).described(
+        "0.1.0", "Algorithm, key length and mode of AES_ENCRYPT and AES_DECRYPT."
+    ),
     choice("use_secondary_engine", "ON", "OFF", "ON", "FORCED", scope="S"),
 )
 
 _PASSWORDS = (
-    count("default_password_lifetime", 0, 0, 65535, "G"),
+    count("default_password_lifetime", 0, 0, 65535, "G").described(
+        "0.4.0",
+        "Age at which a password expires (1862). 0: never. An account's own PASSWORD EXPIRE "
+        "takes precedence.",
+        "days",
+    ),
     flag("disconnect_on_expired_password", "ON", "G", read_only=True),
-    count("password_history", 0, 0, _U32, "G"),
-    count("password_reuse_interval", 0, 0, _U32, "G"),
-    flag("validate_password.check_user_name", "ON", "G"),
-    SysVar("validate_password.dictionary", "", "G"),
-    flag("validate_password.enable", "OFF", "G"),
-    count("validate_password.length", 8, 0, 2147483647, "G"),
-    count("validate_password.mixed_case_count", 1, 0, 2147483647, "G"),
-    count("validate_password.number_count", 1, 0, 2147483647, "G"),
-    choice("validate_password.policy", "MEDIUM", "LOW", "MEDIUM", "STRONG", scope="G"),
-    count("validate_password.special_char_count", 1, 0, 2147483647, "G"),
+    count("password_history", 0, 0, _U32, "G").described(
+        "0.4.0",
+        "Number of an account's latest passwords that it may not use again (3638).",
+        "passwords",
+    ),
+    count("password_reuse_interval", 0, 0, _U32, "G").described(
+        "0.4.0", "Age below which an account may not use a former password again (3638).", "days"
+    ),
+    flag("validate_password.check_user_name", "ON", "G").described(
+        "0.4.0", "Refuses a password that equals the account's name (1819)."
+    ),
+    SysVar("validate_password.dictionary", "", "G").described(
+        "0.4.0", "Words that a password must not contain at policy STRONG, separated by `;`."
+    ),
+    flag("validate_password.enable", "OFF", "G").described(
+        "0.4.0", "Checks new passwords by the rules of validate_password (1819)."
+    ),
+    count("validate_password.length", 8, 0, 2147483647, "G").described(
+        "0.4.0", "Minimum length of a password.", "characters"
+    ),
+    count("validate_password.mixed_case_count", 1, 0, 2147483647, "G").described(
+        "0.4.0",
+        "Minimum number of lower-case and of upper-case letters at policy MEDIUM and STRONG.",
+        "characters",
+    ),
+    count("validate_password.number_count", 1, 0, 2147483647, "G").described(
+        "0.4.0", "Minimum number of digits at policy MEDIUM and STRONG.", "characters"
+    ),
+    choice("validate_password.policy", "MEDIUM", "LOW", "MEDIUM", "STRONG", scope="G").described(
+        "0.4.0",
+        "LOW checks the length, MEDIUM also the kinds of characters, STRONG also the dictionary.",
+    ),
+    count("validate_password.special_char_count", 1, 0, 2147483647, "G").described(
+        "0.4.0",
+        "Minimum number of characters that are neither letters nor digits at policy MEDIUM "
+        "and STRONG.",
+        "characters",
+    ),
 )
 
 _COMPUTED = (
-    SysVar("last_insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
-    SysVar("identity", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
-    SysVar("insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
+    SysVar("last_insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1).described(
+        "0.1.0", "The value that LAST_INSERT_ID() returns."
+    ),
+    SysVar("identity", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1).described(
+        "0.1.0", "Synonym of last_insert_id."
+    ),
+    SysVar("insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1).described(
+        "0.5.0", "The next INSERT uses this value for its AUTO_INCREMENT column."
+    ),
     fixed("warning_count", "0", "S", VariableKind.INTEGER),
     fixed("error_count", "0", "S", VariableKind.INTEGER),
     fixed("proxy_user", "", "S"),
@@ -444,36 +590,91 @@ _WORKERS = limits.REORG_WORKERS
 _BATCH = limits.REORG_BATCH_ROWS
 
 _SCHEMA_CHANGES = (
-    count("tidb_ddl_reorg_worker_cnt", _WORKERS[1], _WORKERS[0], _WORKERS[2]),
-    count("tidb_ddl_reorg_batch_size", _BATCH[1], _BATCH[0], _BATCH[2]),
-    SysVar("tidb_ddl_reorg_max_write_speed", "0", "G", VariableKind.SIZE, 0, 1 << 50),
+    count("tidb_ddl_reorg_worker_cnt", _WORKERS[1], _WORKERS[0], _WORKERS[2]).described(
+        "0.1.0",
+        "Maximum number of tasks of a job that write at the same time on Spark or on several "
+        "nodes.",
+        "tasks",
+    ),
+    count("tidb_ddl_reorg_batch_size", _BATCH[1], _BATCH[0], _BATCH[2]).described(
+        "0.1.0",
+        "Maximum number of rows in one transaction of a job. Running jobs use a new value "
+        "from their next batch.",
+        "rows",
+    ),
+    SysVar("tidb_ddl_reorg_max_write_speed", "0", "G", VariableKind.SIZE, 0, 1 << 50).described(
+        "0.1.0",
+        "Maximum write speed of a job, all its tasks together. 0: no limit.",
+        "bytes per second",
+    ),
     choice(
         "tidb_ddl_reorg_priority",
         "PRIORITY_LOW",
         *("PRIORITY_LOW", "PRIORITY_NORMAL", "PRIORITY_HIGH"),
         scope="S",
     ),
-    count("tidb_ddl_error_count_limit", limits.ERROR_COUNT_LIMIT, 0, _LARGE, "G"),
+    count("tidb_ddl_error_count_limit", limits.ERROR_COUNT_LIMIT, 0, _LARGE, "G").described(
+        "0.1.0", "Errors after which a job is rolled back instead of tried again.", "errors"
+    ),
     SysVar("tidb_ddl_disk_quota", str(100 << 30), "G", VariableKind.SIZE, 100 << 30, 1 << 50),
     flag("tidb_ddl_enable_fast_reorg", "ON", "G"),
-    flag("tidb_enable_dist_task", "OFF", "G"),
-    count("tidb_max_dist_task_nodes", -1, -1, 128),
-    SysVar("tidb_service_scope", "", "G"),
+    flag("tidb_enable_dist_task", "OFF", "G").described(
+        "0.3.0", "Distributes the tasks of a job to all nodes. OFF: the owner's node runs them."
+    ),
+    count("tidb_max_dist_task_nodes", -1, -1, 128).described(
+        "0.3.0",
+        "Maximum number of nodes that run the tasks of one job. -1: all nodes of the scope.",
+        "nodes",
+    ),
+    SysVar("tidb_service_scope", "", "G").described(
+        "0.3.0",
+        "Name of the group of nodes that run distributed tasks with this node. Stored for the "
+        "node.",
+    ),
     SysVar("tidb_cloud_storage_uri", "", "G"),
-    flag("tidb_enable_metadata_lock", "ON", "G"),
-    flag("tidb_enable_fast_create_table", "ON", "G"),
-    flag("tidb_enable_fast_table_check", "ON"),
-    flag("tidb_enable_ddl", "ON", "G"),
-    flag("tidb_enable_concurrent_ddl", "ON", "G"),
-    flag("tidb_allow_remove_auto_inc", "OFF", "S"),
+    flag("tidb_enable_metadata_lock", "ON", "G").described(
+        "0.1.0",
+        "Schema changes wait for open transactions on their table. OFF: such transactions get "
+        "8028. It can be set only while no job is unfinished.",
+    ),
+    flag("tidb_enable_fast_create_table", "ON", "G").described(
+        "0.1.0", "Inserts CREATE TABLE statements that arrive together as one job."
+    ),
+    flag("tidb_enable_fast_table_check", "ON").described(
+        "0.1.0",
+        "ADMIN CHECK compares checksums and reads single rows only where they differ. OFF: it "
+        "compares all rows.",
+    ),
+    flag("tidb_enable_ddl", "ON", "G").described(
+        "0.5.0", "Whether this node may own schema changes. OFF on the only node is 8246."
+    ),
+    flag("tidb_enable_concurrent_ddl", "ON", "G").described(
+        "0.1.0",
+        "Runs jobs of different tables concurrently. It can be set only while no job is "
+        "unfinished.",
+    ),
+    flag("tidb_allow_remove_auto_inc", "OFF", "S").described(
+        "0.1.0", "Allows MODIFY and DROP COLUMN to remove AUTO_INCREMENT. OFF: 8200."
+    ),
     count("tidb_max_delta_schema_count", 1024, 100, 16384, "G"),
     SysVar("tidb_scatter_region", "", "GS"),
-    flag("tidb_stats_update_during_ddl", "ON", "G"),
-    flag("tidb_enable_check_constraint", "ON", "G"),
-    flag("tidb_enable_auto_increment_in_generated", "OFF"),
-    flag("tidb_enable_foreign_key", "ON", "G"),
+    flag("tidb_stats_update_during_ddl", "ON", "G").described(
+        "0.1.0", "Collects statistics of a new index before readers use it."
+    ),
+    flag("tidb_enable_check_constraint", "ON", "G").described(
+        "0.1.0", "Creates and enforces new CHECK constraints. OFF: they are parsed and not created."
+    ),
+    flag("tidb_enable_auto_increment_in_generated", "OFF").described(
+        "0.1.0",
+        "Allows expression indexes and generated columns to read an AUTO_INCREMENT column (3109).",
+    ),
+    flag("tidb_enable_foreign_key", "ON", "G").described(
+        "0.1.0", "Creates and enforces new foreign keys. OFF: they are stored and not enforced."
+    ),
     count("tidb_ddl_flashback_concurrency", 64, 1, 256, "G"),
-    SysVar("mandatory_roles", "", "G"),
+    SysVar("mandatory_roles", "", "G").described(
+        "0.1.0", "Roles that every account has, separated by commas."
+    ),
     SysVar("tidb_last_ddl_info", '{"query":"","seq_num":0}', "S", read_only=True),
     SysVar("tidb_last_txn_info", "", "S", read_only=True),
     SysVar("tidb_last_query_info", "", "S", read_only=True),
@@ -482,14 +683,36 @@ _SCHEMA_CHANGES = (
 )
 
 _STATISTICS = (
-    flag("tidb_enable_auto_analyze", "ON", "G"),
-    flag("tidb_enable_auto_analyze_priority_queue", "ON", "G"),
-    SysVar("tidb_auto_analyze_ratio", "0.5", "G", VariableKind.REAL, 0.00001, 1e9),
-    SysVar("tidb_auto_analyze_start_time", "00:00 +0000", "G", VariableKind.DAYTIME),
-    SysVar("tidb_auto_analyze_end_time", "23:59 +0000", "G", VariableKind.DAYTIME),
-    count("tidb_auto_analyze_concurrency", 1, 0, (1 << 31) - 1, "G"),
-    count("tidb_auto_analyze_partition_batch_size", 8192, 1, 8192, "G"),
-    count("tidb_max_auto_analyze_time", 43200, 0, (1 << 31) - 1, "G"),
+    flag("tidb_enable_auto_analyze", "ON", "G").described(
+        "0.1.0", "Analyzes tables automatically."
+    ),
+    flag("tidb_enable_auto_analyze_priority_queue", "ON", "G").described(
+        "0.1.0",
+        "Analyzes the most urgent tables first. OFF: nothing is analyzed automatically while "
+        "it is OFF.",
+    ),
+    SysVar("tidb_auto_analyze_ratio", "0.5", "G", VariableKind.REAL, 0.00001, 1e9).described(
+        "0.1.0",
+        "Share of a table's rows that must have changed before it is analyzed automatically.",
+        "fraction",
+    ),
+    SysVar("tidb_auto_analyze_start_time", "00:00 +0000", "G", VariableKind.DAYTIME).described(
+        "0.1.0", "Beginning of the time of day in which tables are analyzed automatically."
+    ),
+    SysVar("tidb_auto_analyze_end_time", "23:59 +0000", "G", VariableKind.DAYTIME).described(
+        "0.1.0", "End of the time of day in which tables are analyzed automatically."
+    ),
+    count("tidb_auto_analyze_concurrency", 1, 0, (1 << 31) - 1, "G").described(
+        "0.1.0",
+        "Maximum number of tables that are analyzed automatically at the same time.",
+        "tables",
+    ),
+    count("tidb_auto_analyze_partition_batch_size", 8192, 1, 8192, "G").described(
+        "0.1.0", "Maximum number of partitions that one automatic ANALYZE reads.", "partitions"
+    ),
+    count("tidb_max_auto_analyze_time", 43200, 0, (1 << 31) - 1, "G").described(
+        "0.1.0", "Maximum time of one automatic ANALYZE. 0: no limit.", "seconds"
+    ),
     count("tidb_auto_build_stats_concurrency", 1, 1, 256, "G"),
     count("tidb_build_stats_concurrency", 2, 1, 256),
     count("tidb_analyze_partition_concurrency", 2, 1, 128),
@@ -501,91 +724,274 @@ _STATISTICS = (
         "tidb_partition_prune_mode",
         "dynamic",
         *("static", "dynamic", "static-only", "dynamic-only"),
+    ).described(
+        "0.1.0",
+        "`dynamic` collects statistics of the whole table, `static` of each partition alone.",
     ),
     flag("tidb_persist_analyze_options", "ON", "G"),
 )
 
 _TTL = (
-    flag("tidb_ttl_job_enable", "ON", "G"),
-    count("tidb_ttl_scan_batch_size", 500, 1, 10240, "G"),
-    count("tidb_ttl_delete_batch_size", 100, 1, 10240, "G"),
-    count("tidb_ttl_delete_rate_limit", 0, 0, _LARGE, "G"),
-    count("tidb_ttl_scan_worker_count", 4, 1, 256, "G"),
+    flag("tidb_ttl_job_enable", "ON", "G").described(
+        "0.4.0", "Deletes expired rows of tables with TTL."
+    ),
+    count("tidb_ttl_scan_batch_size", 500, 1, 10240, "G").described(
+        "0.4.0", "Maximum number of rows that a TTL task reads at once.", "rows"
+    ),
+    count("tidb_ttl_delete_batch_size", 100, 1, 10240, "G").described(
+        "0.4.0", "Maximum number of expired rows that one transaction deletes.", "rows"
+    ),
+    count("tidb_ttl_delete_rate_limit", 0, 0, _LARGE, "G").described(
+        "0.4.0",
+        "Maximum number of expired rows that a node deletes in a second. 0: no limit.",
+        "rows per second",
+    ),
+    count("tidb_ttl_scan_worker_count", 4, 1, 256, "G").described(
+        "0.4.0", "Maximum number of TTL tasks that a node runs at the same time.", "tasks"
+    ),
     count("tidb_ttl_delete_worker_count", 4, 1, 256, "G"),
-    count("tidb_ttl_running_tasks", -1, -1, 256, "G"),
-    SysVar("tidb_ttl_job_schedule_window_start_time", "00:00 +0000", "G", VariableKind.DAYTIME),
-    SysVar("tidb_ttl_job_schedule_window_end_time", "23:59 +0000", "G", VariableKind.DAYTIME),
+    count("tidb_ttl_running_tasks", -1, -1, 256, "G").described(
+        "0.4.0",
+        "Maximum number of TTL tasks that run at the same time in the cluster. -1: no limit.",
+        "tasks",
+    ),
+    SysVar(
+        "tidb_ttl_job_schedule_window_start_time", "00:00 +0000", "G", VariableKind.DAYTIME
+    ).described("0.5.0", "Beginning of the time of day in which expired rows are deleted."),
+    SysVar(
+        "tidb_ttl_job_schedule_window_end_time", "23:59 +0000", "G", VariableKind.DAYTIME
+    ).described("0.5.0", "End of the time of day in which expired rows are deleted."),
 )
 
 _HABITS = (
-    choice("tidb_txn_mode", "pessimistic", "pessimistic", "optimistic")._replace(empty=True),
+    choice("tidb_txn_mode", "pessimistic", "pessimistic", "optimistic")
+    ._replace(empty=True)
+    .described(
+        "0.1.0",
+        "Mode of transactions: `pessimistic` locks rows when they are written, `optimistic` "
+        "checks for conflicts at COMMIT.",
+    ),
     flag("tidb_disable_txn_auto_retry", "ON"),
     count("tidb_retry_limit", 10, -1, _LARGE),
     flag("tidb_constraint_check_in_place", "OFF"),
-    flag("tidb_skip_isolation_level_check", "OFF"),
+    flag("tidb_skip_isolation_level_check", "OFF").described(
+        "0.2.0",
+        "SERIALIZABLE and READ UNCOMMITTED are accepted with warning 8048 and run as "
+        "REPEATABLE READ. OFF: error 8048.",
+    ),
     flag("tidb_skip_utf8_check", "OFF"),
     flag("tidb_batch_insert", "OFF", "S"),
     count("tidb_dml_batch_size", 0, 0, (1 << 31) - 1),
-    choice("tidb_enable_clustered_index", "ON", "OFF", "ON", "INT_ONLY"),
-    flag("tidb_enable_strict_double_type_check", "ON"),
+    choice("tidb_enable_clustered_index", "ON", "OFF", "ON", "INT_ONLY").described(
+        "0.1.0",
+        "Whether primary keys without CLUSTERED or NONCLUSTERED are clustered. INT_ONLY: only "
+        "those of one integer column.",
+    ),
+    flag("tidb_enable_strict_double_type_check", "ON").described(
+        "0.5.0", "Refuses DOUBLE(n) without a scale (1149)."
+    ),
     flag("tidb_enable_window_function", "ON"),
-    flag("tidb_enable_noop_functions", "OFF"),
-    flag("tidb_nontransactional_ignore_error", "OFF"),
+    flag("tidb_enable_noop_functions", "OFF").described(
+        "0.5.0", "Accepts SQL_CALC_FOUND_ROWS without effect in `tidb` mode. OFF: 1235."
+    ),
+    flag("tidb_nontransactional_ignore_error", "OFF").described(
+        "0.2.0", "A BATCH statement continues after an error of one of its jobs."
+    ),
     flag("tidb_multi_statement_mode", "OFF"),
     count("tidb_distsql_scan_concurrency", 15, 1, 256),
     count("tidb_index_lookup_concurrency", -1, -1, 256),
     count("tidb_executor_concurrency", 5, 1, 256),
-    SysVar("tidb_mem_quota_query", str(1 << 30), "GS", VariableKind.SIZE, -1, _LARGE),
-    SysVar("tidb_server_memory_limit", "80%", "G", VariableKind.MEMORY, 512 << 20, _LARGE),
+    SysVar("tidb_mem_quota_query", str(1 << 30), "GS", VariableKind.SIZE, -1, _LARGE).described(
+        "0.1.0", "Maximum memory of one statement (8175). -1 and 0: no limit.", "bytes"
+    ),
+    SysVar(
+        "tidb_server_memory_limit", "80%", "G", VariableKind.MEMORY, 512 << 20, _LARGE
+    ).described(
+        "0.5.0",
+        "Maximum memory of a node. Above it the largest statement ends (8176). A percentage "
+        "is of the machine's or control group's memory. 0: no limit.",
+        "bytes or percent",
+    ),
     SysVar(
         "tidb_server_memory_limit_sess_min_size", str(128 << 20), "G", VariableKind.SIZE, 0, _LARGE
+    ).described(
+        "0.5.0", "Statements with less memory are not ended by tidb_server_memory_limit.", "bytes"
     ),
     flag("tidb_allow_mpp", "OFF"),
     SysVar("tidb_isolation_read_engines", "tikv,tiflash,tidb", "S"),
-    SysVar("tidb_snapshot", "", "S"),
+    SysVar("tidb_snapshot", "", "S").described(
+        "0.2.0", "The session reads rows as they were at this time. Empty: the present."
+    ),
     SysVar("tidb_gc_life_time", "10m0s", "G"),
     SysVar("tidb_gc_run_interval", "10m0s", "G"),
     flag("tidb_gc_enable", "ON", "G"),
-    count("tidb_slow_log_threshold", 300, -1, _LARGE, "G"),
+    count("tidb_slow_log_threshold", 300, -1, _LARGE, "G").described(
+        "0.4.0",
+        "Statements that take longer are logged in information_schema.slow_query. -1: none.",
+        "milliseconds",
+    ),
     flag("tidb_general_log", "OFF", "G"),
     SysVar("tidb_redact_log", "OFF", "G"),
     count("tidb_row_format_version", 2, 1, 2, "G"),
 )
 
 _OWN = (
-    choice("exuvia_ddl_verify", "full", "full", "sample", "off", scope="G"),
-    choice("exuvia_ddl_hold", "off", "off", "start", "public"),
-    flag("exuvia_ddl_async", "OFF"),
-    count("exuvia_ddl_wait_timeout_s", 0, 0, _YEAR_S),
-    choice("exuvia_ddl_wait_timeout_action", "refuse", "refuse", "kill"),
-    SysVar("exuvia_ddl_group", "", "S", VariableKind.NAME, most=64),
-    SysVar("exuvia_ddl_window", "", "GS", VariableKind.WINDOW),
-    count("exuvia_ddl_verify_max_age_s", 86400, 0, 31536000, "G"),
-    SysVar("exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100),
-    count("exuvia_ddl_p99_target_ms", 0, 0, 600_000, "G"),
-    SysVar("exuvia_ddl_min_share", "0.25", "G", kind=VariableKind.REAL, least=0.01, most=1),
-    SysVar("exuvia_disk_free_min", str(1 << 30), "G", VariableKind.SIZE, 0, 1 << 50),
-    count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G"),
-    count("exuvia_ddl_general_workers", 10, 1, 256, "G"),
-    count("exuvia_ddl_reorg_workers", 2, 1, 256, "G"),
-    count("exuvia_pipeline_inline_rows", limits.INLINE_ROWS, 0, _LARGE, "G"),
-    count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G"),
-    count("exuvia_max_snapshot_s", int(limits.SNAPSHOT_QUERY_S), 1, 86400, "G"),
-    count("exuvia_max_idle_snapshot_s", int(limits.SNAPSHOT_IDLE_S), 1, 86400, "G"),
+    choice("exuvia_ddl_verify", "full", "full", "sample", "off", scope="G").described(
+        "0.1.0",
+        "Compares a new index with the rows before readers use it: `full` all entries, "
+        "`sample` some, `off` none.",
+    ),
+    choice("exuvia_ddl_hold", "off", "off", "start", "public").described(
+        "0.3.0",
+        "Holds new schema changes: `start` before the first step, `public` before readers see "
+        "the result. ADMIN COMPLETE DDL JOBS continues them.",
+    ),
+    flag("exuvia_ddl_async", "OFF").described(
+        "0.3.0",
+        "Answers a schema change as soon as its job is queued. The warning names the job; "
+        "ADMIN SHOW DDL JOBS shows its result.",
+    ),
+    count("exuvia_ddl_wait_timeout_s", 0, 0, _YEAR_S).described(
+        "0.4.0",
+        "Maximum time for which a step of a schema change waits for open transactions. 0: no "
+        "limit.",
+        "seconds",
+    ),
+    choice("exuvia_ddl_wait_timeout_action", "refuse", "refuse", "kill").described(
+        "0.4.0",
+        "After exuvia_ddl_wait_timeout_s: `refuse` ends the schema change (1205), `kill` ends "
+        "the open transactions (1317).",
+    ),
+    SysVar("exuvia_ddl_group", "", "S", VariableKind.NAME, most=64).described(
+        "0.4.0",
+        "Adds the session's schema changes to this group. All changes of a group become "
+        "visible in one schema version. Empty: no group.",
+    ),
+    SysVar("exuvia_ddl_window", "", "GS", VariableKind.WINDOW).described(
+        "0.4.0",
+        "Time of day in which schema changes may start, such as `01:00-05:00 +0100`. Empty: "
+        "always.",
+    ),
+    count("exuvia_ddl_verify_max_age_s", 86400, 0, 31536000, "G").described(
+        "0.3.0",
+        "A held job whose rows were verified longer ago than this is verified again when it "
+        "continues. 0: never.",
+        "seconds",
+    ),
+    SysVar(
+        "exuvia_ddl_p99_factor", "1.3", "G", kind=VariableKind.REAL, least=1, most=100
+    ).described(
+        "0.2.0",
+        "Work on rows slows down while the p99 of clients' transactions is above this "
+        "multiple of its value before the job.",
+        "factor",
+    ),
+    count("exuvia_ddl_p99_target_ms", 0, 0, 600_000, "G").described(
+        "0.2.0",
+        "Work on rows slows down while the p99 of clients' transactions is above this time. "
+        "0: exuvia_ddl_p99_factor applies.",
+        "milliseconds",
+    ),
+    SysVar(
+        "exuvia_ddl_min_share", "0.25", "G", kind=VariableKind.REAL, least=0.01, most=1
+    ).described(
+        "0.2.0",
+        "Least share of the time that work on rows gets, however slow clients are. All "
+        "running jobs divide it.",
+        "fraction",
+    ),
+    SysVar("exuvia_disk_free_min", str(1 << 30), "G", VariableKind.SIZE, 0, 1 << 50).described(
+        "0.3.0", "Work on rows waits while the store's disk has less free space.", "bytes"
+    ),
+    count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G").described(
+        "0.1.0",
+        "Rows that one task of a job sorts and writes. A killed task is repeated from its "
+        "last checkpoint.",
+        "rows",
+    ),
+    count("exuvia_ddl_general_workers", 10, 1, 256, "G").described(
+        "0.1.0",
+        "Maximum number of schema changes without work on rows that run at the same time.",
+        "jobs",
+    ),
+    count("exuvia_ddl_reorg_workers", 2, 1, 256, "G").described(
+        "0.1.0",
+        "Maximum number of schema changes with work on rows that run at the same time.",
+        "jobs",
+    ),
+    count("exuvia_pipeline_inline_rows", limits.INLINE_ROWS, 0, _LARGE, "G").described(
+        "0.1.0",
+        "Tables up to this size are processed without Spark. Fills and moves: up to 25 times "
+        "this size. 0: always with Spark.",
+        "rows",
+    ),
+    count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G").described(
+        "0.1.0",
+        "Tables up to this size are checked before a schema change is queued, so that rows "
+        "that prevent it are reported at once.",
+        "rows",
+    ),
+    count("exuvia_max_snapshot_s", int(limits.SNAPSHOT_QUERY_S), 1, 86400, "G").described(
+        "0.4.0",
+        "Maximum time for which one statement or transaction reads from the same snapshot.",
+        "seconds",
+    ),
+    count("exuvia_max_idle_snapshot_s", int(limits.SNAPSHOT_IDLE_S), 1, 86400, "G").described(
+        "0.1.0",
+        "Rolls back a transaction that has read rows and sends no statement for this time.",
+        "seconds",
+    ),
     SysVar(
         "exuvia_txn_total_size_limit",
         str(limits.TRANSACTION_BYTES),
         *("G", VariableKind.SIZE, 1 << 20, 1 << 40),
+    ).described("0.2.0", "Maximum size of one transaction's writes (8004).", "bytes"),
+    count("exuvia_ddl_feed_retention_s", 604800, 0, 31536000, "G").described(
+        "0.1.0",
+        "Time for which finished schema changes remain in the feed that `exuvia changes` and "
+        "the webhook read.",
+        "seconds",
     ),
-    count("exuvia_ddl_feed_retention_s", 604800, 0, 31536000, "G"),
-    SysVar("exuvia_ddl_webhook_url", "", "G"),
-    count("exuvia_undo_s", 0, 0, 31536000),
-    count("exuvia_drop_retention_s", 600, 0, 31536000, "G"),
-    count("exuvia_change_log_retention_s", 86400, 0, 31536000, "G"),
-    SysVar("exuvia_change_log_max_bytes", "0", "G", VariableKind.SIZE, 0, 1 << 60),
-    count("exuvia_inspect_interval_s", 0, 0, 31536000, "G"),
-    count("exuvia_history_shown", 10, 0, 2048),
-    choice("exuvia_compatibility", "tidb", "tidb", "mysql"),
+    SysVar("exuvia_ddl_webhook_url", "", "G").described(
+        "0.1.0", "URL to which each finished schema change is sent as JSON. Empty: none."
+    ),
+    count("exuvia_undo_s", 0, 0, 31536000).described(
+        "0.4.0",
+        "Time for which ADMIN UNDO DDL JOB can revert a schema change. 0: no undo data is "
+        "retained.",
+        "seconds",
+    ),
+    count("exuvia_drop_retention_s", 600, 0, 31536000, "G").described(
+        "0.1.0",
+        "Time for which a dropped or truncated table can be restored with RECOVER TABLE or "
+        "FLASHBACK TABLE.",
+        "seconds",
+    ),
+    count("exuvia_change_log_retention_s", 86400, 0, 31536000, "G").described(
+        "0.3.0",
+        "Time for which change logs, and row versions for AS OF TIMESTAMP, are retained.",
+        "seconds",
+    ),
+    SysVar("exuvia_change_log_max_bytes", "0", "G", VariableKind.SIZE, 0, 1 << 60).described(
+        "0.3.0",
+        "Maximum size of a table's change log. The oldest records are removed first. 0: no limit.",
+        "bytes",
+    ),
+    count("exuvia_inspect_interval_s", 0, 0, 31536000, "G").described(
+        "0.4.0",
+        "Time between two rounds of inspections of all tables. 0: no scheduled inspections.",
+        "seconds",
+    ),
+    count("exuvia_history_shown", 10, 0, 2048).described(
+        "0.4.0",
+        "Finished jobs that ADMIN SHOW DDL JOBS lists if the statement names no number.",
+        "jobs",
+    ),
+    choice("exuvia_compatibility", "tidb", "tidb", "mysql").described(
+        "0.1.0",
+        "`mysql` follows MySQL 8 where MySQL and TiDB differ, in ALTER TABLE, EXPLAIN and "
+        "names of keys. `tidb` follows TiDB.",
+    ),
 )
 
 TIDB: tuple[SysVar, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_TTL, *_HABITS, *_OWN)
@@ -594,49 +1000,43 @@ TIDB: tuple[SysVar, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_TTL, *_HABITS, *_O
 # -- TiDB: parts that work another way here --------------------------------------------------------
 
 _TUNING_FLAGS = """
-    activate_all_roles_on_login=OFF/G allow_auto_random_explicit_insert=OFF
     pd_enable_follower_handle_region=ON/G tidb_allow_tiflash_cop=OFF
     tidb_enable_analyze_snapshot=OFF tidb_enable_external_ts_read=OFF
     tidb_enable_historical_stats_for_capture=OFF/G tidb_enable_lazy_cursor_fetch=OFF
     tidb_enable_new_charset=ON tidb_enable_pipelined_window_function=ON
     tidb_enable_point_get_cache=OFF tidb_enable_shared_lock_promotion=OFF
-    tidb_enable_tiflash_pipeline_model=ON tidb_enable_top_sql=OFF/G
-    tidb_enable_ts_validation=ON/G tidb_enable_batch_query_region=OFF
-    tidb_enable_concurrent_hashagg_spill=ON tidb_enable_gc_aware_memory_track=OFF/G
-    tidb_generate_binary_plan=ON tidb_hash_exchange_with_new_collation=ON
-    tidb_opt_index_join_build_v2=ON tidb_opt_join_reorder_through_sel=OFF
-    tidb_opt_partial_ordered_index_for_topn=OFF tidb_opt_use_invisible_indexes=OFF/S
-    tidb_accelerate_user_creation_update=OFF/G tidb_prefer_broadcast_join_by_exchange_data_size=OFF
-    tidb_resource_control_strict_mode=ON/G tidb_stmt_summary_internal_query=OFF/G
-    tidb_restricted_read_only=OFF/G
-    tidb_super_read_only=OFF/G
-    last_sql_use_alloc=OFF/S
-    tidb_batch_commit=OFF/S tidb_batch_delete=OFF/S tidb_capture_plan_baselines=OFF/G
-    tidb_check_mb4_value_in_utf8=ON/G tidb_constraint_check_in_place_pessimistic=ON
-    tidb_enable_1pc=ON tidb_enable_alter_placement=ON/G tidb_enable_async_commit=ON
+    tidb_enable_tiflash_pipeline_model=ON tidb_enable_top_sql=OFF/G tidb_enable_ts_validation=ON/G
+    tidb_enable_batch_query_region=OFF tidb_enable_concurrent_hashagg_spill=ON
+    tidb_enable_gc_aware_memory_track=OFF/G tidb_generate_binary_plan=ON
+    tidb_hash_exchange_with_new_collation=ON tidb_opt_index_join_build_v2=ON
+    tidb_opt_join_reorder_through_sel=OFF tidb_opt_partial_ordered_index_for_topn=OFF
+    tidb_opt_use_invisible_indexes=OFF/S tidb_accelerate_user_creation_update=OFF/G
+    tidb_prefer_broadcast_join_by_exchange_data_size=OFF tidb_stmt_summary_internal_query=OFF/G
+    last_sql_use_alloc=OFF/S tidb_batch_commit=OFF/S tidb_batch_delete=OFF/S
+    tidb_capture_plan_baselines=OFF/G tidb_check_mb4_value_in_utf8=ON/G
+    tidb_constraint_check_in_place_pessimistic=ON tidb_enable_1pc=ON
+    tidb_enable_alter_placement=ON/G tidb_enable_async_commit=ON
     tidb_enable_async_merge_global_stats=ON tidb_enable_batch_dml=OFF/G
     tidb_enable_cascades_planner=OFF tidb_enable_chunk_rpc=ON/S tidb_enable_change_multi_schema=ON
     tidb_enable_collect_execution_info=ON tidb_enable_column_tracking=ON/G
     tidb_enable_enhanced_security=OFF/G tidb_enable_exchange_partition=ON
     tidb_enable_extended_stats=OFF tidb_enable_fast_analyze=OFF tidb_enable_global_index=ON
     tidb_enable_global_temporary_table=ON tidb_enable_gogc_tuner=ON/G
-    tidb_enable_historical_stats=OFF/G tidb_enable_index_merge=ON
-    tidb_enable_index_merge_join=OFF tidb_enable_inl_join_inner_multi_pattern=ON
-    tidb_enable_instance_plan_cache=OFF/G tidb_enable_legacy_instance_scope=ON
-    tidb_enable_list_partition=ON tidb_enable_local_txn=OFF/G tidb_enable_mutation_checker=ON
-    tidb_enable_new_cost_interface=ON tidb_enable_new_only_full_group_by_check=OFF
-    tidb_enable_non_prepared_plan_cache=OFF tidb_enable_non_prepared_plan_cache_for_dml=OFF
-    tidb_enable_noop_variables=ON/G tidb_enable_null_aware_anti_join=ON
-    tidb_enable_ordered_result_mode=OFF tidb_enable_outer_join_reorder=ON tidb_enable_paging=ON
-    tidb_enable_parallel_apply=OFF tidb_enable_parallel_hashagg_spill=ON
-    tidb_enable_plan_cache_for_param_limit=ON tidb_enable_plan_cache_for_subquery=ON
-    tidb_enable_plan_replayer_capture=ON tidb_enable_prepared_plan_cache=ON
-    tidb_enable_prepared_plan_cache_memory_monitor=ON tidb_enable_pseudo_for_outdated_stats=OFF
-    tidb_enable_rate_limit_action=OFF tidb_enable_resource_control=ON/G tidb_enable_reuse_chunk=ON
-    tidb_enable_row_level_checksum=OFF/G tidb_enable_slow_log=ON tidb_enable_stats_owner=ON/G
-    tidb_enable_stmt_summary=ON/G
-    tidb_enable_table_partition=ON tidb_enable_telemetry=OFF/G
-    tidb_enable_tiflash_read_for_write_stmt=ON
+    tidb_enable_historical_stats=OFF/G tidb_enable_index_merge=ON tidb_enable_index_merge_join=OFF
+    tidb_enable_inl_join_inner_multi_pattern=ON tidb_enable_instance_plan_cache=OFF/G
+    tidb_enable_legacy_instance_scope=ON tidb_enable_list_partition=ON tidb_enable_local_txn=OFF/G
+    tidb_enable_mutation_checker=ON tidb_enable_new_cost_interface=ON
+    tidb_enable_new_only_full_group_by_check=OFF tidb_enable_non_prepared_plan_cache=OFF
+    tidb_enable_non_prepared_plan_cache_for_dml=OFF tidb_enable_noop_variables=ON/G
+    tidb_enable_null_aware_anti_join=ON tidb_enable_ordered_result_mode=OFF
+    tidb_enable_outer_join_reorder=ON tidb_enable_paging=ON tidb_enable_parallel_apply=OFF
+    tidb_enable_parallel_hashagg_spill=ON tidb_enable_plan_cache_for_param_limit=ON
+    tidb_enable_plan_cache_for_subquery=ON tidb_enable_plan_replayer_capture=ON
+    tidb_enable_prepared_plan_cache=ON tidb_enable_prepared_plan_cache_memory_monitor=ON
+    tidb_enable_pseudo_for_outdated_stats=OFF tidb_enable_rate_limit_action=OFF
+    tidb_enable_reuse_chunk=ON tidb_enable_row_level_checksum=OFF/G tidb_enable_slow_log=ON
+    tidb_enable_stats_owner=ON/G tidb_enable_stmt_summary=ON/G tidb_enable_table_partition=ON
+    tidb_enable_telemetry=OFF/G tidb_enable_tiflash_read_for_write_stmt=ON
     tidb_enable_tmp_storage_on_oom=ON/G tidb_enable_tso_follower_proxy=OFF/G
     tidb_enable_unsafe_substitute=OFF tidb_enable_vectorized_expression=ON tidb_enforce_mpp=OFF/S
     tidb_evolve_plan_baselines=OFF tidb_guarantee_linearizability=ON
@@ -657,15 +1057,15 @@ _TUNING_FLAGS = """
     tidb_rc_write_check_ts=OFF tidb_record_plan_in_slow_log=ON tidb_regard_null_as_point=ON
     tidb_remove_orderby_in_subquery=ON tidb_skip_ascii_check=OFF
     tidb_skip_missing_partition_stats=ON tidb_slow_log_masking=OFF tidb_sysdate_is_now=OFF
-    tidb_track_aggregate_memory_usage=ON tidb_use_plan_baselines=ON
-    tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF
+    tidb_track_aggregate_memory_usage=ON tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF
 """
 
 _TUNING_NUMBERS = f"""
     ddl_slow_threshold=300:0:2147483647/G tidb_allow_batch_cop=1:0:2
     tidb_adaptive_closest_read_threshold=4096:0:{_LARGE}
     tidb_analyze_default_num_buckets=256:1:1024 tidb_analyze_default_num_topn=100:0:16384
-    tidb_analyze_distsql_scan_concurrency=4:0:256 tidb_batch_pending_tiflash_count=4000:0:4294967295
+    tidb_analyze_distsql_scan_concurrency=4:0:256
+    tidb_batch_pending_tiflash_count=4000:0:4294967295
     tidb_build_sampling_stats_concurrency=2:1:256 tidb_cdc_write_source=0:0:15/S
     tidb_evolve_plan_task_max_time=600:-1:{_LARGE}/G
     tidb_expensive_txn_time_threshold=600:60:2147483647/G tidb_external_ts=0:0:{_LARGE}/G
@@ -687,7 +1087,7 @@ _TUNING_NUMBERS = f"""
     tidb_stmt_summary_max_stmt_count=3000:1:32767/G
     tidb_stmt_summary_refresh_interval=1800:1:2147483647/G tidb_store_limit=0:0:{_LARGE}/G
     tidb_table_cache_lease=3:1:10/G tidb_top_sql_max_meta_count=5000:1:10000/G
-    tidb_top_sql_max_time_series_count=100:1:5000/G tidb_txn_entry_size_limit=0:0:125829120
+    tidb_top_sql_max_time_series_count=100:1:5000/G
     tidb_workload_repository_active_sampling_interval=5:0:600/G
     tiflash_mem_quota_query_per_node=0:-1:{_LARGE} tikv_client_read_timeout=0:0:2147483647
     authentication_ldap_sasl_server_port=389:1:65535/G
@@ -696,28 +1096,25 @@ _TUNING_NUMBERS = f"""
     tidb_broadcast_join_threshold_size=104857600:0:{_LARGE}
     tidb_checksum_table_concurrency=4:1:256 tidb_cost_model_version=2:1:2
     tidb_expensive_query_time_threshold=60:10:2147483647/G
-    tidb_gc_max_wait_time=86400:600:31536000/G
-    tidb_hash_join_concurrency=-1:-1:256 tidb_hashagg_final_concurrency=-1:-1:256
-    tidb_hashagg_partial_concurrency=-1:-1:256 tidb_idle_transaction_timeout=0:0:2147483647
+    tidb_gc_max_wait_time=86400:600:31536000/G tidb_hash_join_concurrency=-1:-1:256
+    tidb_hashagg_final_concurrency=-1:-1:256 tidb_hashagg_partial_concurrency=-1:-1:256
     tidb_index_join_batch_size=25000:1:2147483647 tidb_index_lookup_join_concurrency=-1:-1:256
     tidb_index_lookup_size=20000:1:2147483647 tidb_index_serial_scan_concurrency=1:1:256
     tidb_init_chunk_size=32:1:32 tidb_max_chunk_size=1024:32:2147483647
     tidb_max_paging_size=50000:1:2147483647 tidb_max_tiflash_threads=-1:-1:256
     tidb_mem_quota_apply_cache=33554432:0:{_LARGE} tidb_merge_join_concurrency=1:1:256
-    tidb_merge_partition_stats_concurrency=1:1:256
-    tidb_metric_query_range_duration=60:10:216000/S tidb_metric_query_step=60:10:216000/S
-    tidb_min_paging_size=128:1:2147483647 tidb_nested_loop_join_cache_capacity=20971520:0:{_LARGE}
+    tidb_merge_partition_stats_concurrency=1:1:256 tidb_metric_query_range_duration=60:10:216000/S
+    tidb_metric_query_step=60:10:216000/S tidb_min_paging_size=128:1:2147483647
+    tidb_nested_loop_join_cache_capacity=20971520:0:{_LARGE}
     tidb_non_prepared_plan_cache_size=100:1:100000 tidb_opt_correlation_exp_factor=1:0:2147483647
     tidb_opt_join_reorder_threshold=0:0:63 tidb_opt_limit_push_down_threshold=100:0:2147483647
     tidb_opt_range_max_size=67108864:0:{_LARGE} tidb_optimizer_selectivity_level=0:0:2147483647
     tidb_plan_cache_max_plan_size=2097152:0:{_LARGE} tidb_prepared_plan_cache_size=100:1:100000
     tidb_projection_concurrency=-1:-1:256 tidb_query_log_max_len=4096:0:1073741824/G
-    tidb_schema_version_cache_limit=16:2:255/G
-    tidb_session_plan_cache_size=100:1:100000 tidb_shard_allocate_step={_LARGE}:1:{_LARGE}
-    tidb_stats_cache_mem_quota=0:0:1099511627776/G tidb_stats_load_sync_wait=100:0:2147483647
-    tidb_store_batch_size=4:0:25000 tidb_streamagg_concurrency=1:1:256
-    tidb_tmp_table_max_size=67108864:1048576:137438953472
-     tidb_txn_commit_batch_size=16384:1:1073741824/G
+    tidb_schema_version_cache_limit=16:2:255/G tidb_session_plan_cache_size=100:1:100000
+    tidb_shard_allocate_step={_LARGE}:1:{_LARGE} tidb_stats_cache_mem_quota=0:0:1099511627776/G
+    tidb_stats_load_sync_wait=100:0:2147483647 tidb_store_batch_size=4:0:25000
+    tidb_streamagg_concurrency=1:1:256 tidb_txn_commit_batch_size=16384:1:1073741824/G
     tidb_wait_split_region_timeout=300:1:2147483647/S tidb_window_concurrency=-1:-1:256
     tiflash_fine_grained_shuffle_batch_size=8192:1:18446744073709551615
     tiflash_fine_grained_shuffle_stream_count=0:-1:1024
@@ -741,8 +1138,7 @@ _TUNING_REALS = f"""
     tidb_opt_table_range_scan_cost_factor=1:0:{_LARGE}
     tidb_opt_table_reader_cost_factor=1:0:{_LARGE}
     tidb_opt_table_rowid_scan_cost_factor=1:0:{_LARGE}
-    tidb_opt_table_tiflash_scan_cost_factor=1:0:{_LARGE}
-    tidb_opt_topn_cost_factor=1:0:{_LARGE} tidb_server_memory_limit_gc_trigger=0.7:0.5:1/G
+    tidb_opt_table_tiflash_scan_cost_factor=1:0:{_LARGE} tidb_opt_topn_cost_factor=1:0:{_LARGE}
     tiflash_query_spill_ratio=0.7:0:0.85 tidb_memory_usage_alarm_ratio=0.7:0:1/G
     tidb_opt_concurrency_factor=3:0:{_LARGE} tidb_opt_copcpu_factor=3:0:{_LARGE}
     tidb_opt_correlation_threshold=0.9:0:1 tidb_opt_cpu_factor=3:0:{_LARGE}
@@ -756,19 +1152,17 @@ _TUNING_REALS = f"""
 
 _TUNING_TEXTS = """
     authentication_ldap_sasl_bind_base_dn=/G authentication_ldap_sasl_server_host=/G
-    authentication_ldap_simple_bind_base_dn=/G
-    mpp_exchange_compression_mode=UNSPECIFIED mpp_version=UNSPECIFIED
-    tidb_advancer_check_point_lag_limit=48h0m0s/G tidb_allow_fallback_to_tikv=
-    tidb_disable_column_tracking_time=/G tidb_evolve_plan_task_start_time=00:00+0000/G
-    tidb_evolve_plan_task_end_time=23:59+0000/G tidb_historical_stats_duration=168h0m0s/G
-    tidb_instance_plan_cache_max_size=100MiB/G tidb_last_plan_replayer_token=/S
-    tidb_mpp_store_fail_ttl=0s tidb_pipelined_dml_resource_policy=standard
-    tidb_request_source_type=/S tidb_runtime_filter_type=IN
-    tidb_slow_log_rules=
-    tidb_workload_repository_dest=/G tidb_opt_fix_control=
-    tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
-    tidb_schema_cache_size=512MB/G
-    tidb_slow_query_file=tidb-slow.log/S authentication_ldap_simple_server_host=/G
+    authentication_ldap_simple_bind_base_dn=/G mpp_exchange_compression_mode=UNSPECIFIED
+    mpp_version=UNSPECIFIED tidb_advancer_check_point_lag_limit=48h0m0s/G
+    tidb_allow_fallback_to_tikv= tidb_disable_column_tracking_time=/G
+    tidb_evolve_plan_task_start_time=00:00+0000/G tidb_evolve_plan_task_end_time=23:59+0000/G
+    tidb_historical_stats_duration=168h0m0s/G tidb_instance_plan_cache_max_size=100MiB/G
+    tidb_last_plan_replayer_token=/S tidb_mpp_store_fail_ttl=0s
+    tidb_pipelined_dml_resource_policy=standard tidb_request_source_type=/S
+    tidb_runtime_filter_type=IN tidb_slow_log_rules= tidb_workload_repository_dest=/G
+    tidb_opt_fix_control= tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
+    tidb_schema_cache_size=512MB/G tidb_slow_query_file=tidb-slow.log/S
+    authentication_ldap_simple_server_host=/G
 """
 
 _TUNING_CHOICES = """
@@ -779,18 +1173,61 @@ _TUNING_CHOICES = """
     tiflash_hashagg_preaggregation_mode=force_preagg:force_preagg:force_streaming:auto
     tiflash_replica_read=all_replicas:all_replicas:closest_adaptive:closest_replicas
     tidb_dml_type=standard:standard:bulk tidb_force_priority=NO_PRIORITY:NO_PRIORITY:LOW_PRIORITY
-    tidb_hash_join_version=optimized:legacy:optimized tidb_mem_oom_action=CANCEL:CANCEL:LOG/G
+    tidb_hash_join_version=optimized:legacy:optimized
     tidb_opt_objective=moderate:moderate:determinate tidb_placement_mode=STRICT:STRICT:IGNORE
     tidb_replica_read=leader:leader:follower:prefer-leader:leader-and-follower:closest-replicas
     tidb_stats_load_pseudo_timeout=ON:OFF:ON/G tidb_txn_assertion_level=FAST:OFF:FAST:STRICT
 """
 
 
+_EFFECTIVE = (
+    flag("activate_all_roles_on_login", "OFF", "G").described(
+        "0.1.0", "Activates all granted roles at login. OFF: only the default roles."
+    ),
+    flag("allow_auto_random_explicit_insert", "OFF").described(
+        "0.1.0", "Allows INSERT to give a value for an AUTO_RANDOM column. OFF: 8216."
+    ),
+    flag("tidb_enable_resource_control", "ON", "G").described(
+        "0.4.0", "Allows resource groups. OFF: 8249 for every statement about them."
+    ),
+    count("tidb_idle_transaction_timeout", 0, 0, 2147483647).described(
+        "0.5.0",
+        "Closes a connection whose transaction is open and sends no statement for this time. "
+        "0: no limit.",
+        "seconds",
+    ),
+    choice("tidb_mem_oom_action", "CANCEL", "CANCEL", "LOG", scope="G").described(
+        "0.1.0", "CANCEL enforces tidb_mem_quota_query. LOG ignores it."
+    ),
+    flag("tidb_resource_control_strict_mode", "ON", "G").described(
+        "0.4.0",
+        "SET RESOURCE GROUP requires SUPER, RESOURCE_GROUP_ADMIN or RESOURCE_GROUP_USER (1227).",
+    ),
+    flag("tidb_restricted_read_only", "OFF", "G").described(
+        "0.5.0",
+        "Refuses writes, also of accounts with SUPER (1836). ON also sets tidb_super_read_only.",
+    ),
+    SysVar("tidb_server_memory_limit_gc_trigger", "0.7", "G", VariableKind.REAL, 0.5, 1).described(
+        "0.5.0", "Share of tidb_server_memory_limit at which a node collects garbage.", "fraction"
+    ),
+    flag("tidb_super_read_only", "OFF", "G").described(
+        "0.5.0", "Refuses writes, also of accounts with SUPER (1836)."
+    ),
+    count("tidb_tmp_table_max_size", 67108864, 1048576, 137438953472).described(
+        "0.1.0", "Maximum size of the rows of one temporary table (1114).", "bytes"
+    ),
+    count("tidb_txn_entry_size_limit", 0, 0, 125829120).described(
+        "0.2.0", "Maximum size of one row or index entry (8025). 0: 6 MiB.", "bytes"
+    ),
+    flag("tidb_use_plan_baselines", "ON").described("0.4.0", "Uses bindings (CREATE BINDING)."),
+)
+
 TUNING: tuple[SysVar, ...] = (
     SysVar("last_plan_from_binding", "OFF", "S", VariableKind.BOOL, read_only=True),
     SysVar("last_plan_from_cache", "OFF", "S", VariableKind.BOOL, read_only=True),
     SysVar("tidb_session_alias", "", "S", VariableKind.NAME, most=64),
     count("tidb_read_staleness", 0, -(1 << 31), 0, "S")._replace(empty=True),
+    *_EFFECTIVE,
     *flags(_TUNING_FLAGS),
     *numbers(_TUNING_NUMBERS),
     *reals(_TUNING_REALS),

@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownCharacterSet,
     ErrUnresolvedHintName,
     ErrWarnConflictingHint,
+    ErrWarnDeprecatedSyntaxNoReplacement,
     ErrWarnOptimizerHintUnsupportedHint,
 )
 from exuvia.base.types import Family, FieldType, TypeCode, Value
@@ -73,8 +74,9 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
     try:
         for item in node.assignments:
             warning = _SCOPES[item.scope](session, item)
-            if warning is not None:
-                notes.append(Note("Warning", warning.code, warning.message))
+            for said in (warning, _without_effect(item)):
+                if said is not None:
+                    notes.append(Note("Warning", said.code, said.message))
     except Refused:
         if before is not None:
             before.put_back(session)
@@ -82,6 +84,15 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
     if session.settings.autocommit and not committed_alone:
         session.commit()
     return Result(warnings=notes)
+
+
+def _without_effect(item: Assignment) -> Refused | None:
+    """1681 for a system variable that is accepted and changes nothing. Clients set many of them
+    when they connect, so it is a warning; the hint SET_VAR does not warn."""
+    if item.scope not in ("session", "global"):
+        return None
+    kind, reason = variables.find(item.name).effect
+    return ErrWarnDeprecatedSyntaxNoReplacement(item.name, reason) if kind == "accepted" else None
 
 
 class _Before:
