@@ -272,18 +272,19 @@ def _bool(variable: SysVar, value: Setting) -> str:
     raise _wrong(variable, value, "ON, OFF")
 
 
-_ALWAYS_ON = frozenset(
+ALWAYS_ON = frozenset(
     {
         "tidb_enable_exchange_partition",
         "tidb_enable_list_partition",
         "tidb_enable_table_partition",
     }
 )
+"""Variables that do not store OFF, and so have no value that is ignored."""
 
 
 def _kept_on(variable: SysVar, text: str) -> Checked:
     """What can no longer be turned off stays on, and a warning says so."""
-    if text == "ON" or variable.name not in _ALWAYS_ON:
+    if text == "ON" or variable.name not in ALWAYS_ON:
         return Checked(text)
     said = "is always turned on. This variable has been deprecated and will be removed in the "
     return Checked("ON", ErrUnknown(f"{variable.name} {said}future releases"))

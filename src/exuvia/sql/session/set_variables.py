@@ -38,7 +38,7 @@ from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Setting, check
+from exuvia.catalog.sysvar.definition import ALWAYS_ON, Setting, check
 from exuvia.cluster import member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, put_scope
 from exuvia.ddl import queue
@@ -87,12 +87,14 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
 
 
 def _without_effect(item: Assignment) -> Refused | None:
-    """1681 for a system variable that is accepted and changes nothing. Clients set many of them
+    """1681 for a system variable that stores the value and ignores it. Clients set many of them
     when they connect, so it is a warning; the hint SET_VAR does not warn."""
     if item.scope not in ("session", "global"):
         return None
-    kind, reason = variables.find(item.name).effect
-    return ErrWarnDeprecatedSyntaxNoReplacement(item.name, reason) if kind == "accepted" else None
+    found = variables.find(item.name)
+    if found.effect.kind != "accepted" or found.name in ALWAYS_ON:
+        return None
+    return ErrWarnDeprecatedSyntaxNoReplacement(item.name, found.effect.why)
 
 
 class _Before:
