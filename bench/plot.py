@@ -19,7 +19,8 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes. `shades` are spans of x that are marked."""
+    """One pair of axes. `shades` are spans of x that are marked; `marks` are dotted lines: x, and
+    the number of the line whose colour it has."""
 
     title: str
     x: str
@@ -27,6 +28,7 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
     logarithmic: bool = False
     shades: Sequence[tuple[float, float]] = ()
+    marks: Sequence[tuple[float, int]] = ()
 
 
 class _Axis:
@@ -88,6 +90,12 @@ def _panel(panel: Panel, top: int) -> list[str]:
         drawn.append(f'<path d="M{LEFT} {y:.1f}H{end}" stroke="#ddd"/>')
         drawn.append(
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_text(value)}</text>'
+        )
+    for value, line in panel.marks:
+        colour = COLOURS[line % len(COLOURS)]
+        drawn.append(
+            f'<path d="M{across.place(value):.1f} {base}v{-HEIGHT}" stroke="{colour}" '
+            'stroke-dasharray="2 3"/>'
         )
     middle = (LEFT + end) / 2
     drawn.append(

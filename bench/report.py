@@ -193,7 +193,7 @@ def _about(product: Product) -> Record:
     }
 
 
-def _anywhere(text: str) -> str:
+def anywhere(text: str) -> str:
     """Without the paths of this machine."""
     text = text.replace(str(HERE.parent) + "/", "")
     return re.sub(r"/[^\s\"]*exuvia-bench-\w+", "FOLDER", text)
@@ -204,7 +204,7 @@ def writer(path: Path, run: str) -> Write:
 
     def write(record: Record) -> None:
         with path.open("a") as out:
-            out.write(_anywhere(json.dumps({"run": run, **record})) + "\n")
+            out.write(anywhere(json.dumps({"run": run, **record})) + "\n")
         if record["kind"] == "figure":
             what = record.get("error") or f"{record['value']:,.4g} {record.get('unit', '')}"
             sys.stdout.write(f"{record['product']:<12} {record['work']:<24} {what}\n")

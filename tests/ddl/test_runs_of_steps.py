@@ -183,6 +183,12 @@ def test_another_front_is_waited_for(cluster, monkeypatch):
     assert cluster.finish(job_id).state == JobState.SYNCED
 
 
+def test_a_front_that_joins_wakes_the_one_that_has_answered_ahead(cluster):
+    before = cluster.store.counter("version")
+    cluster.add_front()
+    assert cluster.store.counter("version") > before
+
+
 def test_no_front_assents_beside_another(cluster):
     cluster.fronts.append(cluster.add_front())
     job_id = cluster.submit(add_column(cluster))

@@ -1,5 +1,6 @@
 """Schema changes of several sessions: holds that bind, UNDO asked twice, names that come."""
 
+import re
 import time
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from exuvia.sql.privileges.rights import OnDatabase, Rights
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement import waits
 from support.node_processes import until
 from support.world import Later, error, rows, run
 
@@ -189,3 +191,23 @@ def test_a_table_written_only_after_a_savepoint_may_change(
     finally:
         run(session, "SET GLOBAL tidb_enable_metadata_lock = ON")
     assert [row[0] for row in rows(session, f"SELECT id FROM {before}")] == [1] * commits
+
+
+# -- what a change waited for ----------------------------------------------------------------------
+
+
+def test_a_change_that_waited_says_for_what(session, another):
+    run(session, "CREATE TABLE t (a INT)")
+    run(another, "BEGIN")
+    run(another, "INSERT INTO t VALUES (1)")
+    waiting = Later(session, "ALTER TABLE t ADD COLUMN b INT")
+    until(lambda: "INSERT INTO t" in session.waits.reason)
+    time.sleep(waits.NOTED_S)
+    run(another, "COMMIT")
+    (note,) = waiting.answer().warnings
+    assert note.level == "Note" and session.waits.reason == ""
+    assert re.match(
+        r"schema change \d+ waited \d+ s, at last for: node .*INSERT INTO t", note.message
+    )
+    run(session, "ALTER TABLE t ADD COLUMN c INT")
+    assert not session.warnings

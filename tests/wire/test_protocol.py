@@ -97,6 +97,7 @@ class ScriptedSession:
         self.current: Any = None
         self.database = ""
         self.changed_schema = False
+        self.waits = SimpleNamespace(reason="")
         self.is_released = False
         self.interrupted = threading.Event()
         self._script = script

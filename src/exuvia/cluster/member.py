@@ -233,6 +233,8 @@ class Member:
             txn.put(keys.meta("beat", self.id), keys.number((last + 1) << LIFE_BITS))
             txn.put(keys.meta("member", self.id), msgspec.json.encode(info))
             txn.notify("owner")
+            if self.info.kind == "front":
+                txn.notify("version")  # the only front until now has to answer itself, at once
             return epoch, info
 
         # unbounded: a process that has no epoch can do nothing else

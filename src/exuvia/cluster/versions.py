@@ -95,7 +95,8 @@ class Hold(NamedTuple):
 
     def reason(self, now: float) -> str:
         """Who waits must read what for (law 10)."""
-        return f"{self.about} (revision {self.revision}) {now - self.since:.0f} s ago"
+        whose = f"open transaction of connection {self.session}: " if self.session else ""
+        return f"{whose}{self.about} (revision {self.revision}) {now - self.since:.0f} s ago"
 
 
 class MetadataLocks:

@@ -108,10 +108,22 @@ def unfinished(txn: Transaction, watch: OwnerWatch | None, now: float) -> list[J
     """The queue by id. Where its owner does not look after it, that is what each job waits for."""
     jobs = queue.unfinished(txn)
     trouble = watch.trouble(txn, now) if jobs and watch is not None else ""
-    if not trouble:
-        return jobs
-    waits = f"waiting: {trouble}"
-    return [j if j.state == JobState.PAUSED else evolve(j, exuvia_wait=waits) for j in jobs]
+    return [_with_trouble(job, trouble) for job in jobs] if trouble else jobs
+
+
+def reason_to_wait(txn: Transaction, watch: OwnerWatch | None, now: float, job_id: int) -> str:
+    """What one job waits for, as `unfinished` shows it; "" if it does not wait or has ended."""
+    job = queue.get(txn, job_id)
+    if job is None:
+        return ""
+    trouble = watch.trouble(txn, now) if watch is not None else ""
+    return (_with_trouble(job, trouble) if trouble else job).exuvia_wait
+
+
+def _with_trouble(job: Job, trouble: str) -> Job:
+    if job.state == JobState.PAUSED:
+        return job
+    return evolve(job, exuvia_wait=f"waiting: {trouble}")
 
 
 # -- acting ----------------------------------------------------------------------------------------

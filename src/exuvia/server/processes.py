@@ -206,13 +206,14 @@ def _process(client: ClientConnection, now: float) -> ProcessInfo:
 
 
 def _state(statements: Any) -> str:
-    """The words of the status flags, as TiDB shows them."""
+    """The words of the status flags, as TiDB shows them, and what a schema change waits for."""
     if statements is None:
         return ""
     session = statements.session
     words = [
         "in transaction" if session.current is not None else "",
         "autocommit" if session.settings.autocommit else "",
+        session.waits.reason,
     ]
     return "; ".join(filter(None, words))
 

@@ -3,6 +3,8 @@
     commit what is open -> a snapshot -> build (sql/schema) -> Change
         -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
 
+What a job waited for, if it was long, is a note (statement/waits.py).
+
 With exuvia_ddl_async = ON, or in a group, nothing is waited for: the answer is a row for each job,
 and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
 
@@ -65,6 +67,7 @@ class NothingDone(Refused):
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
     """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
     session.changed_schema = True
+    session.waits.begin()
     if not stays_in_transaction(session, node):
         session.commit()
     text = unmarked(text)
@@ -90,7 +93,7 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
             break
     if refused is not None and refused.code not in change.existence.codes:
         raise refused
-    notes = (*change.told(absent), *ended)
+    notes = (*change.told(absent), *ended, *session.waits.notes())
     if absent:
         return Result(warnings=notes)
     if change.leaves_database:
@@ -253,7 +256,8 @@ def _waited(session: SessionApi, job_id: int, to_end: bool = True) -> Job:
     too; without its client the job goes on."""
     services = session.services
     try:
-        return services.submitter.wait(job_id, look=session.check_interrupt, to_end=to_end)
+        with session.waits.watch(job_id, session.check_interrupt) as look:
+            return services.submitter.wait(job_id, look=look, to_end=to_end)
     except Refused:
         if not session.client_is_gone and not _is_shared(session, job_id):
             with suppress(Unavailable):  # a job that steps all the time has soon ended
@@ -301,7 +305,7 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
         return Result(warnings=change.told([(wanted.name, error)]))
     finally:
         session.rollback()
-    rows, warnings = loaded.affected, loaded.warnings
+    rows, warnings = loaded.affected, (*loaded.warnings, *session.waits.notes())
     if session.services.deltas is not None:
         session.services.deltas.merge({made.table_id: Delta(rows, rows)})
     told = f"Records: {rows}  Duplicates: 0  Warnings: {len(warnings)}"

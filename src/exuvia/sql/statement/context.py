@@ -52,6 +52,7 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings, global_text
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
+from exuvia.sql.statement.waits import Waits
 
 Seen = TypeVar("Seen")
 
@@ -125,6 +126,7 @@ class SessionApi(Protocol):
     resource_group: str  # kept and shown
     must_change_password: bool
     named_locks: NamedLocks
+    waits: Waits
     temporary: TemporaryTables | None
     user_variables: dict[str, tuple[Value, FieldType]]
     snapshot_time: ReadTime | None
