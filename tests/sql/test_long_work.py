@@ -11,15 +11,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 from sqlglot.errors import ParseError
 
-from exuvia.base import long_work
-from exuvia.base.errors import Refused
+from exuvia.base import interruption, long_text, long_work
+from exuvia.base.errors import Refused, WouldWait
 from exuvia.sql import walks
 from exuvia.sql.parse import tokens
 from exuvia.sql.parse.interpreted import InterpretedParser
+from support.node_processes import until
 from support.world import World, error, rows, run
 
 N = 1_000
@@ -275,3 +277,94 @@ def test_a_query_that_duckdb_orders_for_long_ends_when_killed(world: World) -> N
         if thread.name == "exuvia-apart":
             thread.join(120)
     session.close()
+
+
+# -- values in pieces ------------------------------------------------------------------------------
+
+SIGNS = {"ascii": "abab", "latin": "ab\u00e9", "wide": "ab\u4e2d", "widest": "a\U0001f600b"}
+
+
+@pytest.mark.parametrize("signs", SIGNS.values(), ids=SIGNS.keys())
+def test_a_long_value_is_that_of_the_plain_expression(signs: str) -> None:
+    size = (1 << 20) + 77  # by turns
+    whole = signs * (size // len(signs))
+    for text in (whole, whole[:-1] + "\u00e9", whole.encode()):
+        empty, other, mark = text[:0], text[:70_001], text[1:3]
+        same(long_text.joined(empty, [text, other]), empty.join([text, other]))
+        same(long_text.joined(mark, [other] * 6), mark.join([other] * 6))
+        same(long_text.repeated(text[:5], size // 5), text[:5] * (size // 5))
+        same(long_text.part_of(text, 3, -300_000), text[3:-300_000])
+        same(long_text.reversed_text(text), text[::-1])
+        for old in (text[:1], mark, other, text[:2] * 2):
+            same(long_text.replaced(text, old, mark * 2), text.replace(old, mark * 2))
+            assert long_text.count_of(text, old) == text.count(old)
+    same(long_text.encoded(whole), whole.encode())
+    same(long_text.decoded(whole.encode()), whole)
+    assert long_text.encoded_size(whole) == len(whole.encode())
+    torn = whole.encode() + b"\xff" + whole.encode()[1:]
+    same(long_text.decoded(torn, errors="replace"), torn.decode(errors="replace"))
+
+
+def same(made: str | bytes, plain: str | bytes) -> None:
+    """Equal in value, and in what makes texts equal for Python: form and hash."""
+    assert made == plain
+    assert hash(made) == hash(plain)
+    assert sys.getsizeof(made) == sys.getsizeof(plain[:-1] + plain[-1:])
+
+
+def test_one_thread_at_a_time_makes_long_values_and_passes_its_turn_on() -> None:
+    working, lock = list[int](), threading.Lock()
+
+    def work(number: int) -> None:
+        with interruption.taking_turns():
+            for _ in range(3 * interruption.CHECKS_OF_A_TURN):
+                interruption.check()
+                with lock:
+                    working.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    with interruption.taking_turns():
+        for thread in threads:
+            thread.start()
+        until(lambda: long_work.turn.is_wanted)
+        assert not working
+    for thread in threads:
+        thread.join()
+    changes = [a for a, b in pairwise(working) if a != b]
+    assert len(working) == 12 * interruption.CHECKS_OF_A_TURN
+    assert 4 <= len(changes) < 20
+
+
+def test_a_thread_that_serves_clients_does_no_long_work() -> None:
+    raised = list[BaseException]()
+
+    def serve() -> None:
+        interruption.serve_clients()
+        long_text.repeated("x", 1000)
+        try:
+            long_text.repeated("x", 10_000_000)
+        except WouldWait as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    thread.join()
+    assert len(raised) == 1
+
+
+def test_a_statement_ends_within_a_call_and_while_it_waits_for_its_turn() -> None:
+    ending = interruption.Interruption()
+    ended = list[str]()
+
+    def work() -> None:
+        with interruption.running(ending), suppress(Refused):
+            long_text.repeated("x", 10_000_000)
+            ended.append("not at all")
+
+    with interruption.taking_turns():
+        thread = threading.Thread(target=work)
+        thread.start()
+        ending.end(Refused(1317, "70100", "ended"))
+        thread.join(5.0)
+    assert not thread.is_alive()
+    assert not ended

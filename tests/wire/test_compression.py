@@ -55,7 +55,7 @@ def test_what_is_written_can_be_fed(size: int) -> None:
     for start in range(0, len(below.sent), 65_521):
         reader.put(bytes(below.sent[start : start + 65_521]))
         while (frame := reader.frame()) is not None:
-            found += frame.inflated()
+            found += b"".join(frame.inflated())
     assert (found, reader.waiting) == (data[:size], 0)
 
 

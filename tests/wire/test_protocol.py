@@ -18,7 +18,7 @@ from typing import Any
 import mysql.connector
 import pymysql
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mysql.connector.constants import ClientFlag
 
@@ -235,7 +235,27 @@ def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
     incoming = Incoming(1 << 26)
     incoming.put(bytes(outgoing.take()))
     taken = incoming.take()
-    assert taken is not None and len(taken[1]) == size
+    assert taken is not None and isinstance(taken[1], packets.Payload)
+    assert (taken[1].command, taken[1].size) == (0, size - 1)
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 70_000, 0xFFFFFE, 0xFFFFFF, 0x1000000]), max_size=4),
+    st.sampled_from([65_536, 1_000_003, 1 << 24]),
+)
+@settings(max_examples=10)
+def test_large_payloads_arrive_in_their_parts(sizes: list[int], step: int) -> None:
+    outgoing, incoming = Outgoing(0), Incoming(1 << 26)
+    for size in sizes:
+        outgoing.sequence = 0
+        outgoing.add(b"q" * size)
+    stream, found = bytes(outgoing.take()), []
+    for start in range(0, len(stream), step):
+        incoming.put(stream[start : start + step])
+        while (taken := incoming.take()) is not None:
+            payload = taken[1]
+            found.append(payload.size + 1 if isinstance(payload, packets.Payload) else len(payload))
+    assert (found, incoming.waiting) == (sizes, 0)
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
@@ -255,7 +275,7 @@ def test_a_row_with_a_large_value_is_framed_piece_by_piece(more: int, binary: bo
     payloads = map(encode, rows)
     while pieces.fill(payloads, 1 << 16):
         chunks.append(pieces.take())
-    assert max(map(len, chunks)) < packets.CONTINUED + (1 << 16)
+    assert max(map(len, chunks)) < 1 << 17
     assert b"".join([*chunks, pieces.take()]) == whole.take()
     assert pieces.sequence == whole.sequence
 
@@ -763,7 +783,7 @@ def test_large_frames_are_inflated_in_another_thread(monkeypatch: pytest.MonkeyP
     """As much as 64 MB in 64 KB; one frame is inflated at a time."""
     inflate, threads = CompressedFrame.inflated, list[str]()
 
-    def inflated(frame: CompressedFrame) -> bytes:
+    def inflated(frame: CompressedFrame) -> list[bytes]:
         threads.append(threading.current_thread().name)
         return inflate(frame)
 
@@ -796,7 +816,7 @@ def test_a_packet_that_has_just_come_is_not_unfinished(monkeypatch: pytest.Monke
     take, looks = Incoming.take, list[float]()
     with WireServer(course=Course.AT_ONCE) as server, connect(server) as client:
 
-        def looked_at(incoming: Incoming) -> tuple[int, bytes] | None:
+        def looked_at(incoming: Incoming) -> tuple[int, bytes | packets.Payload] | None:
             now = SystemClock().monotonic()
             looks.extend(each.unfinished_s(now) for each in server.connections.all())
             return take(incoming)

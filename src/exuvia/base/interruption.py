@@ -7,6 +7,11 @@
 A call into C that holds the interpreter's lock stops every other thread of the process until it
 returns, and no check comes in between. So what may be long is done in pieces (`in_pieces`), or by
 something that lets go of the lock, in a thread that may be left behind (`apart`).
+
+    long work         with taking_turns():            one thread at a time; `check` passes it on
+
+The thread that serves clients (`serve_clients`) never does long work: taking_turns raises WouldWait
+there, and the statement is run again by another thread.
 """
 
 import os
@@ -16,11 +21,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from exuvia.base import long_work
+from exuvia.base.errors import WouldWait
+from exuvia.base.long_work import turn
 from exuvia.base.memory import Tracker
 
 PIECE = 1 << 16
 MOST_ABANDONED = 4
 LOOK_S = 0.02
+CHECKS_OF_A_TURN = 64
+LONG_PIECES = 16
 _LOWEST = 19
 T = TypeVar("T")
 
@@ -93,6 +102,9 @@ class Interruption:
 
 class _Here(threading.local):
     interruption = Interruption()  # where a thread runs no statement: it never ends anything
+    serves_clients = False
+    has_turn = False
+    checks = 0  # since it got its turn
 
 
 _here = _Here()
@@ -142,8 +154,66 @@ def lengthen() -> None:
 
 
 def check() -> None:
-    """Raises what ends the statement of this thread, if anything does."""
-    current().check()
+    """Raises what ends the statement of this thread, if anything does. Passes the turn on."""
+    _here.interruption.check()
+    if _here.has_turn and turn.is_wanted:
+        _here.checks += 1
+        if _here.checks > CHECKS_OF_A_TURN:
+            _leave_turn()
+            _take_turn()
+
+
+def serve_clients() -> None:
+    """This thread serves clients from now on; see the module."""
+    _here.serves_clients = True
+
+
+def serves_clients() -> bool:
+    """Whether this is a thread that serves clients."""
+    return _here.serves_clients
+
+
+def require_thread() -> None:
+    """Raises WouldWait on the thread that serves clients: what comes next may take long."""
+    if _here.serves_clients:
+        raise WouldWait
+
+
+@contextmanager
+def taking_turns() -> Iterator[None]:
+    """Long work of this thread: it waits until it is its turn. No lock may be taken inside that
+    another thread keeps while it waits for its turn. Raises WouldWait, what ends the statement."""
+    if _here.has_turn:
+        yield
+        return
+    require_thread()
+    _take_turn()
+    try:
+        yield
+    finally:
+        if _here.has_turn:
+            _leave_turn()
+
+
+@contextmanager
+def out_of_turn() -> Iterator[None]:
+    """Whoever waits for something else has no turn meanwhile."""
+    if not _here.has_turn:
+        yield
+        return
+    _leave_turn()
+    yield
+    _take_turn()
+
+
+def _take_turn() -> None:
+    turn.take(_here.interruption.check)
+    _here.has_turn, _here.checks = True, 0
+
+
+def _leave_turn() -> None:
+    _here.has_turn = False
+    turn.leave()
 
 
 def checked(items: Iterable[T]) -> Iterator[T]:
@@ -159,10 +229,18 @@ def in_pieces(text: Any, run: Callable[[Any], Any], size: int = PIECE) -> list[A
     """The results of `run` for the pieces of a text, bytes or a list. Checks before each piece."""
     if len(text) <= size:
         return [run(text)]
-    interruption, found = current(), []
-    for start in range(0, len(text), size):
-        interruption.check()
-        found.append(run(text[start : start + size]))
+    starts = range(0, len(text), size)
+    if len(starts) < LONG_PIECES:
+        return _run_pieces(text, run, starts)
+    with taking_turns():
+        return _run_pieces(text, run, starts)
+
+
+def _run_pieces(text: Any, run: Callable[[Any], Any], starts: range) -> list[Any]:
+    found = []
+    for start in starts:
+        check()
+        found.append(run(text[start : start + starts.step]))
     return found
 
 
@@ -176,14 +254,15 @@ def apart(run: Callable[[], T]) -> T:
     thread continues in the background. At most MOST_ABANDONED threads run at a time, abandoned
     or not; further calls wait."""
     interruption = current()
-    while not _abandoned.acquire(timeout=LOOK_S):
-        interruption.check()
-    thread, done, outcome = _start(run, interruption, _abandoned.release)
-    while not done.wait(LOOK_S):
-        if interruption.reason is not None:
-            _step_back(thread)
-            raise interruption.reason
-    return outcome()
+    with out_of_turn():
+        while not _abandoned.acquire(timeout=LOOK_S):
+            interruption.check()
+        thread, done, outcome = _start(run, interruption, _abandoned.release)
+        while not done.wait(LOOK_S):
+            if interruption.reason is not None:
+                _step_back(thread)
+                raise interruption.reason
+        return outcome()
 
 
 def apart_until(run: Callable[[], T], leave: Callable[[], bool], resources: ExitStack) -> T:

@@ -10,6 +10,8 @@ call into C or during a garbage collection. So, while a long statement is parsed
     the switch interval          is shorter: a point SELECT waits for it once or twice
     searches in long texts       run in windows (`search`, `find`, `contains`)
     long lists                   are emptied in pieces (`drain`)
+    long work of other threads   waits for its turn (`Turn`): a thread that serves clients competes
+                                 for the lock with one of them, not with twenty
 
 Cyclic garbage is freed by collections only, so large trees with cycles are taken apart explicitly
 (sql/parse/dismantle.py).
@@ -19,7 +21,8 @@ import gc
 import re
 import sys
 import threading
-from collections.abc import MutableSequence
+from collections import deque
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 SWITCH_INTERVAL_S = 0.0001
@@ -28,6 +31,7 @@ SEARCHED = 1 << 13
 LONGEST_MATCH = 1 << 6
 DRAINED = 1 << 11
 YOUNG_PASSES = 2
+LOOK_S = 0.02
 _NEVER = 1 << 30
 
 
@@ -59,6 +63,50 @@ class _LongWork:
 
 _work = _LongWork()
 begin, end = _work.begin, _work.end
+
+
+class Turn:
+    """One thread at a time does long work; the others wait in the order of their coming."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._queue: deque[threading.Event] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether another thread waits for it."""
+        return bool(self._queue)
+
+    def take(self, check: Callable[[], None]) -> None:
+        """Wait for the turn. `check` is called meanwhile; what it raises ends the wait."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            called = threading.Event()
+            self._queue.append(called)
+        try:
+            while not called.wait(LOOK_S):
+                check()
+        except BaseException:
+            with self._lock:
+                if not called.is_set():
+                    self._queue.remove(called)
+                    raise
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """The next thread has its turn."""
+        with self._lock:
+            if self._queue:
+                self._queue.popleft().set()
+            else:
+                self._is_taken = False
+
+
+turn = Turn()
 
 
 def search(pattern: re.Pattern[str], text: str, at: int = 0) -> re.Match[str] | None:

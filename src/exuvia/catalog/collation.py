@@ -59,6 +59,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from exuvia.base.interruption import PIECE, in_pieces
+from exuvia.base.long_text import joined
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownCollation
 from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.catalog.weights import (
@@ -123,7 +124,7 @@ def general_fold(text: str) -> str:
     """The text as utf8mb4_general_ci compares it."""
     if len(text) <= PIECE:
         return _general_piece(text)
-    return "".join(in_pieces(text, _general_piece))
+    return joined("", in_pieces(text, _general_piece))
 
 
 def _general_piece(text: str) -> str:
@@ -134,7 +135,7 @@ def unicode_fold(text: str) -> str:
     """The text as utf8mb4_unicode_ci and utf8mb4_0900_ai_ci compare it, about."""
     if len(text) <= PIECE:
         return _unicode_piece(text)
-    return "".join(in_pieces(text, _unicode_piece))
+    return joined("", in_pieces(text, _unicode_piece))
 
 
 def _unicode_piece(text: str) -> str:
@@ -165,7 +166,7 @@ _WEIGHTS_520 = _Weights520()
 
 def unicode_520_fold(text: str) -> str:
     """The text as utf8mb4_unicode_520_ci compares it."""
-    return "".join(in_pieces(text, lambda piece: piece.translate(_WEIGHTS_520)))
+    return joined("", in_pieces(text, lambda piece: piece.translate(_WEIGHTS_520)))
 
 
 def _latin1_fold(weights: bytes) -> Fold:
@@ -174,7 +175,7 @@ def _latin1_fold(weights: bytes) -> Fold:
     for n in range(0x80, 0xA0):
         sign = bytes([n]).decode("cp1252", "ignore")
         table |= {ord(sign): chr(weights[n])} if sign else {}
-    return lambda text: "".join(in_pieces(text, lambda piece: piece.translate(table)))
+    return lambda text: joined("", in_pieces(text, lambda piece: piece.translate(table)))
 
 
 def as_cs_fold(text: str) -> str:
@@ -217,14 +218,16 @@ _GBK, _GB18030 = _Pairs("gbk"), _Pairs("gb18030")
 
 def gbk_fold(text: str) -> str:
     """The text as gbk_bin sorts it."""
-    return text if text.isascii() else "".join(in_pieces(text, lambda piece: piece.translate(_GBK)))
+    return (
+        text if text.isascii() else joined("", in_pieces(text, lambda piece: piece.translate(_GBK)))
+    )
 
 
 def gb18030_fold(text: str) -> str:
     """The text as gb18030_bin sorts it."""
     if text.isascii():
         return text
-    return "".join(in_pieces(text, lambda piece: piece.translate(_GB18030)))
+    return joined("", in_pieces(text, lambda piece: piece.translate(_GB18030)))
 
 
 # -- collation -------------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ class Collation:
             return text
         if len(text) <= PIECE:
             return text.translate(self._each)
-        return "".join(in_pieces(text, lambda piece: piece.translate(self._each)))
+        return joined("", in_pieces(text, lambda piece: piece.translate(self._each)))
 
     def sort_key(self, text: str) -> bytes:
         """The key; ends itself."""
@@ -387,7 +390,7 @@ def single_byte_folds() -> dict[str, Fold]:
 def _byte_fold(characters: str, weights: bytes) -> Fold:
     table = _Weighed({ord(sign): chr(weights[n]) for n, sign in enumerate(characters)})
     table.other = chr(weights[ord("?")])
-    return lambda text: "".join(in_pieces(text, lambda piece: piece.translate(table)))
+    return lambda text: joined("", in_pieces(text, lambda piece: piece.translate(table)))
 
 
 class _Weighed(dict[int, str]):

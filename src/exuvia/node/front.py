@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from exuvia.base import interruption
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import (
@@ -208,6 +209,7 @@ class Front:
         self._accounts = Accounts(base.store)
         named_locks = row_locks_of(base.store, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
+        interruption.serve_clients()
         named_locks.unwaiting = row_locks.unwaiting
         owner = OwnerWatch(base.store)
         self._services = Services(

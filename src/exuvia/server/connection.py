@@ -16,6 +16,7 @@ Commands of one connection are answered strictly one after the other. What a cli
     its next command        taken when it is free and has read its answers; until then WAITING_BYTES
                             wait, then the socket is not read further
     a large frame           inflated by the pool, one at a time
+    a large packet          INTAKE_BYTES of all connections together (`Intake`)
     this thread             SLICE_S, then the other connections have theirs
 
 Who a client proves to be is decided in
@@ -36,11 +37,12 @@ import logging
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exuvia.base import memory
 from exuvia.base.aside import Aside
@@ -61,10 +63,18 @@ from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, Errand, conversation
 from exuvia.server.fronts import LEAVE_S
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import Incoming, Login, Outgoing, explain
+from exuvia.server.packets import Incoming, Login, Outgoing, Payload, explain
 from exuvia.server.processes import Connections
 from exuvia.server.slow_log import SlowLog
-from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded, refusal
+from exuvia.server.statements import (
+    Chunks,
+    CommandTask,
+    LongText,
+    Statements,
+    Transfer,
+    guarded,
+    refusal,
+)
 from exuvia.server.transport import (
     REQUEST_BYTES,
     Compressed,
@@ -81,10 +91,15 @@ HANDSHAKE_BYTES = 1 << 14
 REFUSED_S = 0.1
 WAITING_BYTES = 1 << 20
 LARGE_BYTES = 1 << 16
+SLOW_BYTES = 1 << 16
+"""A large packet grows by so much within net_read_timeout, or its connection ends."""
 SLICE_S = 0.005
 AHEAD = 4
 STALLED_S = 60.0
 INFLATING = 2
+INTAKE_BYTES = 128 << 20
+FEW_SENDERS = 2
+RUNNING_S = 2.0
 _log = logging.getLogger(__name__)
 Work = Callable[[], None]
 
@@ -133,6 +148,53 @@ class Pool:
             self._waiting.put(None)
 
 
+class Intake:
+    """Bounds what all connections have sent of large commands that do not run yet. On the wire's
+    thread.
+
+    Each connection says how much it holds. While all hold more than INTAKE_BYTES, one alone is read
+    further, the one that began first. A command that runs holds its bytes for RUNNING_S at most:
+    then they count for its statement alone (base/memory.py). Where more than FEW_SENDERS send
+    large commands, one of them is read in each turn of the loop."""
+
+    def __init__(self) -> None:
+        self._held: dict[Connection, int] = {}
+        self._waiting: dict[Connection, None] = {}
+        self._turns: deque[Connection] = deque()
+        self._sum = 0
+
+    def hold(self, client: "Connection", size: int) -> bool:
+        """The client holds so many bytes; whether it may be read further."""
+        self._sum += size - self._held.get(client, 0)
+        if size:
+            self._held[client] = size
+        else:
+            self._held.pop(client, None)
+            self._waiting.pop(client, None)
+        if self._waiting and (self._sum <= INTAKE_BYTES or next(iter(self._held)) in self._waiting):
+            self._wake()
+        if self._sum > INTAKE_BYTES and size and next(iter(self._held)) is not client:
+            self._waiting[client] = None
+            return False
+        if len(self._held) <= FEW_SENDERS or not size:
+            return True
+        if not self._turns:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._turns.append(client)
+        return False
+
+    def _next_turn(self) -> None:
+        self._turns.popleft().go_on()
+        if self._turns:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        loop = asyncio.get_running_loop()
+        for client in waiting:
+            loop.call_soon(client.weigh_again)
+
+
 class ServerParts(NamedTuple):
     """What every connection of a server shares. `open_session(connection id, host, login)`."""
 
@@ -145,6 +207,7 @@ class ServerParts(NamedTuple):
     slow: SlowLog
     accounts: Callable[[], Accounts | None] = lambda: None  # None: anybody is let in
     tls: ssl.SSLContext | None = None
+    intake: Intake = Intake()
 
 
 class Connection(asyncio.Protocol):
@@ -164,11 +227,15 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._incoming = Incoming(HANDSHAKE_BYTES)
         self._compressed: Compressed | None = None
-        self._is_inflating = False
+        self._is_preparing = False  # a thread of the pool makes something of what has come
+        self._is_held_back = False  # others have sent too much
+        self._is_weighed = False  # the intake counts it
         self._is_queued = False  # it goes on in a further turn of the loop
         self._is_paused = False  # the socket is not read
         self._slice_end = 0.0
         self._heard = 0.0  # when the last part of an unfinished packet came; 0: there is none
+        self._heard_bytes = 0  # that had come then
+        self._running_bytes = 0  # of the large command that is prepared or runs
         self._asked_at = 0.0  # when its login came
         self._busy = False
         self._gone = False
@@ -213,7 +280,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: work off what is whole."""
-        self._heard = 0.0
+        if self._heard and self._waiting <= LARGE_BYTES:
+            self._heard = 0.0
         try:
             if self._first_bytes is not None:
                 data = self._after_tls_request(self._first_bytes, data)
@@ -227,7 +295,29 @@ class Connection(asyncio.Protocol):
         except Refused as error:
             self._malformed(error)
             return
+        self._weigh()
         self._work()
+
+    def _weigh(self, more: int = 0) -> bool:
+        """Whether it may be read further: see Intake. `more`: bytes it is going to have."""
+        held = self._running_bytes + more
+        if (waiting := self._waiting) > LARGE_BYTES:
+            held += waiting
+        if held or self._is_weighed:
+            self._is_weighed = bool(held)
+            self._is_held_back = not self.parts.intake.hold(self, held)
+        return not self._is_held_back
+
+    def weigh_again(self) -> None:
+        """There may be room for what it has sent."""
+        if not self._gone and self._weigh():
+            self._work()
+
+    def go_on(self) -> None:
+        """It may be read further."""
+        self._is_held_back = False
+        if not self._gone:
+            self._work()
 
     def _malformed(self, error: Refused) -> None:
         self.parts.metrics.malformed += 1
@@ -255,7 +345,9 @@ class Connection(asyncio.Protocol):
 
     def _has_room(self) -> bool:
         """Whether the next payload can be taken."""
-        if self._is_inflating or self._is_queued or self._transport.is_closing():
+        if self._is_preparing or self._is_queued or self._transport.is_closing():
+            return False
+        if self._is_held_back:
             return False
         if self._transfer is not None:
             return not self._is_transfer_full
@@ -265,9 +357,12 @@ class Connection(asyncio.Protocol):
         """Read the socket, but for what would wait here."""
         if not self._waiting and not self._is_paused:
             return
-        has_room = self._has_room()
-        self._heard = self.parts.clock.monotonic() if self._waiting and has_room else 0.0
-        is_much = self._waiting > WAITING_BYTES and not has_room
+        waiting, has_room = self._waiting, self._has_room()
+        if not waiting or not has_room:
+            self._heard = 0.0
+        elif not self._heard or not LARGE_BYTES < waiting < self._heard_bytes + SLOW_BYTES:
+            self._heard, self._heard_bytes = self.parts.clock.monotonic(), waiting
+        is_much = (waiting > WAITING_BYTES or self._is_held_back) and not has_room
         if is_much != self._is_paused and not self._transport.is_closing():
             self._is_paused = is_much
             if is_much:
@@ -275,10 +370,10 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.resume_reading()
 
-    def _take(self) -> tuple[int, bytes] | None:
+    def _take(self) -> tuple[int, bytes | Payload] | None:
         """The next payload that is whole. Raises 1153, 1157, 1835."""
         taken = self._incoming.take()
-        while taken is None and self._compressed is not None and not self._is_inflating:
+        while taken is None and self._compressed is not None and not self._is_preparing:
             frame = self._compressed.frame()
             if frame is None:
                 break
@@ -286,8 +381,10 @@ class Connection(asyncio.Protocol):
                 raise ErrNetPacketTooLarge()
             if frame.before > LARGE_BYTES:
                 self._inflate(frame)
+                self._weigh(frame.before)
                 break
-            self._incoming.put(frame.inflated())
+            for piece in frame.inflated():
+                self._incoming.put(piece)
             taken = self._incoming.take()
             if taken is None and self._is_slice_over():
                 break
@@ -295,26 +392,68 @@ class Connection(asyncio.Protocol):
 
     def _inflate(self, frame: CompressedFrame) -> None:
         """In the pool."""
-        self._is_inflating = True
+        self._is_preparing = True
 
         def work() -> None:
             try:
-                found: bytes | Refused = frame.inflated()
+                found: list[bytes] | Refused = frame.inflated()
             except Refused as error:
                 found = error
             self._loop.call_soon_threadsafe(self._take_inflated, found)
 
         self.parts.pool.run(work)
 
-    def _take_inflated(self, found: bytes | Refused) -> None:
-        self._is_inflating = False
+    def _take_inflated(self, found: list[bytes] | Refused) -> None:
+        self._is_preparing = False
         if self._gone or self._transport.is_closing():
             return
         if isinstance(found, Refused):
             self._malformed(found)
             return
-        self._incoming.put(found)
+        try:
+            for piece in found:
+                self._incoming.put(piece)
+        except Refused as error:
+            self._malformed(error)
+            return
+        self._weigh()
         self._work()
+
+    def _assemble(self, sequence: int, payload: Payload) -> None:
+        """Make a large payload's text or bytes, in the pool."""
+        self._is_preparing = True
+        self._running_bytes = payload.size
+        self._weigh()
+        statements = self.statements
+        assert statements is not None
+
+        def work() -> None:
+            try:
+                body: bytes | LongText | Exception = statements.body_of(payload)
+            except Exception as error:  # whatever it was, the client gets an answer
+                body = error
+            self._loop.call_soon_threadsafe(self._take_assembled, sequence, payload.command, body)
+
+        self.parts.pool.run(work)
+
+    def _take_assembled(
+        self, sequence: int, command: int, body: bytes | LongText | Exception
+    ) -> None:
+        self._is_preparing = False
+        if self._gone or self._transport.is_closing():
+            return
+        self._command(Outgoing(sequence + 1 & 255), command, body)
+        if self._busy:
+            self._loop.call_later(RUNNING_S, self._forget_bytes)
+        else:
+            self._forget_bytes()
+        self._work()
+
+    def _forget_bytes(self) -> None:
+        """Its large command is over, or has run for long."""
+        if self._running_bytes and not self._is_preparing:
+            self._running_bytes = 0
+            self._weigh()
 
     def _is_slice_over(self) -> bool:
         """Whether other connections have their turn now; then this one goes on after them."""
@@ -364,6 +503,8 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         if self._transfer is not None:
             self._transfer.lose()
+        if self._is_weighed:
+            self.parts.intake.hold(self, 0)
         self.parts.connections.remove(self)
         if self._busy and self.statements is not None:
             self.statements.session.interrupt(lost=True)
@@ -568,7 +709,7 @@ class Connection(asyncio.Protocol):
             if taken is None:
                 break
             if self._transfer is not None:
-                self._take_part(self._transfer, *taken)
+                self._take_part(self._transfer, *taken)  # type: ignore[arg-type]  # bytes there
             else:
                 self._do(*taken)
             waiting = self._waiting
@@ -576,9 +717,14 @@ class Connection(asyncio.Protocol):
                 break
         if waiting or self._is_paused:
             self._regulate()
+        else:
+            self._heard = 0.0
 
-    def _do(self, sequence: int, payload: bytes) -> None:
+    def _do(self, sequence: int, payload: bytes | Payload) -> None:
         """One command, or a packet of the login."""
+        if isinstance(payload, Payload):
+            self._assemble(sequence, payload)
+            return
         outgoing = Outgoing(sequence + 1 & 255)
         if self.statements is None or self._authentication is not None:
             self._log_in(payload, outgoing)
@@ -586,11 +732,18 @@ class Connection(asyncio.Protocol):
         if self._is_aborted:
             self._refuse_and_close(self._aborting(), outgoing.sequence)
             return
+        self._command(outgoing, payload[0] if payload else -1, payload[1:])
+
+    def _command(self, outgoing: Outgoing, number: int, body: bytes | LongText | Exception) -> None:
+        """One command; an error is what its payload was refused with."""
+        assert self.statements is not None
         try:
-            command = _COMMANDS.get(payload[0]) if payload else None
+            command = _COMMANDS.get(number)
+            if isinstance(body, Exception):
+                raise body
             if command is None:
                 raise ErrUnknownCom()
-            task = command(self, self.statements, payload[1:])
+            task = command(self, self.statements, body)
         except Exception as error:  # the client gets an answer whatever it was
             self._transport.write(refusal(error, outgoing, self.parts.metrics.failed))
             return
@@ -717,6 +870,7 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, chunk: bytearray | Packed | None) -> None:
         self._busy = False
+        self._forget_bytes()
         with self._turn:
             self.task = None
         if self._gone:
@@ -804,7 +958,7 @@ def _kill(client: Connection, statements: Statements, payload: bytes) -> Command
     return statements.query(f"KILL CONNECTION {number}".encode())
 
 
-_COMMANDS: dict[int, Callable[[Connection, Statements, bytes], CommandTask | None]] = {
+_COMMANDS: dict[int, Callable[[Connection, Statements, Any], CommandTask | None]] = {
     0x01: lambda client, statements, payload: client.hang_up(),
     0x02: lambda client, statements, payload: statements.use(payload),
     0x03: lambda client, statements, payload: statements.query(payload),

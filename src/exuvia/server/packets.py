@@ -476,19 +476,40 @@ CONTINUED = 0xFFFFFF
 _HEADER = Struct("<I")
 
 
+class Payload(NamedTuple):
+    """A large payload: what came of it, in order. `command`: its first byte."""
+
+    command: int
+    parts: list[bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes after the command."""
+        return sum(map(len, self.parts))
+
+
+LARGE_PAYLOAD = 1 << 16
+
+
 class Incoming:
     """Splits what a peer sends into payloads. `most_bytes` bounds one payload.
 
-    Bytes wait as they came until a payload is taken: what nobody has room for is not split."""
+    Bytes wait as they came until a payload is taken: what nobody has room for is not split. A
+    payload of LARGE_PAYLOAD or more is not joined here."""
 
-    __slots__ = ("_at", "_buffer", "_expected", "_parts", "_size", "follows", "most_bytes")
+    __slots__ = (
+        "_at", "_buffer", "_expected", "_goes_on", "_missing", "_parts", "_size", "follows",
+        "most_bytes",
+    )  # fmt: skip
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._buffer: bytes | bytearray = b""
         self._at = 0  # what lies before it has been taken
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._parts: list[bytes] = []  # of the payload begun
+        self._size = 0  # of all its packets that have begun
+        self._missing = 0  # of its present packet
+        self._goes_on = False  # after its present packet
         self._expected: int | None = None
         self.follows = False
 
@@ -506,10 +527,12 @@ class Incoming:
     @property
     def waiting(self) -> int:
         """Bytes that have come and are not taken; those of an unfinished payload too."""
-        return len(self._buffer) - self._at + self._size
+        return len(self._buffer) - self._at + self._size - self._missing
 
     def put(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have come. Raises 1153, 1835 for those before them."""
+        if self._buffer:
+            self._gather()
         buffer = self._buffer
         if not buffer:
             self._buffer = data
@@ -522,66 +545,112 @@ class Incoming:
             self._buffer += data
         self._at = 0
 
-    def take(self) -> tuple[int, bytes] | None:
+    def take(self) -> tuple[int, bytes | Payload] | None:
         """The next payload that is whole, after the sequence of its last packet. Raises 1153,
         1835."""
-        buffer = self._buffer
-        while (at := self._at) + 4 <= len(buffer):
-            header = _HEADER.unpack_from(buffer, at)[0]
-            length, sequence = header & CONTINUED, header >> 24
-            if sequence != (self._expected or 0):
-                raise ErrMalformedPacket()
-            if self._size + length > self.most_bytes:
-                raise ErrNetPacketTooLarge()
-            end = at + 4 + length
-            if len(buffer) < end:
+        self._gather()
+        if self._size:
+            if self._missing or self._goes_on:
                 return None
-            part = (
-                buffer[at + 4 : end]
-                if type(buffer) is bytes
-                else bytes(memoryview(buffer)[at + 4 : end])
-            )
-            if end == len(buffer):
-                self._buffer, self._at = b"", 0
-            else:
-                self._at = end
-            if length == CONTINUED:
-                self._parts.append(part)
-                self._size += length
-                self._expected = sequence + 1 & 255
-                buffer = self._buffer
-                continue
-            if self._parts:
-                part = b"".join([*self._parts, part])
-                self._parts, self._size = [], 0
-            self._expected = sequence + 1 & 255 if self.follows else None
-            return sequence, part
-        return None
+            sequence = (self._expected or 0) - 1 & 255
+            self._expected = self._expected if self.follows else None
+            return sequence, self._whole()
+        header = self._header()
+        if header is None:
+            return None
+        length, sequence = header
+        start = self._at + 4
+        if len(self._buffer) < start + length:
+            return None
+        self._expected = sequence + 1 & 255 if self.follows else None
+        return sequence, self._cut(start, start + length)
+
+    def _header(self) -> tuple[int, int] | None:
+        """Length and sequence of the next packet. Raises 1153, 1835."""
+        if self._at + 4 > len(self._buffer):
+            return None
+        header = _HEADER.unpack_from(self._buffer, self._at)[0]
+        length, sequence = header & CONTINUED, header >> 24
+        if sequence != (self._expected or 0):
+            raise ErrMalformedPacket()
+        if self._size + length > self.most_bytes:
+            raise ErrNetPacketTooLarge()
+        return length, sequence
+
+    def _gather(self) -> None:
+        """Take what has come of a large payload."""
+        while True:
+            if self._missing:
+                self._collect()
+            if self._missing or (self._size and not self._goes_on):
+                return
+            header = self._header()
+            if header is None or (header[0] < LARGE_PAYLOAD and not self._size):
+                return
+            self._begin(*header)
+
+    def _cut(self, start: int, end: int) -> bytes:
+        """Take these bytes of the buffer; what lies before them has been taken."""
+        buffer = self._buffer
+        part = buffer[start:end] if type(buffer) is bytes else bytes(memoryview(buffer)[start:end])
+        if end == len(buffer):
+            self._buffer, self._at = b"", 0
+        else:
+            self._at = end
+        return part
+
+    def _begin(self, length: int, sequence: int) -> None:
+        """A packet of a large payload begins."""
+        self._at += 4
+        self._size += length
+        self._missing, self._goes_on = length, length == CONTINUED
+        self._expected = sequence + 1 & 255
+
+    def _collect(self) -> None:
+        """Take what has come of the packet."""
+        start = self._at
+        end = min(start + self._missing, len(self._buffer))
+        if end > start:
+            self._missing -= end - start
+            self._parts.append(self._cut(start, end))
+        elif start == len(self._buffer):
+            self._buffer, self._at = b"", 0
+
+    def _whole(self) -> bytes | Payload:
+        parts, size = self._parts, self._size
+        self._parts, self._size, self._goes_on = [], 0, False
+        if size < LARGE_PAYLOAD or self.follows:
+            return b"".join(parts)
+        command, parts[0] = parts[0][0], parts[0][1:]
+        return Payload(command, parts)
 
 
 class Pieces:
-    """A payload of several packets, made piece by piece while it is framed."""
+    """A long payload, made piece by piece while it is framed. `size` in bytes."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "size")
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
+    def __init__(self, size: int, parts: Iterator[bytes | memoryview]) -> None:
+        self.size = size
         self.parts = parts
 
     def __len__(self) -> int:
-        """As of any payload that takes more than one packet."""
+        """As of any payload that is framed in pieces."""
         return CONTINUED
 
 
 class Outgoing:
     """Collects framed packets of one answer."""
 
-    __slots__ = ("_buffer", "_part", "_rest", "sequence")
+    __slots__ = ("_buffer", "_missing", "_part", "_rest", "_room", "sequence")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
-        self._rest: Iterator[bytes] | None = None  # of a payload begun
+        self._rest: Iterator[bytes | memoryview] | None = None  # of a payload begun
         self._part = memoryview(b"")
+        self._missing = 0  # bytes of the payload that are in no packet begun
+        self._room = 0  # ... and those of its present packet that are to come
 
     def add(self, payload: bytes) -> None:
         size = len(payload)
@@ -598,7 +667,7 @@ class Outgoing:
 
     def fill(self, payloads: Iterator[bytes | Pieces], most_bytes: int) -> bool:
         """Add payloads until there are so many bytes; whether there are. One call for many rows."""
-        if self._rest is not None and self._is_packet_full():
+        if self._rest is not None and self._is_filled(most_bytes):
             return True
         buffer, sequence, pack = self._buffer, self.sequence, _HEADER.pack
         for payload in payloads:
@@ -610,8 +679,9 @@ class Outgoing:
             else:
                 self.sequence = sequence
                 if isinstance(payload, Pieces):
-                    self._rest = payload.parts
-                    if self._is_packet_full():
+                    self._rest, self._missing = payload.parts, payload.size
+                    self._begin_packet()
+                    if self._is_filled(most_bytes):
                         return True
                 else:
                     self.add(payload)
@@ -622,25 +692,33 @@ class Outgoing:
         self.sequence = sequence
         return False
 
-    def _is_packet_full(self) -> bool:
-        """Frame one more packet of the payload begun; False where it is the last."""
-        buffer, start = self._buffer, len(self._buffer)
-        buffer += bytes(_HEADER.size)
-        room, parts = CONTINUED, self._rest
-        assert parts is not None
-        while room:
-            if not self._part:
-                part = next(parts, None)
-                if part is None:
-                    break
-                self._part = memoryview(part)
-            buffer += self._part[:room]
-            self._part, room = self._part[room:], room - min(room, len(self._part))
-        size = CONTINUED - room
-        _HEADER.pack_into(buffer, start, size | self.sequence << 24)
+    def _begin_packet(self) -> None:
+        """The header of the next packet of the payload begun."""
+        self._room = min(CONTINUED, self._missing)
+        self._missing -= self._room
+        if self._room < CONTINUED:
+            self._missing = -1  # it is the last
+        self._buffer += _HEADER.pack(self._room | self.sequence << 24)
         self.sequence = self.sequence + 1 & 255
-        self._rest = None if room else parts
-        return self._rest is not None
+
+    def _is_filled(self, most_bytes: int) -> bool:
+        """Frame more of the payload begun; False where it ends before `most_bytes`."""
+        buffer, parts = self._buffer, self._rest
+        assert parts is not None
+        while True:
+            while not self._room:
+                if self._missing < 0:
+                    self._rest = None
+                    return False
+                self._begin_packet()
+            if len(buffer) >= most_bytes:
+                return True
+            if not self._part:
+                self._part = memoryview(next(parts))
+            taken = min(self._room, most_bytes)
+            buffer += self._part[:taken]
+            taken = min(taken, len(self._part))
+            self._part, self._room = self._part[taken:], self._room - taken
 
     def add_framed(self, frames: bytes, sequence: int) -> None:
         """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""

@@ -10,7 +10,8 @@
     all others            MySQL's text             the same text, length-encoded
 
 Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
-Of a row with a value of more than LARGE bytes, one value at a time is encoded.
+Of a row with a value of more than LARGE bytes, CHUNK_BYTES are encoded at a time; the wire's own
+thread makes no such row.
 
 Most rows have no NULL. `_straight` makes a function for these alone, of the answer's columns: texts
 are encoded where they stand, numbers that lie side by side are one `struct` call. All other rows
@@ -23,6 +24,9 @@ from struct import Struct
 from types import CodeType
 from typing import Any, NamedTuple
 
+from exuvia.base.errors import WouldWait
+from exuvia.base.interruption import serves_clients
+from exuvia.base.long_text import encoded_size
 from exuvia.base.types import (
     INTEGER_BITS,
     STRINGS,
@@ -30,6 +34,7 @@ from exuvia.base.types import (
     FieldType,
     Flag,
     TypeCode,
+    Value,
     unpack_date,
     unpack_datetime,
 )
@@ -272,6 +277,8 @@ def answer(
     outgoing.add_framed(*beginning)
     payloads = _payloads(result, agreed.codec, binary)
     if outgoing.fill(payloads, CHUNK_BYTES):
+        if serves_clients() and _is_large(result.rows):
+            raise WouldWait
         return _chunks(payloads, outgoing, agreed, status, warnings)
     end(outgoing, agreed, status, warnings)
     return iter((outgoing.take(),))
@@ -286,6 +293,12 @@ def _beginning(
     if not agreed.ends_with_ok:
         framed.add(packets.eof(status, 0))
     return bytes(framed.take()), framed.sequence
+
+
+def _is_large(rows: Sequence[Row]) -> bool:
+    """Whether the texts in the rows have more than LARGE bytes together."""
+    texts = [len(value) for row in rows for value in row if isinstance(value, str | bytes)]
+    return sum(texts) > LARGE
 
 
 Payload = bytes | Pieces
@@ -316,7 +329,7 @@ def payload_encoder(
         for n in longs:
             value = row[n]
             if value is not None and len(value) > LARGE:
-                return Pieces(_pieces(row, kinds, codec, binary))
+                return Pieces(*_pieces(row, kinds, codec, binary))
         return encode(row)
 
     return run
@@ -334,42 +347,51 @@ def _is_wide(kind: FieldType) -> bool:
     return not 0 <= kind.Flen <= _WIDE
 
 
-def _pieces(row: Row, kinds: Sequence[FieldType], codec: str, binary: bool) -> Iterator[bytes]:
-    """A row's packet."""
+def _pieces(
+    row: Row, kinds: Sequence[FieldType], codec: str, binary: bool
+) -> tuple[int, Iterator[bytes | memoryview]]:
+    """The size of a row's packet, and the packet in pieces."""
+    parts: list[tuple[bytes, Value]] = []  # bytes, and a long value after them
+    size = 0
     if binary:
         nulls = bytearray((len(kinds) + 9) // 8)
         for position, value in enumerate(row, 2):
             nulls[position >> 3] |= (value is None) << (position & 7)
-        yield b"\0" + nulls
+        parts.append((b"\0" + nulls, None))
     for value, kind in zip(row, kinds, strict=True):
         if value is None:
-            yield b"" if binary else b"\xfb"
+            parts.append((b"" if binary else b"\xfb", None))
         elif binary and not _is_text(kind):
-            yield binary_encoder(kind, codec)(value)
+            parts.append((binary_encoder(kind, codec)(value), None))
+        elif isinstance(value, str | bytes) and len(value) > CHUNK_BYTES:
+            is_text = isinstance(value, str)
+            bytes_of_it = encoded_size(value, codec, "replace") if is_text else len(value)
+            parts.append((packets.length(bytes_of_it), value))
+            size += bytes_of_it
         else:
-            encoded = text_encoder(kind, codec)(value)
-            yield packets.length(len(encoded))
-            yield encoded
+            parts.append((packets.text(text_encoder(kind, codec)(value)), None))
+    return size + sum([len(head) for head, _ in parts]), _encoded_parts(parts, codec)
+
+
+def _encoded_parts(parts: list[tuple[bytes, Value]], codec: str) -> Iterator[bytes | memoryview]:
+    for head, value in parts:
+        yield head
+        if isinstance(value, bytes):
+            yield memoryview(value)
+        elif value is not None:
+            for start in range(0, len(value), CHUNK_BYTES):
+                yield value[start : start + CHUNK_BYTES].encode(codec, "replace")
 
 
 def _chunks(
     payloads: Iterator[Payload], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
 ) -> Iterator[bytearray]:
     """What has been filled already, and the rest of an answer that is no single chunk."""
-    yield from _handed_over(outgoing.take())
+    yield outgoing.take()
     while outgoing.fill(payloads, CHUNK_BYTES):
-        yield from _handed_over(outgoing.take())
+        yield outgoing.take()
     end(outgoing, agreed, status, warnings)
     yield outgoing.take()
-
-
-def _handed_over(chunk: bytearray) -> Iterator[bytearray]:
-    """A large chunk in parts: some are on their way at a time."""
-    if len(chunk) <= LARGE:
-        yield chunk
-        return
-    for start in range(0, len(chunk), LARGE):
-        yield chunk[start : start + LARGE]
 
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
@@ -397,4 +419,4 @@ def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterat
     """The rows alone; whole chunks leave."""
     payloads = _payloads(result, codec, binary)
     while outgoing.fill(payloads, CHUNK_BYTES):
-        yield from _handed_over(outgoing.take())
+        yield outgoing.take()

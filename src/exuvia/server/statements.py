@@ -25,6 +25,8 @@ from typing import NamedTuple
 
 from exuvia.base import memory
 from exuvia.base.errors import WouldWait
+from exuvia.base.interruption import taking_turns
+from exuvia.base.long_text import decoded_pieces, drained, joined
 from exuvia.base.long_work import search
 from exuvia.base.mysql_errors import (
     ErrInvalidCharacterString,
@@ -38,7 +40,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.server import packets, results
-from exuvia.server.packets import Login, Outgoing, explain
+from exuvia.server.packets import Login, Outgoing, Payload, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import lexemes
@@ -115,6 +117,16 @@ Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
 LONG_TEXT = 1 << 14
 MOST_COUNTED = (1 << 16) - 1  # parameters or columns that the answer to COM_STMT_PREPARE can count
+
+
+class LongText(NamedTuple):
+    """A large statement's text. `is_text`: all of its bytes are of the client's character set."""
+
+    text: str
+    is_text: bool
+
+
+_TEXTS = (0x03, 0x16)  # commands whose payload is a text
 
 
 class CommandTask(NamedTuple):
@@ -212,15 +224,28 @@ class Statements:
 
     # -- text --------------------------------------------------------------------------------------
 
-    def query(self, payload: bytes) -> CommandTask:
+    def body_of(self, payload: Payload) -> bytes | LongText:
+        """What the command of a large payload gets. Any thread; it takes long."""
+        parts, payload = payload.parts, Payload(payload.command, [])
+        if payload.command not in _TEXTS:
+            return joined(b"", parts)
+        texts: list[str] = []
+        is_text = True
+        with taking_turns():
+            for piece in decoded_pieces(drained(parts), self._codec, "surrogateescape"):
+                is_text = is_text and (piece.isascii() or _NO_TEXT.search(piece) is None)
+                texts.append(piece)
+            return LongText(joined("", texts), is_text)
+
+    def query(self, payload: bytes | LongText) -> CommandTask:
         """COM_QUERY. Some clients send the end of their string with it."""
-        payload = payload.rstrip(b"\0")
-        if len(payload) > LONG_TEXT:
+        if isinstance(payload, LongText) or len(payload) > LONG_TEXT:
             text, is_text = self._read(payload)
+            text = text.rstrip("\0")
             return CommandTask(
                 Course.POOL, "query", text, lambda out: self._long(out, text, is_text)
             )
-        text = self._decode(payload)
+        text = self._decode(payload.rstrip(b"\0"))
         pieces = self._split(text)
         if len(pieces) == 1:
             session = self.session
@@ -308,12 +333,14 @@ class Statements:
             self._require_text(text)
         return text
 
-    def _read(self, payload: bytes) -> tuple[str, bool]:
+    def _read(self, payload: bytes | LongText) -> LongText:
         """The text, and whether all of it is one."""
+        if isinstance(payload, LongText):
+            return payload
         try:
-            return payload.decode(self._codec), True
+            return LongText(payload.decode(self._codec), True)
         except UnicodeDecodeError:
-            return payload.decode(self._codec, "surrogateescape"), False
+            return LongText(payload.decode(self._codec, "surrogateescape"), False)
 
     def _require_text(self, text: str) -> None:
         """Raises 1300 for bytes that are no text and stand outside of string literals."""
@@ -340,7 +367,7 @@ class Statements:
 
     # -- prepared ----------------------------------------------------------------------------------
 
-    def prepare(self, payload: bytes) -> CommandTask:
+    def prepare(self, payload: bytes | LongText) -> CommandTask:
         """COM_STMT_PREPARE."""
         text, is_text = self._read(payload)
         return CommandTask(
@@ -375,7 +402,8 @@ class Statements:
         statement = self._find(payload, "mysqld_stmt_execute")
         values = statement.read(payload, self._codec)
         statement.cursor, asks = None, wants_cursor(payload)
-        course = self.session.course(statement.prepared)
+        is_long = len(payload) > LONG_TEXT
+        course = Course.POOL if is_long else self.session.course(statement.prepared)
         text = statement.prepared.text
         return CommandTask(
             course, "execute", text, lambda o: self._execute(o, statement, values, asks), values

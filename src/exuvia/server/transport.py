@@ -132,6 +132,7 @@ HEADER_BYTES = 7
 LEAST_BYTES = 150  # below that deflating costs more than it saves
 MOST_BYTES = (1 << 24) - 1
 LEVEL = 1
+PIECE = 1 << 17  # bytes that are inflated in one call
 _COMPRESSED_HEADER = Struct("<IBH")
 
 
@@ -146,9 +147,9 @@ class CompressedFrame(NamedTuple):
     part: bytes
     before: int
 
-    def inflated(self) -> bytes:
-        """Any thread. Raises 1157 for what cannot be inflated."""
-        return _inflated(self.part, self.before) if self.before else self.part
+    def inflated(self) -> list[bytes]:
+        """Its bytes, in pieces. Any thread. Raises 1157 for what cannot be inflated."""
+        return _inflated(self.part, self.before) if self.before else [self.part]
 
 
 class Packed(bytes):
@@ -206,12 +207,20 @@ class Compressed(Layer):
         return Packed(frames)
 
 
-def _inflated(part: bytes, before: int) -> bytes:
-    inflate = zlib.decompressobj()
+def _inflated(part: bytes, before: int) -> list[bytes]:
+    inflate, view = zlib.decompressobj(), memoryview(part)
+    pieces: list[bytes] = []
+    size = 0
     try:
-        found = inflate.decompress(part, before + 1)
+        for start in range(0, len(part), PIECE):
+            source: bytes | memoryview = view[start : start + PIECE]
+            while source and size <= before:
+                pieces.append(inflate.decompress(source, PIECE))
+                size += len(pieces[-1])
+                source = inflate.unconsumed_tail
+        pieces.append(inflate.flush())
     except zlib.error:
         raise ErrNetUncompress() from None
-    if len(found) != before or not inflate.eof:
+    if size + len(pieces[-1]) != before or not inflate.eof:
         raise ErrNetUncompress()
-    return found
+    return pieces

@@ -24,6 +24,7 @@ import re2
 
 from exuvia.base import interruption
 from exuvia.base.errors import Refused
+from exuvia.base.long_text import joined
 from exuvia.base.mysql_errors import ErrRegexp, ErrRegexpTimeOut
 from exuvia.catalog.collation import collation
 
@@ -233,7 +234,7 @@ class Expression:
 def _data(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
-    return b"".join(interruption.in_pieces(text, _utf8, _WINDOW))
+    return joined(b"", interruption.in_pieces(text, _utf8))
 
 
 def _utf8(text: str) -> bytes:

@@ -25,6 +25,8 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple
 
+from exuvia.base.long_text import decoded, encoded, joined, mapped, part_of, repeated
+from exuvia.base.memory import LONG
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
@@ -59,7 +61,7 @@ def text_of(kind: FieldType) -> Callable[[Value], str]:
     if family in (Family.STRING, Family.JSON):
         return lambda value: value
     if family is Family.BYTES:
-        return lambda value: value.decode("utf-8", "replace")
+        return lambda value: decoded(value, "utf-8", "replace")
     return lambda value: to_text(value, kind)
 
 
@@ -523,8 +525,9 @@ def _to_charset(source: FieldType, codec: str, limit: int) -> Caster:
     """To a text of a charset of its own: bytes are its, and what it has not is a question mark."""
 
     def convert(value: Value, env: Env) -> str:
-        raw = value if isinstance(value, bytes) else value.encode(codec, "replace")
-        text = raw.decode(codec, "replace").replace("\ufffd", "?")
+        raw = value if isinstance(value, bytes) else encoded(value, codec, "replace")
+        text = decoded(raw, codec, "replace")
+        text = mapped(text, lambda piece: piece.replace("\ufffd", "?"))
         return text if limit < 0 else str(_cut(text, limit, "CHAR", env))
 
     return convert
@@ -533,9 +536,17 @@ def _to_charset(source: FieldType, codec: str, limit: int) -> Caster:
 def _cut(value: Value, limit: int, what: str, env: Env) -> Any:
     if len(value) <= limit:
         return value
-    shown = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    shown = value if isinstance(value, str) else decoded(value, "utf-8", "replace")
     env.warn(ErrTruncatedWrongValue, f"{what}({limit})", shown)
-    return value[:limit]
+    return part_of(value, 0, limit)
+
+
+def _filled(raw: bytes, limit: int, env: Env) -> bytes:
+    """Bytes as BINARY(limit)."""
+    if limit > max(LONG, len(raw)):
+        env.tracker.claim(limit)
+    cut = _cut(raw, limit, "BINARY", env)
+    return joined(b"", [cut, repeated(b"\0", limit - len(cut))])
 
 
 def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
@@ -543,21 +554,21 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
     if family_of(source) is Family.BYTES:
         if limit < 0:
             return None
-        return lambda value, env: _cut(value, limit, "BINARY", env).ljust(limit, b"\0")
+        return lambda value, env: _filled(value, limit, env)
     text, codec = text_of(source), CODECS.get(source.Charset)
     if source.Tp == TypeCode.BIT:
         return _bytes_in(text, "latin-1", limit)  # its text has a character for each byte
     if codec is not None and is_text_like(source):
         return _bytes_in(text, codec, limit)
     if limit < 0:
-        return lambda value, env: text(value).encode("utf-8", "surrogateescape")
-    return lambda value, env: _cut(text(value).encode(), limit, "BINARY", env).ljust(limit, b"\0")
+        return lambda value, env: encoded(text(value), "utf-8", "surrogateescape")
+    return lambda value, env: _filled(encoded(text(value)), limit, env)
 
 
 def _bytes_in(text: Callable[[Value], str], codec: str, limit: int) -> Caster:
     def convert(value: Value, env: Env) -> bytes:
-        raw = text(value).encode(codec, "replace")
-        return raw if limit < 0 else bytes(_cut(raw, limit, "BINARY", env).ljust(limit, b"\0"))
+        raw = encoded(text(value), codec, "replace")
+        return raw if limit < 0 else _filled(raw, limit, env)
 
     return convert
 

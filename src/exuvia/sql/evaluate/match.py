@@ -7,6 +7,7 @@ characters of a text, or bytes; a search that starts at one sees nothing of what
 from collections.abc import Callable
 from itertools import islice
 
+from exuvia.base.long_text import encoded
 from exuvia.base.mysql_errors import ErrRegexp, ErrWrongArguments, ErrWrongParamcountToNativeFct
 from exuvia.base.types import Value
 from exuvia.sql.env import Compiled, Env, Row
@@ -77,7 +78,7 @@ class _Search:
 
 
 def _bytes(value: Value) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+    return value if isinstance(value, bytes) else encoded(str(value), errors="surrogatepass")
 
 
 def _regexp(call: Call, arguments: list[Compiled]) -> Compiled:

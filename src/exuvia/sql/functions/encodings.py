@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from exuvia.base.interruption import checked, in_pieces
+from exuvia.base.long_text import encoded, joined, part_of
 from exuvia.base.mysql_errors import (
     ErrAesInvalidIv,
     ErrWrongParamcountToNativeFct,
@@ -33,13 +34,14 @@ from exuvia.sql.functions.table import Function, always
 def _hex(value: Value) -> str:
     if isinstance(value, int):
         return f"{value & ((1 << 64) - 1):X}"
-    data = value if isinstance(value, bytes) else value.encode()
-    return "".join(in_pieces(data, lambda piece: piece.hex().upper()))
+    data = value if isinstance(value, bytes) else encoded(value)
+    return joined("", in_pieces(data, lambda piece: piece.hex().upper()))
 
 
 def _unhex(text: str) -> bytes | None:
     try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
+        head = bytes.fromhex("0" + text[0]) if len(text) % 2 else b""
+        return joined(b"", [head, *in_pieces(part_of(text, len(head)), bytes.fromhex)])
     except ValueError:
         return None
 
@@ -64,12 +66,24 @@ def _to_base64(data: bytes) -> str:
         shown = base64.b64encode(piece).decode()
         return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
 
-    return "\n".join(in_pieces(data, lines, 57 << 10))  # 57 bytes are a line
+    return joined("\n", in_pieces(data, lines, 57 << 10))  # 57 bytes are a line
 
 
 def _from_base64(text: str) -> bytes | None:
+    rest, is_padded = "", False
+
+    def read(piece: str) -> bytes:
+        nonlocal rest, is_padded
+        signs = rest + "".join(piece.split())
+        whole = len(signs) // 4 * 4
+        if is_padded and whole:
+            raise ValueError("signs after the end")
+        rest, is_padded = signs[whole:], is_padded or "=" in signs
+        return base64.b64decode(signs[:whole], validate=True)
+
     try:
-        return base64.b64decode("".join(text.split()), validate=True)
+        pieces = in_pieces(text, read)
+        return joined(b"", [*pieces, base64.b64decode(rest, validate=True)])
     except (ValueError, binascii.Error):
         return None
 
@@ -102,7 +116,7 @@ def _soundex(text: str) -> str:
 def _quote(text: str | None) -> str:
     if text is None:
         return "NULL"
-    return f"'{''.join(in_pieces(text, _escaped))}'"
+    return joined("", ["'", *in_pieces(text, _escaped), "'"])
 
 
 def _escaped(text: str) -> str:
@@ -149,7 +163,7 @@ def _encrypt(env: Env, raw: bytes, password: bytes, vector: bytes | None = None)
     mode, cipher = _cipher(env, "aes_encrypt", password, vector)
     if mode in _PADDED:
         missing = _BLOCK - len(raw) % _BLOCK
-        raw += bytes([missing]) * missing
+        raw = joined(b"", [raw, bytes([missing]) * missing])
     return _through(cipher.encryptor(), raw)
 
 
@@ -163,11 +177,11 @@ def _decrypt(env: Env, raw: bytes, password: bytes, vector: bytes | None = None)
     count = padded[-1]
     if not 1 <= count <= _BLOCK or padded[-count:] != bytes([count]) * count:
         return None
-    return padded[:-count]
+    return part_of(padded, 0, len(padded) - count)
 
 
 def _through(context: CipherContext, raw: bytes) -> bytes:
-    return b"".join(in_pieces(raw, context.update)) + context.finalize()
+    return joined(b"", [*in_pieces(raw, context.update), context.finalize()])
 
 
 def _cipher(env: Env, name: str, password: bytes, vector: bytes | None) -> tuple[str, Cipher[Any]]:

@@ -22,6 +22,7 @@ A longer result is NULL with warning 1301, as in TiDB. A long one is claimed bef
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from exuvia.base.long_text import count_of, encoded_size
 from exuvia.base.memory import LONG
 from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
 from exuvia.base.types import FieldType, Value
@@ -62,7 +63,7 @@ def bytes_of(value: Value) -> int:
     if value is None:
         return 0
     if isinstance(value, str) and not value.isascii():
-        return len(value.encode("utf-8", "surrogatepass"))
+        return encoded_size(value, errors="surrogatepass")
     return len(value)
 
 
@@ -84,7 +85,7 @@ def _replaced(values: Sequence[Value]) -> int:
     grown = bytes_of(new) - bytes_of(old)
     if not old or grown <= 0:
         return 0
-    return bytes_of(text) + int(text.count(old)) * grown
+    return bytes_of(text) + count_of(text, old) * grown
 
 
 def _exported(values: Sequence[Value]) -> int:

@@ -6,7 +6,17 @@ max_allowed_packet before it is called (functions/table.py)."""
 from collections.abc import Callable, Sequence
 from typing import AnyStr
 
-from exuvia.base.interruption import check, in_pieces
+from exuvia.base.interruption import PIECE, check, in_pieces
+from exuvia.base.long_text import (
+    encoded_size,
+    joined,
+    mapped,
+    of_spans,
+    part_of,
+    repeated,
+    replaced,
+    reversed_text,
+)
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
@@ -61,11 +71,11 @@ def _empty(like: AnyStr) -> AnyStr:
 
 
 def _concat(*parts: AnyStr) -> AnyStr:
-    return _empty(parts[0]).join(parts)
+    return joined(_empty(parts[0]), parts)
 
 
 def _concat_ws(separator: AnyStr | None, *parts: AnyStr | None) -> AnyStr | None:
-    return None if separator is None else separator.join([p for p in parts if p is not None])
+    return None if separator is None else joined(separator, [p for p in parts if p is not None])
 
 
 def _substring(text: AnyStr, start: int, length: int | None = None) -> AnyStr:
@@ -73,15 +83,15 @@ def _substring(text: AnyStr, start: int, length: int | None = None) -> AnyStr:
     if start == 0 or (length is not None and length <= 0) or abs(start) > size:
         return _empty(text)
     first = start - 1 if start > 0 else size + start
-    return text[first:] if length is None else text[first : first + length]
+    return part_of(text, first, None if length is None else first + length)
 
 
 def _left(text: AnyStr, count: int) -> AnyStr:
-    return text[: max(0, count)]
+    return part_of(text, 0, max(0, count))
 
 
 def _right(text: AnyStr, count: int) -> AnyStr:
-    return text[max(0, len(text) - count) :] if count > 0 else _empty(text)
+    return part_of(text, max(0, len(text) - count)) if count > 0 else _empty(text)
 
 
 def _trim_left(text: AnyStr, what: AnyStr) -> AnyStr:
@@ -90,7 +100,7 @@ def _trim_left(text: AnyStr, what: AnyStr) -> AnyStr:
         at += size
         if not at % _LOOK_EVERY:
             check()
-    return text[at:]
+    return part_of(text, at)
 
 
 def _trim_right(text: AnyStr, what: AnyStr) -> AnyStr:
@@ -99,7 +109,7 @@ def _trim_right(text: AnyStr, what: AnyStr) -> AnyStr:
         end -= size
         if not end % _LOOK_EVERY:
             check()
-    return text[:end]
+    return part_of(text, 0, end)
 
 
 def _trim(text: AnyStr, what: AnyStr) -> AnyStr:
@@ -107,51 +117,65 @@ def _trim(text: AnyStr, what: AnyStr) -> AnyStr:
 
 
 def _spaces_left(text: AnyStr) -> AnyStr:
-    return text.lstrip(" " if isinstance(text, str) else b" ")
+    space: AnyStr = " " if isinstance(text, str) else b" "  # type: ignore[assignment]
+    for at in range(0, len(text), PIECE):
+        check()
+        rest = text[at : at + PIECE].lstrip(space)
+        if rest:
+            return part_of(text, min(at + PIECE, len(text)) - len(rest))
+    return _empty(text)
 
 
 def _spaces_right(text: AnyStr) -> AnyStr:
-    return text.rstrip(" " if isinstance(text, str) else b" ")
+    space: AnyStr = " " if isinstance(text, str) else b" "  # type: ignore[assignment]
+    for end in range(len(text), 0, -PIECE):
+        check()
+        start = max(0, end - PIECE)
+        rest = text[start:end].rstrip(space)
+        if rest:
+            return part_of(text, 0, start + len(rest))
+    return _empty(text)
 
 
 def _spaces(text: AnyStr) -> AnyStr:
-    return text.strip(" " if isinstance(text, str) else b" ")
+    return _spaces_left(_spaces_right(text))
 
 
 def _upper(text: str | bytes) -> str | bytes:
     if isinstance(text, bytes) or text.isascii():
-        return text if isinstance(text, bytes) else text.upper()
+        return text if isinstance(text, bytes) else mapped(text, str.upper)
     return _each_sign(text, lambda c: up if len(up := c.upper()) == 1 else c)
 
 
 def _lower(text: str | bytes) -> str | bytes:
     if isinstance(text, bytes) or text.isascii():
-        return text if isinstance(text, bytes) else text.lower()
+        return text if isinstance(text, bytes) else mapped(text, str.lower)
     return _each_sign(text, lambda c: low if len(low := c.lower()) == 1 else c)
 
 
 def _each_sign(text: str, change: Callable[[str], str]) -> str:
-    return "".join(in_pieces(text, lambda piece: "".join(map(change, piece))))
+    return joined("", in_pieces(text, lambda piece: "".join(map(change, piece))))
 
 
 def _pad(text: AnyStr, size: int, fill: AnyStr, left: bool) -> AnyStr | None:
     if size < 0:
         return None
     if len(text) >= size:
-        return text[:size]
+        return part_of(text, 0, size)
     if not fill:
         return None
     missing = size - len(text)
-    padding = (fill * (missing // len(fill) + 1))[:missing]
-    return padding + text if left else text + padding
+    whole, rest = divmod(missing, len(fill))
+    padding = [repeated(fill, whole), fill[:rest]]
+    return joined(_empty(text), [*padding, text] if left else [text, *padding])
 
 
 def _repeat(text: AnyStr, count: int) -> AnyStr:
-    return text * count if count > 0 else _empty(text)
+    return repeated(text, count) if count > 0 else _empty(text)
 
 
 def _replace(text: AnyStr, old: AnyStr, new: AnyStr) -> AnyStr:
-    return text.replace(old, new) if old else text
+    return replaced(text, old, new) if old else text
 
 
 def _insert(text: AnyStr, start: int, length: int, new: AnyStr) -> AnyStr:
@@ -159,7 +183,8 @@ def _insert(text: AnyStr, start: int, length: int, new: AnyStr) -> AnyStr:
         return text
     if length < 0 or start - 1 + length > len(text):
         length = len(text)
-    return text[: start - 1] + new + text[start - 1 + length :]
+    end = min(len(text), start - 1 + length)
+    return of_spans([(text, 0, start - 1), (new, 0, len(new)), (text, end, len(text))], type(text))
 
 
 def _substring_index(text: AnyStr, mark: AnyStr, count: int) -> AnyStr:
@@ -174,7 +199,7 @@ def _substring_index(text: AnyStr, mark: AnyStr, count: int) -> AnyStr:
         at = found + len(mark) if ahead else found
         if not n % _LOOK_EVERY:
             check()
-    return text[: at - len(mark)] if ahead else text[at + len(mark) :]
+    return part_of(text, 0, at - len(mark)) if ahead else part_of(text, at + len(mark))
 
 
 def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
@@ -183,7 +208,7 @@ def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
         return 0
     if isinstance(text, str) and not collation(collate).is_exact:
         if text.isascii() and part.isascii():
-            text, part = text.lower(), part.lower()
+            text, part = mapped(text, str.lower), mapped(part, str.lower)
         else:
             each = collation(collate).fold_each
             text, part = each(text), each(part)
@@ -208,7 +233,7 @@ def _ord(text: str | bytes) -> int:
 
 
 def _space(count: int) -> str:
-    return " " * max(0, count)
+    return repeated(" ", max(0, count))
 
 
 def _format(value: Value, places: int) -> str:
@@ -220,7 +245,7 @@ def _format(value: Value, places: int) -> str:
 
 
 def _length(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) else len(value.encode())
+    return len(value) if isinstance(value, bytes) else encoded_size(value)
 
 
 _COUNT = always(types.integer(10))
@@ -246,7 +271,7 @@ FUNCTIONS = {
     "ord": Function(1, 1, "S", _COUNT, _ord),
     "repeat": Function(2, 2, "Si", _repeated, _repeat),
     "replace": Function(3, 3, "S", all_together, _replace),
-    "reverse": Function(1, 1, "S", like_first, lambda t: t[::-1]),
+    "reverse": Function(1, 1, "S", like_first, reversed_text),
     "right": Function(2, 2, "Si", like_first, _right),
     "rpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, False)),
     "rtrim": Function(1, 1, "S", like_first, _spaces_right),

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable
 from decimal import Decimal
 
+from exuvia.base.interruption import PIECE, check, in_pieces
+from exuvia.base.long_text import joined, mapped
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrWrongValueForType
 from exuvia.base.types import Value, pack_date, pack_datetime
 from exuvia.catalog.decimals import whole
@@ -158,27 +160,39 @@ def _from_binary(raw: bytes, swap: int = 0) -> str | None:
 def _make_set(bits: int | None, *parts: str | None) -> str | None:
     if bits is None:
         return None
-    return ",".join(part for n, part in enumerate(parts) if part is not None and bits >> n & 1)
+    return joined(",", [p for n, p in enumerate(parts) if p is not None and bits >> n & 1])
 
 
 def _export_set(bits: int, on: str, off: str, joint: str = ",", count: int = 64) -> str:
     size = count if 0 <= count <= 64 else 64
-    return joint.join(on if bits >> n & 1 else off for n in range(size))
+    return joined(joint, [on if bits >> n & 1 else off for n in range(size)])
 
 
 def _compress(raw: bytes) -> bytes:
-    return len(raw).to_bytes(4, "little") + zlib.compress(raw) if raw else b""
+    if not raw:
+        return b""
+    deflate = zlib.compressobj()
+    pieces = in_pieces(raw, deflate.compress)
+    return joined(b"", [len(raw).to_bytes(4, "little"), *pieces, deflate.flush()])
 
 
 def _uncompress(raw: bytes) -> bytes | None:
     if not raw:
         return b""
     size = int.from_bytes(raw[:4], "little")
+    inflate, pieces, found, rest = zlib.decompressobj(), list[bytes](), 0, memoryview(raw)[4:]
     try:
-        found = zlib.decompressobj().decompress(raw[4:], size + 1)
+        while rest and found <= size and not inflate.eof:
+            check()
+            pieces.append(inflate.decompress(inflate.unconsumed_tail + rest[:PIECE], PIECE))
+            rest, found = rest[PIECE:], found + len(pieces[-1])
+            while inflate.unconsumed_tail and found <= size:
+                check()
+                pieces.append(inflate.decompress(inflate.unconsumed_tail, PIECE))
+                found += len(pieces[-1])
     except zlib.error:
         return None
-    return found if len(found) == size else None
+    return joined(b"", pieces) if found == size else None
 
 
 def _bytes_text(value: float) -> str:
@@ -200,7 +214,7 @@ def _translate(text: str, signs: str, instead: str) -> str:
     table: dict[int, str | None] = {}
     for n, sign in enumerate(signs):
         table.setdefault(ord(sign), instead[n] if n < len(instead) else None)
-    return text.translate(table)
+    return mapped(text, lambda piece: piece.translate(table))
 
 
 def _moment(stamp: int) -> int | None:

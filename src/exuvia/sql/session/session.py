@@ -13,13 +13,13 @@ tests) it may do everything.
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import tzinfo
 from functools import partial
 
 from exuvia.base import memory
 from exuvia.base.errors import ExuviaError, Refused
-from exuvia.base.interruption import Interruption, running
+from exuvia.base.interruption import Interruption, out_of_turn, running, taking_turns
 from exuvia.base.mysql_errors import (
     ErrAsOf,
     ErrCantExecuteInReadOnlyTransaction,
@@ -96,6 +96,7 @@ _UNDOES = ("ROLLBACK", "ROLLBACK WORK")
 _ENDS: dict[str, Sequence[Statement]] = {}
 """How clients write BEGIN, COMMIT and ROLLBACK, parsed: every transaction has two of them."""
 LONGEST_END, MOST_ENDS = 40, 64
+LONG_TEXT = 1 << 20  # texts of more are read by one thread at a time
 ALIKE = "*"  # behind the letters in the key of a plan: of rows that are written as the first
 
 
@@ -169,7 +170,8 @@ class Session:
         grammar, written = self.settings.grammar, text
         if grammar is not None:
             text = grammar.canonical(text)
-        with self._turn, running(self._interruption):
+        long = self._long(text) if len(text) > LONG_TEXT else _UNLIMITED
+        with self._turn, running(self._interruption), long:
             try:
                 self._begin_statement(text)
                 self.statement = written
@@ -188,7 +190,8 @@ class Session:
 
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
-        with self._turn, running(self._interruption):
+        long = self._long(text) if len(text) > LONG_TEXT else _UNLIMITED
+        with self._turn, running(self._interruption), long:
             try:
                 self._begin_statement(text)
                 return describe(self, text)
@@ -207,6 +210,15 @@ class Session:
             except RecursionError:
                 raise self._note(ErrStackOverrunNeedMore()) from None
 
+    @contextmanager
+    def _long(self, text: str) -> Iterator[None]:
+        """A long text is read when it is its turn, and not kept by a session that is idle."""
+        try:
+            with taking_turns():
+                yield
+        finally:
+            self.statement = self.statement[:LONG_TEXT]
+
     def _run_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
         found = prepared.run(self, parameters)
         self.warnings = found.warnings  # those of its hints too
@@ -221,6 +233,8 @@ class Session:
         if self.memory.limit or self.memory.base:  # something was claimed before
             self._weigh_variables()
             self.memory.start()
+        if len(text) > LONG_TEXT:
+            self.memory.keep(memory.size_of(text))
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
@@ -249,7 +263,8 @@ class Session:
     def _run_text(self, text: str) -> Result | list[Result]:
         if len(text) >= MANY_ROWS:
             alike = rows_of(text)
-            answer = None if alike is None else self._run_alike(alike)
+            with out_of_turn():
+                answer = None if alike is None else self._run_alike(alike)
             if answer is not None:
                 return answer
         statements = _ENDS.get(text)
@@ -262,7 +277,8 @@ class Session:
                     return found
             statements = self._parse(text)
         try:
-            results = [self.run_statement(node, text) for node in statements]
+            with out_of_turn():
+                results = [self.run_statement(node, text) for node in statements]
         finally:
             if self._interruption.is_long:
                 dismantle(statements)

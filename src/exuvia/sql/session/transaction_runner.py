@@ -97,6 +97,9 @@ def writes_under(rights: Rights) -> int:
     return READ_ONLY if {"SUPER", "CONNECTION_ADMIN"} & rights.everywhere else NOT_READ_ONLY
 
 
+MOST_ABOUT = 1 << 16  # characters of a statement that a transaction keeps
+
+
 class TransactionRunner:
     """The transactions of one session.
 
@@ -212,7 +215,7 @@ class TransactionRunner:
             end,
             lambda: int(settings.get("tidb_tmp_table_max_size")),
         )
-        open_.about = session.statement
+        open_.about = session.statement[:MOST_ABOUT]
         open_.txn.limit(settings.entry_bytes, SIZE_STEP, self._grown)
         return open_
 
@@ -358,7 +361,7 @@ class TransactionRunner:
         current = self.current
         if current is not None and not current.read_committed:
             context = self._context(current, parameters, letters)
-            current.about = session.statement
+            current.about = session.statement[:MOST_ABOUT]
             try:
                 with current.statement():
                     result = _few(plan, context, services.store.near)
@@ -485,7 +488,7 @@ class TransactionRunner:
         variables = dict(session.user_variables)
         run = self._within_locks if locking and current.pessimistic else self._within_snapshot
         for _ in range(BEGINNINGS):
-            current.about = session.statement
+            current.about = session.statement[:MOST_ABOUT]
             try:
                 with current.statement():
                     result = run(current, work, parameters, letters)
