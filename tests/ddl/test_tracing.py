@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 
+import pymysql
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -13,6 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from exuvia.catalog.model import SchemaState, evolve
 from exuvia.ddl.job import MOST_REACHED, ActionCode, Binlog, Job, JobError, JobState, timestamp
 from exuvia.ddl.tracing import JobSpan, spans_of
+from exuvia.server.traces import Parent, parent_of, share_of, shown
 from support.node_processes import NodeProcess, until
 
 ASKED_NS = 10**18
@@ -136,3 +138,117 @@ def test_a_collector_gets_the_changes_of_a_node(tmp_path: Path, collector: Colle
 
 def is_whole(span: Span) -> bool:
     return not span.parent_span_id
+
+
+TRACE, CLIENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+def comment(sampled: bool, trace: str = TRACE) -> str:
+    return f"/*db_driver='x',traceparent='00-{trace}-{CLIENT}-0{int(sampled)}'*/"
+
+
+PARENTS = [
+    (f"SELECT 1 {comment(True)}", Parent(int(TRACE, 16), int(CLIENT, 16), True)),
+    (f"SELECT 1 {comment(False)} ;\n", Parent(int(TRACE, 16), int(CLIENT, 16), False)),
+    (f"  {comment(True)} SELECT 1", Parent(int(TRACE, 16), int(CLIENT, 16), True)),
+    (f"SELECT '{comment(True)[:-2]}'", None),
+    (f"SELECT 1 {comment(True, '0' * 32)}", None),
+    (f"SELECT 1 {comment(True, 'x' * 32)}", None),
+    ("SELECT 1 /* traceparent */", None),
+    ("*/", None),
+]
+
+
+@pytest.mark.parametrize(("text", "parent"), PARENTS)
+def test_the_parent_of_a_statement_is_in_its_outer_comments(
+    text: str, parent: Parent | None
+) -> None:
+    assert parent_of(text) == parent
+
+
+def test_a_span_has_no_literal_and_no_password() -> None:
+    for text, query in (
+        ("SELECT a1 FROM t2 WHERE b = 'x''y' AND c IN (1, 2.5e3)", None),
+        (f"{comment(True)} SELECT 'a /* b */' /* secret */ FROM t", "SELECT ? FROM t"),
+        ('INSERT INTO t VALUES ("it\'s", 0x1F, -3)', "INSERT INTO t VALUES (?, ?, -?)"),
+        ("SELECT 'not closed", "SELECT ?"),
+    ):
+        wanted = query or "SELECT a1 FROM t2 WHERE b = ? AND c IN (?, ?)"
+        assert shown(text) == wanted
+    assert "hunter2" not in shown("CREATE USER a IDENTIFIED BY 'hunter2'")
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("off", None), ("parent", 0.0), ("0.25", 0.25), ("1", 1.0)]
+)
+def test_what_is_asked_for(text: str, share: float | None) -> None:
+    assert share_of(text) == share
+
+
+@pytest.mark.parametrize("text", ["", "on", "1.1", "-0.1", "nan"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        share_of(text)
+
+
+def spans_of_statements(collector: Collector) -> list[Span]:
+    return [each for each in list(collector.spans) if each.kind == Span.SPAN_KIND_SERVER]
+
+
+def test_sampled_statements_have_spans_below_their_clients(
+    tmp_path: Path, collector: Collector
+) -> None:
+    """Of 40 statements without a parent each second one is expected: none or all is a fault."""
+    options = ("--trace-statements", "0.5")
+    node = NodeProcess(f"lmdb://{tmp_path / 'store'}", tmp_path / "log", options=options)
+    try:
+        with node.wait_ready().connect("test", autocommit=True) as client:
+            cursor = client.cursor()
+            cursor.execute("CREATE TABLE t (a INT PRIMARY KEY)" + comment(False))
+            cursor.execute(f"{comment(True)} INSERT INTO t VALUES (7)")
+            with pytest.raises(pymysql.Error):
+                cursor.execute(f"INSERT INTO t VALUES (7) {comment(True)}")
+            cursor.execute(f"SELECT a FROM t WHERE a = 7 {comment(True)}")
+            for _ in range(40):
+                cursor.execute("SELECT 42")
+        until(lambda: len(below(collector)) == 3)
+    finally:
+        node.stop()
+    texts = [text_of(each) for each in below(collector)]
+    insert = "INSERT INTO t VALUES (?)"
+    assert texts == [insert, insert, "SELECT a FROM t WHERE a = ?"]
+    first, failed, last = below(collector)
+    assert (first.name, failed.name, last.name) == ("INSERT", "INSERT", "SELECT")
+    assert failed.status.code == 2 and not first.status.code and not last.status.code
+    about = {each.key: each.value.string_value for each in failed.attributes}
+    assert about["db.response.status_code"] == "1062"
+    assert first.end_time_unix_nano > first.start_time_unix_nano
+    assert not any("CREATE TABLE" in text_of(each) for each in spans_of_statements(collector))
+    alone = [each for each in spans_of_statements(collector) if not each.parent_span_id]
+    alone = [each for each in alone if text_of(each) == "SELECT ?"]
+    assert 0 < len(alone) < 40, len(alone)
+    assert len({each.trace_id for each in alone}) == len(alone)
+
+
+def test_statements_have_no_spans_unless_asked_for(tmp_path: Path, collector: Collector) -> None:
+    node = NodeProcess(f"lmdb://{tmp_path / 'store'}", tmp_path / "log")
+    try:
+        with node.wait_ready().connect("test", autocommit=True) as client:
+            client.query(f"SELECT 1 {comment(True)}")
+            client.query("CREATE TABLE u (a INT)")
+        until(lambda: any(is_whole(each) for each in list(collector.spans)))
+    finally:
+        node.stop()
+    assert spans_of_statements(collector) == []
+
+
+def below(collector: Collector) -> list[Span]:
+    """Spans of the client's trace, in their order."""
+    found = [each for each in spans_of_statements(collector) if each.trace_id.hex() == TRACE]
+    assert {each.parent_span_id.hex() for each in found} <= {CLIENT}
+    return sorted(found, key=lambda each: each.start_time_unix_nano)
+
+
+def text_of(span: Span) -> str:
+    found = {each.key: each.value.string_value for each in span.attributes}
+    return found.get("db.query.text", "")

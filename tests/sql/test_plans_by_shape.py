@@ -40,6 +40,8 @@ from support.world import Later, World, error, rows, run
         ("SELECT 18446744073709551615 ;", "SELECT ?", [18446744073709551615], "u"),
         ("SELECT -1e3", "SELECT -?", [1000.0], "f"),
         ("UPDATE t2 SET a=1.5.", "UPDATE t2 SET a=1.5.", [], ""),
+        ("SELECT a+1 /* it's */ ;", "SELECT a+?", [1], "i"),
+        ("/*traceparent='00-1'*/ SELECT 7 /**/", "SELECT ?", [7], "i"),
     ],
 )
 def test_a_text_is_split_at_its_literals(
@@ -53,7 +55,15 @@ def test_a_text_is_split_at_its_literals(
     [
         'SELECT "double"',
         "SELECT 1 -- comment",
-        "SELECT 1 /* comment */",
+        "SELECT 1 /* comment */ + 2",
+        "SELECT 1 /*/",
+        "SELECT 1 /*! , 2 */",
+        "SELECT 1 /*T![x] , 2 */",
+        "SELECT /*+ max_execution_time(1) */ 1",
+        "/*! SELECT */ 1",
+        "SELECT '/*', 2 */",
+        "SELECT `/*`, 2 -- */",
+        "SELECT 1 # /* a */",
         "SELECT 1 # comment",
         "SELECT x'41'",
         "SELECT _utf8'a'",

@@ -75,6 +75,7 @@ class Options(NamedTuple):
     secure_file_priv: str = ""
     drain_s: float = 10.0
     status_host: str = "127.0.0.1"
+    trace_statements: str = "off"
 
 
 class Base(NamedTuple):

@@ -48,6 +48,7 @@ from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
 from exuvia.node.assemble import Loops, Options, VersionFollower, assemble, keep_for_good
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
+from exuvia.node.telemetry import statement_traces
 from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
 from exuvia.server.connection import INFLATING, Acceptor, Pool
@@ -110,6 +111,7 @@ class Front:
         self.metrics = Metrics()
         self._slow = SlowLog(clock)
         self.pool = Pool(options.most_connections + INFLATING)
+        self._end_traces: Callable[[], None] = lambda: None
         self._environment = _NO_LARGE_PAGES | os.environ  # the back's, and its workers'
 
     async def run(self) -> None:
@@ -122,6 +124,16 @@ class Front:
         if not self.connections.place.number:
             options = self._options
             self._http = Http(options.status_host, options.status_port, tls)
+        port: int = self._listeners[0].getsockname()[1]
+        try:
+            await self._begin(f"{self._options.host}:{port}")
+        except ExuviaError:
+            if self._http is not None:
+                self._http.stop(0.0)
+            raise
+        traces, self._end_traces = statement_traces(
+            self._options.trace_statements, self._base.member, self._clock
+        )
         parts = connection.ServerParts(
             self._open_session,
             self.connections,
@@ -132,14 +144,8 @@ class Front:
             self._slow,
             lambda: self._accounts,
             tls,
+            traces=traces,
         )
-        port: int = self._listeners[0].getsockname()[1]
-        try:
-            await self._begin(f"{self._options.host}:{port}")
-        except ExuviaError:
-            if self._http is not None:
-                self._http.stop(0.0)
-            raise
         keep_for_good()
         acceptor = Acceptor(parts, self._listeners)
         acceptor.start()
@@ -339,6 +345,7 @@ class Front:
         if self._http is not None:
             self._http.stop(0.5)
         self._base.store.close()
+        self._end_traces()  # last: a collector may be silent
 
 
 def _tls(options: Options) -> ssl.SSLContext | None:

@@ -75,6 +75,7 @@ from exuvia.server.statements import (
     guarded,
     refusal,
 )
+from exuvia.server.traces import StatementTraces
 from exuvia.server.transport import (
     REQUEST_BYTES,
     Compressed,
@@ -208,6 +209,7 @@ class ServerParts(NamedTuple):
     accounts: Callable[[], Accounts | None] = lambda: None  # None: anybody is let in
     tls: ssl.SSLContext | None = None
     intake: Intake = Intake()
+    traces: StatementTraces | None = None
 
 
 class Connection(asyncio.Protocol):
@@ -825,6 +827,8 @@ class Connection(asyncio.Protocol):
         if took_s >= self.parts.slow.least_s:
             session = self.statements.session
             self.parts.slow.add(session, self.id, task.about, task.parameters, took_s)
+        if self.parts.traces is not None:
+            self.parts.traces.ended(self.statements.session, task.kind, task.about, took_s)
 
     def _observe_transaction(self, took_s: float) -> None:
         """Count the duration of a transaction that has ended. Schema changes are not counted."""

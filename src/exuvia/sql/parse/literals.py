@@ -5,8 +5,8 @@
 
 Plans are kept by shape (statement/plan_cache.py), so this must cost a few microseconds: one
 compiled pattern splits the text at its literals. Only what is certain is split: a text with
-comments, quoted identifiers, hexadecimal or introduced literals has no shape, and is planned by
-itself.
+comments inside, quoted identifiers, hexadecimal or introduced literals has no shape, and is planned
+by itself.
 
     letter   Python value      letter   Python value
     i        int < 2**63       s        str
@@ -63,6 +63,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20
 _LONGEST_QUERY = 1 << 16  # a plan that is kept has an object for each of its literals
 _ROWS = ("INSERT", "REPLAC")
+_EXECUTED = ("!", "+", "T", "M")  # /*! .. */, /*+ .. */, /*T! .. */, /*M! .. */
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -110,9 +111,26 @@ _HEADS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLAC")
 def shape_of(
     text: str, written: frozenset[int] = frozenset()
 ) -> tuple[str, list[Value], str] | None:
-    """`split` for texts that read or write rows; None for all others."""
+    """`split` for texts that read or write rows; None for all others.
+
+    A comment before or after the statement is left out: drivers write a trace there."""
     text = text.strip(" \n\t\r;")
+    if text[-2:] == "*/" or text[:2] == "/*":
+        text = _without_outer_comments(text)
     return split(text, written) if text[:6].upper() in _HEADS else None
+
+
+def _without_outer_comments(text: str) -> str:
+    """Without the first and the last comment, unless one is a hint or has a statement's words.
+
+    What looks like a comment inside of a string leaves a text that `split` refuses."""
+    if text[:2] == "/*" and text[2:3] not in _EXECUTED:
+        end = text.find("*/", 2)
+        text = text[end + 2 :].lstrip() if end > 0 else text
+    begin = text.rfind("/*") if text[-2:] == "*/" else 0
+    if 0 < begin < len(text) - 3 and text[begin + 2 : begin + 3] not in _EXECUTED:
+        text = text[:begin].rstrip(" \n\t\r;")
+    return text
 
 
 def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[Value], str] | None:
