@@ -89,7 +89,7 @@ def main() -> None:
         timed("backup", "--store", store, "--to", backup, *by)
         size = sum(each.stat().st_size for each in Path(backup).rglob("*.parquet"))
         sys.stdout.write(f"{size / 1e6:.0f} MB of Parquet\n")
-        timed("verify-backup", backup, *by)
+        timed("backup", "verify", backup, *by)
         timed("restore", backup, "--store", again, *by)
 
 

@@ -18,6 +18,7 @@ from exuvia.base.mysql_errors import MySQLError
 from exuvia.catalog.model import STATE_TEXT
 from exuvia.catalog.sysvar.definition import SysVar, VariableKind
 from exuvia.catalog.sysvar.variables import VARIABLES
+from exuvia.cli import program
 from exuvia.cli.main import app
 from exuvia.ddl.actions import ACTIONS
 from exuvia.sql.session.statement_registry import STATEMENTS
@@ -160,6 +161,12 @@ def commands() -> str:
             told += tell(sub, f"{name} {word}")
         return told
 
+    text += "\n## Exit codes\n\n" + table("code", "meaning")
+    text += "".join(row(code(f"{number}"), words) for number, words in program.MEANINGS.items())
+    text += "\n## Former spellings\n\nThey work for one release, with a note on standard error.\n\n" + table("command", "former", "now")
+    former = [(command, old, new) for command, each in program.OLD_OPTIONS.items() for old, new in each.items()]
+    former += [("", old, new) for old, new in program.OLD_COMMANDS.items()]
+    text += "".join(row(code(f"exuvia {command}".strip()), code(old), code(" ".join(new))) for command, old, new in former)
     return text + tell(typer.main.get_command(app), "exuvia")
 
 

@@ -174,7 +174,7 @@ def test_stat_shows_sizes_and_who_reads(store: LmdbStore) -> None:
     for _ in range(3):
         put(store, 0)
     store.caretaker.step(time.monotonic() + 10)
-    found = command("stat", "--json", store=store)
+    found = command("stat", "-o", "json", store=store)
     assert found["pages_free"] * found["page_bytes"] > 10 << 20
     assert found["file_bytes"] == file_bytes(store)
     (row,) = found["readers"]

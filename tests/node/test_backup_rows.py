@@ -232,7 +232,7 @@ def test_one_moment_comes_back_on_the_other_engine(
     finally:
         end_all([node])
     assert command("backup", "--store", node.store, "--to", made)[0] == 1
-    code, said = command("verify-backup", made)
+    code, said = command("backup", "verify", made)
     assert code == 0 and "is whole" in said, said
     code, said = command("restore", made, "--store", new)
     assert code == 0 and "serve it: exuvia serve --store" in said, said
@@ -309,7 +309,7 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     record = made / "backup.json"
     other = resealed(lambda told: told["tables"][at]["files"][0].update(checksum="0" * 64))
     record.write_bytes(other(record.read_bytes()))
-    for words in (("verify-backup",), ("restore", "--store", f"lmdb://{tmp_path}/other")):
+    for words in (("backup", "verify"), ("restore", "--store", f"lmdb://{tmp_path}/other")):
         code, said = command(*words, str(made))
         assert code == 1 and "checksum" in said, said
 
@@ -383,7 +383,7 @@ def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
 
 
 def verdict(folder: Path) -> str:
-    code, said = command("verify-backup", str(folder))
+    code, said = command("backup", "verify", str(folder))
     assert code == 1, said
     refused, why = command("restore", str(folder), "--store", f"lmdb://{folder.parent}/new")
     assert refused == 1 and not (folder.parent / "new").exists()
@@ -448,7 +448,7 @@ def test_a_damaged_backup_of_rows_is_found(tmp_path: Path) -> None:
     record.unlink()
     assert "written last" in verdict(made)
     record.write_bytes(written)
-    code, said = command("verify-backup", str(made), "--scratch", str(tmp_path))
+    code, said = command("backup", "verify", str(made), "--scratch", str(tmp_path))
     assert code == 0 and "whole and right" in said, said
     assert not list(tmp_path.glob("exuvia-*"))
 
@@ -459,7 +459,7 @@ def resealed_verdict(made: Path, record: Path, change: Callable[[Any], None]) ->
     record.write_bytes(resealed(change)(whole))
     store = f"lmdb://{made.parent}/half-{hasher(record.read_bytes()).hexdigest()[:8]}"
     try:
-        code, said = command("verify-backup", str(made))
+        code, said = command("backup", "verify", str(made))
         refused, why = command("restore", str(made), "--store", store)
         assert (refused, why) == (code, said)
         assert_not_whole(store)
@@ -510,7 +510,7 @@ def test_a_backup_that_was_killed_is_none(tmp_path: Path) -> None:
         assert not (made / "backup.json").exists()
         code, said = command("backup", "--store", node.store, "--to", str(made))
         assert code == 1 and "not empty" in said
-    assert "written last" in command("verify-backup", str(made))[1]
+    assert "written last" in command("backup", "verify", str(made))[1]
 
 
 @pytest.mark.parametrize("store", ["postgresql://me@127.0.0.1:1/db", "lmdb:///nowhere/at/all"])

@@ -105,7 +105,7 @@ def test_a_backup_beside_writers_and_changes_is_one_moment_and_goes_on(tmp_path:
             changing.join()
             rows(node, "ALTER TABLE d.account ADD COLUMN later INT")
         assert command("backup", "--store", node.store, "--to", made, "--physical")[0] == 1
-    code, said = command("verify-backup", made)
+    code, said = command("backup", "verify", made)
     assert code == 0, said
     code, said = command("restore", made, "--store", new)
     assert code == 0 and said.endswith(f"serve it: exuvia serve --store {new}\n"), said
@@ -143,7 +143,7 @@ def test_a_damaged_backup_is_found(tmp_path: Path) -> None:
     assert json.loads(told)["bytes"] == len(whole)
 
     def verdict() -> str:
-        code, said = command("verify-backup", str(made))
+        code, said = command("backup", "verify", str(made))
         assert code == 1, said
         refused, why = command("restore", str(made), "--store", f"lmdb://{tmp_path}/new")
         assert refused == 1 and not list(tmp_path.glob("new/*"))
@@ -178,7 +178,7 @@ def test_a_backup_whose_index_lacks_an_entry_is_found(tmp_path: Path) -> None:
         txn.write(WriteKind.REMOVE, key, b"")
         txn.commit()
     assert command("backup", "--store", url, "--to", made, "--physical")[0] == 0
-    code, said = command("verify-backup", made)
+    code, said = command("backup", "verify", made)
     assert code == 1
     assert "d.account: " in said
     assert not list(tmp_path.glob("exuvia-verify-*"))

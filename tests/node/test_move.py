@@ -308,7 +308,7 @@ def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres:
             killed_in("open", node.store, postgres)
             until(lambda: "the node waits" in node.log.read_text())
             seen = [len(each.acknowledged) for each in clients]
-            ended = command("move", "--back", "--from", node.store, "--to", postgres)
+            ended = command("move", "--abort", "--from", node.store, "--to", postgres)
             assert ended.returncode == 0, ended.stderr
             goes_on(clients)
             assert seen != [len(each.acknowledged) for each in clients]
@@ -318,7 +318,7 @@ def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres:
             ended = command("move", "--from", node.store, "--to", postgres)
             assert ended.returncode == 0, ended.stderr
             goes_on(clients)
-            refused = command("move", "--back", "--from", node.store, "--to", postgres)
+            refused = command("move", "--abort", "--from", node.store, "--to", postgres)
             assert refused.returncode == 1 and "the target is open" in refused.stderr
         check(node, clients)
 

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_flag_beats_the_environment_and_that_beats_the_file(file: Path) -> None:
     said = exuvia(
-        *("--config", str(file), "config", "show", "--json", "--fronts", "4"),
+        *("--config", str(file), "config", "show", "-o", "json", "--fronts", "4"),
         EXUVIA_SERVE_FRONTS="3",
         EXUVIA_SERVE_PORT="2",
         EXUVIA_SPARK_MASTER="local[2]",
@@ -91,10 +91,22 @@ def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
     assert "is not there" in exuvia("--config", str(tmp_path / "no"), "config", "show", code=2)
 
 
-def test_a_node_does_not_start_on_a_store_that_its_processes_do_not_share() -> None:
-    """A front and a back would have one each, and every change wait for ever."""
-    said = exuvia("serve", "--store", "memory:", "--port", "0", "--status-port", "0", code=1)
-    assert "a store in memory has no other processes" in said
+@pytest.mark.parametrize(
+    ("store", "reason"),
+    [
+        ("memory:", "a store in memory has no other processes"),
+        ("nosuch:store", "no store at 'nosuch:store'"),
+        ("lmdb://relative", "no store at 'lmdb://relative'"),
+    ],
+)
+def test_a_node_does_not_start_on_a_store_that_its_processes_do_not_share(
+    store: str, reason: str
+) -> None:
+    """A front and a back would have one each, and every change wait for ever. The next step that
+    is named is one that `serve` takes."""
+    said = exuvia("serve", "--store", store, "--port", "0", "--status-port", "0", code=1)
+    assert reason in said and "give lmdb:///path or postgresql://user@host/database" in said
+    assert "memory:" not in said.replace("memory: has", "")
 
 
 def test_a_bad_variable_is_named() -> None:

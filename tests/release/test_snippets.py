@@ -186,7 +186,7 @@ SAID = {
     "exuvia schema history shop.customer --at": r"`city` varchar\(40\)",
     "exuvia schema lint": "has_foreign_key",
     ".venv/bin/exuvia ddl feed": r'"kind": "',
-    "exuvia verify-backup": "is whole: as of",
+    "exuvia backup verify": "is whole: as of",
 }
 """What commands that begin so have to say, besides ending well: the longest beginning counts."""
 

@@ -97,7 +97,7 @@ def back_up_and_restore(
     frame = spark_store.spark.session().read.parquet(f"{made}/rows/test.t")
     [row] = frame.selectExpr("count(*)", "sum(a)", "count(distinct _tidb_rowid)").collect()
     assert tuple(row) == (ROWS, ROWS * (ROWS - 1) // 2, ROWS)
-    assert "is whole" in command(master, "verify-backup", made)[0]
+    assert "is whole" in command(master, "backup", "verify", made)[0]
     assert (
         "indexes and foreign keys compared" in command(master, "restore", made, "--store", new)[1]
     )

@@ -126,3 +126,93 @@ def test_without_a_node_a_command_ends_with_one_line(command: str) -> None:
     assert re.fullmatch(
         r"ERROR 2003: Can't connect to MySQL server on '127\.0\.0\.1'.*\n", done.stderr
     )
+
+
+def outcome(done: Done) -> list[tuple[str, ...]]:
+    """Rows of JSON as tuples."""
+    return [tuple(map(str, each.values())) for each in json.loads(done.stdout)]
+
+
+def submitted(port: str, statement: str) -> str:
+    """The number of a job that nobody waits for."""
+    done = exuvia("sql", port, "-ojson", f"SET exuvia_ddl_async = ON; {statement}")
+    [row] = json.loads(done.stdout.splitlines()[-1])
+    return str(row["JOB_ID"])
+
+
+def test_a_change_is_explained_waited_for_and_undone(node: NodeProcess) -> None:
+    port = f"-P{node.port}"
+    exuvia("sql", port, "CREATE TABLE test.undone (a INT PRIMARY KEY, b INT)")
+    exuvia("sql", port, "INSERT INTO test.undone VALUES (1, 7)")
+    alter = "ALTER TABLE undone DROP COLUMN b"
+    explained = exuvia("ddl", "explain", port, "-Dtest", alter, "-ojson")
+    assert "drop column" in str(json.loads(explained.stdout)[0])
+    refused = exuvia("ddl", "explain", port, "-Dtest", "ALTER TABLE undone DROP COLUMN c")
+    assert (refused.returncode, refused.stderr[:11]) == (1, "ERROR 1091:")
+    job = submitted(port, f"SET exuvia_undo_s = 60; {alter.replace('undone', 'test.undone')}")
+    waited = exuvia("ddl", "wait", port, job, "-ojson")
+    assert (waited.returncode, outcome(waited)) == (0, [(job, "synced", "successful")])
+    undone = exuvia("ddl", "undo", port, job)
+    assert undone.returncode == 0, undone.stderr
+    assert "7" in exuvia("sql", port, "SELECT b FROM test.undone").stdout
+    again = exuvia("ddl", "undo", port, job)
+    assert again.returncode == 1 and again.stderr.startswith("ERROR 1105")
+    job = submitted(port, "SET exuvia_undo_s = 60; ALTER TABLE test.undone DROP COLUMN b")
+    assert exuvia("ddl", "wait", port, job, "--timeout", "60").returncode == 0
+    assert exuvia("ddl", "undo", "--end", port, job).returncode == 0
+    assert exuvia("ddl", "undo", port, job).returncode == 1
+    assert exuvia("ddl", "undo", "--end", "--as", "x", port, job).returncode == 2
+
+
+def test_waiting_for_a_job_that_does_not_end_fails(node: NodeProcess) -> None:
+    port = f"-P{node.port}"
+    exuvia("sql", port, "CREATE TABLE test.waited (a INT PRIMARY KEY, b INT)")
+    job = submitted(port, "SET exuvia_ddl_hold = 'public'; ALTER TABLE test.waited ADD INDEX (b)")
+    waited = exuvia("ddl", "wait", port, job, "999999", "--timeout", "1", "-ojson")
+    [(_, state, _), (missing, _, error)] = outcome(waited)
+    assert waited.returncode == 1
+    assert state in ("running", "held") and missing == "999999" and error.startswith("error: ")
+    assert exuvia("ddl", "complete", port, job, "--all").returncode == 2
+    assert exuvia("ddl", "complete", port, "--all").returncode == 0
+    assert exuvia("ddl", "wait", port, job).returncode == 0
+
+
+def test_a_group_is_made_listed_completed_and_cancelled(node: NodeProcess) -> None:
+    port = f"-P{node.port}"
+    exuvia("sql", port, "CREATE TABLE test.grouped (a INT PRIMARY KEY, b INT)")
+    for name, verb in (("rel 1", "complete"), ("rel`2", "cancel")):
+        assert exuvia("ddl", "group", "create", port, name).returncode == 0
+        join = f"SET exuvia_ddl_group = '{name}'; ALTER TABLE test.grouped ADD INDEX {verb} (b)"
+        job = submitted(port, join)
+        assert job in exuvia("ddl", "group", "ls", port).stdout
+        done = exuvia("ddl", "group", verb, port, name, "-ojson")
+        assert (done.returncode, outcome(done)) == (0, [(job, "successful")])
+        ended = exuvia("ddl", "wait", port, job)
+        assert ended.returncode == (verb == "cancel"), ended.stdout
+    created = exuvia("sql", port, "SHOW CREATE TABLE test.grouped").stdout
+    assert "`complete`" in created and "`cancel`" not in created
+    missing = exuvia("ddl", "group", "complete", port, "none")
+    assert missing.returncode == 1 and missing.stderr.startswith("ERROR 1105")
+
+
+def test_a_password_comes_from_a_file_or_the_environment(
+    node: NodeProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, file = f"-P{node.port}", tmp_path / "password"
+    exuvia("sql", port, "CREATE USER operator IDENTIFIED BY 'se cret'")
+    file.write_text("se cret\nnot this\n")
+    login = ("sql", port, "-u", "operator", "SELECT CURRENT_USER()")
+    denied = exuvia(*login)
+    assert denied.returncode == 1 and denied.stderr.startswith("ERROR 1045")
+    assert "operator@%" in exuvia(*login, "--password-file", str(file)).stdout
+    monkeypatch.setenv("EXUVIA_PASSWORD", "se cret")
+    assert "operator@%" in exuvia(*login).stdout
+    file.write_text("wrong")
+    assert exuvia(*login, "--password-file", str(file)).returncode == 1  # the file counts
+    missing = exuvia(*login, "--password-file", str(tmp_path / "none"))
+    assert missing.returncode == 2
+
+
+def test_an_answer_is_printed_as_markdown(node: NodeProcess) -> None:
+    done = exuvia("sql", f"-P{node.port}", "-omarkdown", "SELECT 'a|b' AS x, NULL AS y")
+    assert done.stdout == "| x | y |\n| --- | --- |\n| a\\|b | NULL |\n"

@@ -84,7 +84,7 @@ def test_a_difference_for_people_and_for_programs(shop: str, file: Path) -> None
     assert done.returncode == 2
     assert "-- 1. shop.customer\n" in done.stdout
     assert "-- alter table multi-schema change_1  " in done.stdout
-    listed = json.loads(diff(file, shop, "--format", "json").stdout)
+    listed = json.loads(diff(file, shop, "--output", "json").stdout)
     assert [each["statement"] for each in listed] == [
         "ALTER TABLE `customer` RENAME INDEX `city` TO `old_city`",
         "ALTER TABLE `customer` ADD KEY `city` (`city`,`id`), DROP INDEX `old_city`",
@@ -166,7 +166,7 @@ def test_it_asks_and_tells_how_far_it_is(shop: str, file: Path, node: NodeProces
         holder.query("BEGIN")
         holder.query("UPDATE shop.customer SET city = 'Roma' WHERE id = 1")
         running = subprocess.Popen(
-            [*command, "-Dshop", "--yes", "--every", "0.1"],
+            [*command, "-Dshop", "--yes", "--interval", "0.1"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -211,7 +211,7 @@ def test_lint_ends_by_severity(tmp_path: Path) -> None:
         file.write_text(text)
         assert exuvia("schema", "lint", str(file)).returncode == code
     file.write_text("\nCREATE TABLE t (a int)")
-    [found] = json.loads(exuvia("schema", "lint", str(file), "--format", "json").stdout)
+    [found] = json.loads(exuvia("schema", "lint", str(file), "--output", "json").stdout)
     assert found["file"] == str(file)
     assert (found["rule"], found["line"], found["severity"]) == ("primary_key", 2, "error")
 

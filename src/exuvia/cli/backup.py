@@ -1,4 +1,4 @@
-"""`exuvia backup | verify-backup | restore`: a store as of one moment, in a folder.
+"""`exuvia backup`, `backup verify`, `restore`: a store as of one moment, in a folder.
 
     rows         Parquet files and definitions, of a store on either engine and for either one
                  (exuvia/backup)
@@ -21,6 +21,7 @@ from exuvia import __version__
 from exuvia.backup.folder import kind_of
 from exuvia.base.errors import ExuviaError, Refused, Unavailable
 from exuvia.catalog.infoschema import Schemas
+from exuvia.cli.program import ExitCode
 from exuvia.cli.store import open_environment
 from exuvia.kv.lmdb import backup as lmdb_backup
 from exuvia.kv.lmdb.backup import BackupRecord
@@ -186,4 +187,4 @@ def _or_exit() -> Iterator[None]:
     except (ExuviaError, OSError) as error:
         said = " ".join(str(error).split())  # libpq's have several lines
         typer.echo(f"exuvia: {said}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(ExitCode.FAILED) from error

@@ -28,7 +28,7 @@ from typing import Any
 
 from exuvia import __version__
 from exuvia.base import private_files
-from exuvia.cli.client import NodeClient
+from exuvia.cli.client import NodeAddress, NodeClient
 from exuvia.cli.config import Setting
 from exuvia.cli.doctor import examine
 
@@ -86,8 +86,8 @@ def _log(path: Path) -> str:
     return "\n".join(kept) + "\n"
 
 
-def _asked(host: str, port: int, user: str, statement: str) -> str:
-    client = NodeClient(host, port, user)
+def _asked(node: NodeAddress, statement: str) -> str:
+    client = NodeClient(node)
     try:
         answer = client.ask(statement)
     finally:
@@ -118,7 +118,7 @@ def _about(missing: dict[str, str]) -> str:
 def make(
     to: Path,
     settings: Callable[[], list[Setting]],
-    node: tuple[str, int, str],
+    node: NodeAddress,
     status_url: str,
     log: Path | None,
 ) -> dict[str, str]:
@@ -131,7 +131,7 @@ def make(
         "metrics.txt": lambda: _lines(_got(f"{status_url}/metrics")),
     }
     for name, statement in STATEMENTS.items():
-        makers[f"{name}.json"] = lambda statement=statement: _asked(*node, statement)  # type: ignore[misc]
+        makers[f"{name}.json"] = lambda statement=statement: _asked(node, statement)  # type: ignore[misc]
     if log is not None:
         makers["log.jsonl"] = lambda: _log(log)
     missing: dict[str, str] = {}

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import typer
 
+from exuvia.cli import client
+from exuvia.cli.client import Format
 from exuvia.kv.postgres.settings import shown
 
 SYSTEM_FILE = Path("/etc/exuvia/exuvia.toml")
@@ -117,18 +119,15 @@ def _without_secrets(value: Any) -> Any:
     return shown(value) if isinstance(value, str) and "://" in value else value
 
 
-def show(settings: list[Setting], origin: bool, as_json: bool) -> None:
-    """Print them: a file of the same meaning, or a table with where each came from."""
-    if as_json:
+def show(settings: list[Setting], origin: bool, output: Format) -> None:
+    """Print them: a file of the same meaning, or with where each came from."""
+    if output is Format.json:
         told = {each.name: {"value": each.value, "origin": each.origin} for each in settings}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
-        return
-    if not origin:
+    elif origin or output is Format.markdown:
+        rows = [(each.name, str(each.value), each.origin) for each in settings]
+        client.show(client.Rows(["setting", "value", "origin"], rows, 0), output)
+    else:
         sys.stdout.write(f"[{COMMAND}]\n")
         for each in settings:
             sys.stdout.write(f"{each.name} = {json.dumps(each.value)}\n")  # TOML writes them alike
-        return
-    widths = [max(len(str(each[column])) for each in settings) for column in (0, 1)]
-    for each in settings:
-        line = f"{each.name:<{widths[0]}}  {each.value!s:<{widths[1]}}  {each.origin}"
-        sys.stdout.write(line.rstrip() + "\n")

@@ -17,12 +17,12 @@ from typing import Any
 import typer
 
 from exuvia.base.errors import ExuviaError
-from exuvia.cli.client import NodeClient, told
+from exuvia.cli.client import NodeAddress, NodeClient, message, quoted
+from exuvia.cli.program import ExitCode
 from exuvia.cli.schema import literal
 
 LOOK_S, TOLD_S = 0.5, 2.0
 _ENDED = ("finished", "failed", "cancelled")
-INTERRUPTED = 130
 
 
 class ExportFormat(StrEnum):
@@ -40,7 +40,7 @@ def _parts(table: str) -> tuple[str, str]:
     database, _, name = table.partition(".")
     if not database or not name:
         _say("exuvia: --table is DATABASE.TABLE")
-        raise typer.Exit(2)
+        raise typer.Exit(ExitCode.USAGE)
     return database, name
 
 
@@ -56,7 +56,7 @@ def export(store: str, table: str, form: str, folder: str, master: str) -> None:
         rows = exporting.export(store, database, name, form, folder, master, _say)
     except (ExuviaError, OSError) as error:
         _say(f"exuvia: {error}")
-        raise typer.Exit(1) from error
+        raise typer.Exit(ExitCode.FAILED) from error
     typer.echo(f"{rows:,} rows of {table} are in {folder}")
 
 
@@ -68,30 +68,30 @@ def import_files(
     table: str,
     form: str,
     options: Sequence[str],
-    node: tuple[str, int, str],
+    node: NodeAddress,
 ) -> int:
     """The exit code."""
     import pymysql
 
     job = 0
     try:
-        client = NodeClient(*node)
+        client = NodeClient(node)
         client.ask("SET time_zone = '+00:00', sql_mode = 'STRICT_TRANS_TABLES'")
         job = int(_only(client, _statement(files, table, form, options))["Job_ID"])
         return _followed(client, job)
     except pymysql.err.MySQLError as error:
-        _say(told(error))
+        _say(message(error))
         if job:
             _say(f"import job {job} goes on while a node runs: SHOW IMPORT JOB {job}")
-        return 1
+        return ExitCode.FAILED
     except KeyboardInterrupt:
         if job:
             _say(f"detached: import job {job} goes on, CANCEL IMPORT JOB {job} ends it")
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
 
 
 def _statement(files: Sequence[Path], table: str, form: str, options: Sequence[str]) -> str:
-    names = ".".join(f"`{each.replace('`', '``')}`" for each in _parts(table))
+    names = ".".join(map(quoted, _parts(table)))
     paths = ", ".join(literal(str(each.absolute())) for each in files)
     how = f" FORMAT {literal(form)}" if form else ""
     settings = ["detached"]
@@ -118,7 +118,7 @@ def _followed(client: NodeClient, number: int) -> int:
             return 0
         if status in _ENDED:
             _say(f"import job {number} {status}: {job['Result_Message']}")
-            return 1
+            return ExitCode.FAILED
         if silent_s >= TOLD_S:
             silent_s = 0.0
             said = ", ".join(filter(None, (job["Phase"], job["Result_Message"])))

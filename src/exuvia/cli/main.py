@@ -5,15 +5,14 @@
     exuvia demo     the whole story in two minutes    exuvia sim        clusters by seed, by size
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
     exuvia move     all of a store into another one, while nodes serve it
-    exuvia backup | verify-backup | restore           a store as of one moment
+    exuvia backup | backup verify | restore           a store as of one moment
     exuvia import | export                            a table's rows from files, and into files
     exuvia changes  row changes of a table, as they come
     exuvia schema   dump | diff | apply | lint | history: tables as a file says they are to be
     exuvia config show   what `serve` would run with, and where each setting comes from
     exuvia bundle   what a report of a fault needs, without secrets
 
-Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
-not healthy, 2 wrong usage.
+Exit codes, old spellings, the form of help texts: cli/program.py.
 """
 
 import gc
@@ -34,8 +33,9 @@ from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, StoreMoved, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client, config, schema
-from exuvia.cli.client import Format, HostOption, PortOption, UserOption
+from exuvia.cli.client import DatabaseOption, Format, NodeAddress, OutputOption, on_node
 from exuvia.cli.files import ExportFormat
+from exuvia.cli.program import EXIT_CODES, ExitCode, Program
 from exuvia.node.supervise import Keeper, LastStop, Ready
 from exuvia.server.fronts import ClientCounts, Place, listen, turn_away
 
@@ -47,19 +47,22 @@ _log = logging.getLogger(__name__)
 
 STORE_HELP = "lmdb:///DIR or postgresql://USER@HOST/DATABASE"
 
-app = typer.Typer(
+app = Program(
     name="exuvia",
-    help="Online schema change for tables that must not stop.",
+    help="A MySQL-compatible database whose schema changes do not disturb its clients.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 app.add_typer(client.ddl_app, name="ddl")
 app.add_typer(client.stats_app, name="stats")
 app.add_typer(schema.schema_app, name="schema")
-config_app = typer.Typer(help="Settings of `exuvia serve`: flag, environment, file, default.")
+config_app = Program(help="Settings of `exuvia serve`: flag, environment, file, default.")
 app.add_typer(config_app, name="config")
-store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
+store_app = Program(help="The store's file: what it holds, and a smaller one.")
 app.add_typer(store_app, name="store")
+backup_app = Program(invoke_without_command=True)
+app.add_typer(backup_app, name="backup")
 
 
 def _version(asked: bool) -> None:
@@ -99,10 +102,22 @@ def config_show(
     origin: Annotated[
         bool, typer.Option("--origin", help="Say where each setting comes from.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, origins too.")] = False,
+    output: OutputOption = Format.table,
 ) -> None:
     """What `exuvia serve` would run with here and now; flags of it may follow."""
-    config.show(config.resolve(ctx, ctx.args), origin, as_json)
+    config.show(config.resolve(ctx, ctx.args), origin, output)
+
+
+def _check_share(text: str) -> str:
+    if text == "off":  # the default loads nothing
+        return text
+    from exuvia.server.traces import share_of
+
+    try:
+        share_of(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not off, parent, or a number from 0 to 1") from None
+    return text
 
 
 @app.command(context_settings={"auto_envvar_prefix": config.PREFIX})
@@ -136,6 +151,14 @@ def serve(
     fronts: Annotated[
         int, typer.Option(help="Processes that serve clients, on one port.", min=1, max=64)
     ] = 1,
+    trace_statements: Annotated[
+        str,
+        typer.Option(
+            help="Statements with a span for OpenTelemetry: off; parent: those whose comment has a "
+            "sampled traceparent; 0.01: also this share of those without one.",
+            callback=_check_share,
+        ),
+    ] = "off",
 ) -> None:
     """Run a node: fronts that serve clients and a back that changes schemas."""
     from exuvia.kv.store import require_shared
@@ -143,7 +166,8 @@ def serve(
 
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
-    options = Options(store, *ports, lease, spark_master, connections, *files, drain_s, status_host)
+    more = drain_s, status_host, trace_statements
+    options = Options(store, *ports, lease, spark_master, connections, *files, *more)
     log_to_stderr("keeper")
     try:
         require_shared(store)
@@ -218,12 +242,12 @@ MasterOption = Annotated[
 @store_app.command("stat")
 def store_stat(
     store: StoreOption,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    output: OutputOption = Format.table,
 ) -> None:
     """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
     from exuvia.cli.store import stat
 
-    stat(store, as_json)
+    stat(store, output)
 
 
 @store_app.command("compact")
@@ -243,19 +267,45 @@ def store_compact(
     compact(store, to, swap, yes)
 
 
-@app.command()
+@backup_app.callback()
 def backup(
-    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)],
-    to: Annotated[str, typer.Option("--to", help="A folder that is empty, or not there yet.")],
+    ctx: typer.Context,
+    store: Annotated[str, typer.Option(envvar="EXUVIA_STORE", help=STORE_HELP)] = "",
+    to: Annotated[
+        str, typer.Option("--to", help="Where it goes: a folder that is empty or does not exist.")
+    ] = "",
     physical: Annotated[
         bool, typer.Option("--physical", help="Copy the store's file instead (LMDB).")
     ] = False,
     spark_master: MasterOption = "",
 ) -> None:
-    """Rows as Parquet and all definitions, of one moment, beside running nodes."""
+    """Make a backup: rows as Parquet and all definitions, of one moment, while nodes run."""
+    if ctx.invoked_subcommand is not None:
+        return
+    for flag, text in (("--store", store), ("--to", to)):
+        if not text:
+            raise typer.BadParameter(f"{flag} is missing; see exuvia backup --help")
     from exuvia.cli.backup import backup
 
     backup(store, to, physical, spark_master)
+
+
+@backup_app.command("verify")
+def verify_backup(
+    folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
+    scratch: Annotated[
+        str,
+        typer.Option(
+            help="A folder with room for a store of it. Without: next to a physical backup, and "
+            "no store is made of rows."
+        ),
+    ] = "",
+    spark_master: MasterOption = "",
+) -> None:
+    """Read a backup; make a store of it for a while, and compare each table with its indexes."""
+    from exuvia.cli.backup import verify
+
+    verify(folder, scratch, spark_master)
 
 
 @app.command()
@@ -275,7 +325,9 @@ def export(
 
 
 @app.command("import")
+@on_node
 def import_files(
+    node: NodeAddress,
     files: Annotated[list[Path], typer.Argument(help="As the node sees them.")],
     table: Annotated[str, typer.Option(help="DATABASE.TABLE, which must be empty.")],
     form: Annotated[
@@ -284,34 +336,11 @@ def import_files(
     options: Annotated[
         list[str] | None, typer.Option("--with", help="An option of IMPORT INTO: name=value.")
     ] = None,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
 ) -> None:
     """Rows of files into an empty table, all or none; ^C leaves the import to the node."""
     from exuvia.cli.files import import_files
 
-    raise typer.Exit(
-        import_files(files, table, "" if form is None else form, options or (), (host, port, user))
-    )
-
-
-@app.command("verify-backup")
-def verify_backup(
-    folder: Annotated[str, typer.Argument(help="What `exuvia backup` wrote.")],
-    scratch: Annotated[
-        str,
-        typer.Option(
-            help="A folder with room for a store of it. Without: beside a physical backup, and "
-            "none is made of rows."
-        ),
-    ] = "",
-    spark_master: MasterOption = "",
-) -> None:
-    """Read a backup; make a store of it for a while, and compare each table with its indexes."""
-    from exuvia.cli.backup import verify
-
-    verify(folder, scratch, spark_master)
+    raise typer.Exit(import_files(files, table, "" if form is None else form, options or (), node))
 
 
 @app.command()
@@ -355,13 +384,15 @@ def changes(
 @app.command()
 def move(
     source: Annotated[str, typer.Option("--from", help=STORE_HELP)],
-    target: Annotated[str, typer.Option("--to", help="An empty store; likewise.")],
+    target: Annotated[str, typer.Option("--to", help=f"An empty store: {STORE_HELP}")],
     compare: Annotated[
         bool, typer.Option("--compare/--no-compare", help="Compare both before the switch.")
     ] = True,
-    back: Annotated[
+    abort: Annotated[
         bool,
-        typer.Option("--back", help="Open the source again: a move ended behind its switch."),
+        typer.Option(
+            "--abort", help="Give up a move that ended after its switch: open the source."
+        ),
     ] = False,
     lease: Annotated[
         float, typer.Option(help="As `exuvia serve` of the source has it.", min=0.1)
@@ -370,24 +401,21 @@ def move(
     """Bring all of a store into another one while nodes serve it; they follow."""
     from exuvia.cli.move import move
 
-    move(source, target, compare, back, lease)
+    move(source, target, compare, abort, lease)
 
 
 @app.command()
+@on_node
 def sql(
+    node: NodeAddress,
     statements: Annotated[
         list[str] | None, typer.Argument(help="Statements; standard input without any.")
     ] = None,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
-    database: Annotated[str, typer.Option("--database", "-D", help="Default database.")] = "",
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.table,
+    database: DatabaseOption = "",
+    output: OutputOption = Format.table,
 ) -> None:
     """Run statements on a node and print what they answer."""
-    from exuvia.cli.client import run
-
-    run(statements or [], host, port, user, database, output)
+    client.run(statements or [], node, database, output)
 
 
 @app.command()
@@ -402,26 +430,25 @@ def doctor(
 
 
 @app.command()
+@on_node
 def bundle(
     ctx: typer.Context,
+    node: NodeAddress,
     to: Annotated[Path, typer.Argument(help="The archive to make.")] = Path("exuvia-bundle.tar.gz"),
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
     status_port: Annotated[int, typer.Option(help="Its HTTP port.")] = 10081,
     log: Annotated[Path | None, typer.Option(help="A file with the node's log: its end.")] = None,
 ) -> None:
     """Gather what a report of a fault needs: versions, settings, jobs, nodes, metrics, log.
 
-    Without secrets, as far as they can be told; look at it before you send it."""
+    Leaves out secrets that it recognizes; read it before you send it."""
     from exuvia.cli.bundle import make
 
-    here = f"http://{host}:{status_port}"
+    here = f"http://{node.host}:{status_port}"
     try:
-        missing = make(to, lambda: config.resolve(ctx, []), (host, port, user), here, log)
+        missing = make(to, lambda: config.resolve(ctx, []), node, here, log)
     except OSError as error:
         sys.stderr.write(f"exuvia: {error}\n")
-        raise typer.Exit(1) from None
+        raise typer.Exit(ExitCode.FAILED) from None
     for name, reason in missing.items():
         sys.stderr.write(f"not had: {name}: {reason}\n")
     sys.stdout.write(f"{to}\n")

@@ -8,10 +8,9 @@ from typing import Any
 
 from exuvia import __version__
 from exuvia.cli.config import PREFIX, SYSTEM_FILE
+from exuvia.cli.program import MEANINGS
 
 _CLOSING = rf"""
-.SH EXIT STATUS
-0: done. 1: refused, or not healthy. 2: wrong usage.
 .SH FILES
 .I {SYSTEM_FILE}
 .SH ENVIRONMENT
@@ -26,20 +25,39 @@ def page(program: Any) -> str:
     head = f'.TH EXUVIA 1 "" "Exuvia {__version__}" "User Commands"\n.SH NAME\n'
     head += f"exuvia \\- {_text(program.help).rstrip('.').lower()}\n"
     head += ".SH SYNOPSIS\n.B exuvia\n[options] command [arguments]\n.SH OPTIONS\n"
-    return head + _options(program) + ".SH COMMANDS\n" + _commands(program, "exuvia") + _CLOSING[1:]
+    return (
+        head
+        + _options(program)
+        + ".SH COMMANDS\n"
+        + _commands(program, "exuvia")
+        + _exit_codes()
+        + _CLOSING[1:]
+    )
 
 
 def _commands(group: Any, before: str) -> str:
     told = ""
     for word, command in group.commands.items():
         name = f"{before} {word}"
+        if command.hidden:
+            continue
         if getattr(command, "commands", None):
+            told += _described(command, name) if command.invoke_without_command else ""
             told += _commands(command, name)
             continue
-        arguments = " ".join(each.name.upper() for each in command.params if not _is_option(each))
-        told += f".SS {_text(f'{name} {arguments}'.strip())}\n{_text(command.help)}\n"
-        told += _options(command)
+        told += _described(command, name)
     return told
+
+
+def _described(command: Any, name: str) -> str:
+    arguments = " ".join(each.name.upper() for each in command.params if not _is_option(each))
+    head = f".SS {_text(f'{name} {arguments}'.strip())}\n{_text(command.help)}\n"
+    return head + _options(command)
+
+
+def _exit_codes() -> str:
+    lines = (f".TP\n.B {code}\n{_text(words)}\n" for code, words in MEANINGS.items())
+    return ".SH EXIT STATUS\n" + "".join(lines)
 
 
 def _is_option(parameter: Any) -> bool:

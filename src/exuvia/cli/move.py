@@ -6,6 +6,7 @@ import typer
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import ExuviaError
+from exuvia.cli.program import ExitCode
 from exuvia.kv.postgres.settings import shown
 from exuvia.kv.store import open_store
 from exuvia.node.assemble import log_to_stderr
@@ -13,7 +14,7 @@ from exuvia.node.move import StoreMove, give_up
 from exuvia.pipeline.moment import require_there
 
 
-def move(source: str, target: str, compare: bool, back: bool, lease_s: float) -> None:
+def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -> None:
     """Progress goes to standard error. Exits with 1 where it was not done, and says why."""
     log_to_stderr("move")
     if shown(target) != target:
@@ -22,12 +23,12 @@ def move(source: str, target: str, compare: bool, back: bool, lease_s: float) ->
             "pass file",
             err=True,
         )
-        raise typer.Exit(2)
+        raise typer.Exit(ExitCode.USAGE)
     try:
         if source.startswith("lmdb:"):
             require_there(source, "there is no store at")
         with closing(open_store(source, left=True)) as here, closing(open_store(target)) as there:
-            if back:
+            if abort:
                 give_up(here, there)
                 typer.echo(
                     f"{shown(source)} is open again; start its nodes. {shown(target)} is not"
@@ -36,7 +37,7 @@ def move(source: str, target: str, compare: bool, back: bool, lease_s: float) ->
             found = StoreMove(here, there, target, SystemClock(), lease_s, _tell).run(compare)
     except (ExuviaError, OSError) as error:
         typer.echo(f"exuvia: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(ExitCode.FAILED) from error
     typer.echo(
         f"{shown(target)} is the store now: {found.keys_copied:,} keys copied, "
         f"{found.rows_followed:,} rows followed in {found.rounds} rounds, no commits for "

@@ -3,11 +3,10 @@
     exuvia schema dump              all CREATE TABLEs of a database, which diff finds equal
     exuvia schema diff FILE.sql     the ALTERs that would make its tables, with plans
     exuvia schema apply FILE.sql    the same, run one after the other; the first error ends it
-    exuvia schema lint FILE.sql     advice about its statements; no node is asked
+    exuvia schema lint FILE.sql     advice about its statements; no node is asked (cli/advice.py)
     exuvia schema history DB.TABLE  what a table was after each schema change
 
-Exit codes: 0 done; 1 refused, or ended by an error; 2 wrong usage, and of `diff --exit-code` that
-there is a difference; of lint 3 for warnings and 4 for errors.
+Exit codes: cli/program.py.
 """
 
 import json
@@ -21,23 +20,24 @@ from typing import Annotated, Any
 import typer
 
 from exuvia.base.errors import Refused
+from exuvia.cli.advice import AdviceFormat, printed
 from exuvia.cli.client import (
+    DatabaseOption,
     Format,
-    HostOption,
+    NodeAddress,
     NodeClient,
     OutputOption,
-    PortOption,
-    UserOption,
     ask,
     connected,
-    end,
+    fail,
+    message,
+    on_node,
+    quoted,
     show,
-    told,
 )
+from exuvia.cli.program import ExitCode, Program
 
 FileArgument = Annotated[Path, typer.Argument(help="CREATE TABLEs.", exists=True, dir_okay=False)]
-DatabaseOption = Annotated[str, typer.Option("--database", "-D", help="Default database.")]
-FormatOption = Annotated[Format | None, typer.Option("--format", help="As --output.")]
 AllowDropOption = Annotated[
     bool,
     typer.Option(
@@ -45,10 +45,7 @@ AllowDropOption = Annotated[
     ),
 ]
 
-schema_app = typer.Typer(help="Tables as a file of CREATE TABLEs says they are to be.")
-
-DIFFERENT = 2
-WARNED, FAILED = 3, 4
+schema_app = Program(help="Tables as a file of CREATE TABLEs says they are to be.")
 
 
 def literal(text: str) -> str:
@@ -65,11 +62,11 @@ _NEXT_ID = re.compile(
 )
 
 
-def _connected(host: str, port: int, user: str, database: str) -> NodeClient:
+def _connected(node: NodeAddress, database: str) -> NodeClient:
     """A client whose names are in backquotes and whose strings have escapes, as files have them."""
     from exuvia.sql.parse.sql_mode import GRAMMAR_MODES
 
-    client = connected(host, port, user, database)
+    client = connected(node, database)
     modes = str(ask(client, "SELECT @@sql_mode").rows[0][0]).split(",")
     kept = [mode for mode in modes if mode not in ("ANSI", *GRAMMAR_MODES)]
     ask(client, f"SET sql_mode = '{','.join(kept)}'")
@@ -77,17 +74,15 @@ def _connected(host: str, port: int, user: str, database: str) -> NodeClient:
 
 
 @schema_app.command("dump")
+@on_node
 def dump(
+    node: NodeAddress,
     database: DatabaseOption,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
 ) -> None:
     """All CREATE TABLEs of a database, without where ids go on; no views, no sequences."""
-    client = _connected(host, port, user, database)
+    client = _connected(node, database)
     for row in ask(client, "SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'").rows:
-        title = str(row[0]).replace("`", "``")
-        text = str(ask(client, f"SHOW CREATE TABLE `{title}`").rows[0][1])
+        text = str(ask(client, f"SHOW CREATE TABLE {quoted(str(row[0]))}").rows[0][1])
         sys.stdout.write(_NEXT_ID.sub(r"\1", text) + ";\n\n")
 
 
@@ -129,44 +124,42 @@ def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
 
 
 @schema_app.command("diff")
+@on_node
 def diff(
+    node: NodeAddress,
     file: FileArgument,
     database: DatabaseOption = "",
     allow_drop: AllowDropOption = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="2 where there is a difference.")
     ] = False,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
     output: OutputOption = Format.table,
-    form: FormatOption = None,
 ) -> None:
     """Print what would make the file's tables of those there are, and what it would meet."""
-    steps = _steps(_connected(host, port, user, database), file.read_text(), allow_drop)
-    if (form or output) is Format.json:
+    steps = _steps(_connected(node, database), file.read_text(), allow_drop)
+    if output is Format.json:
         sys.stdout.write(json.dumps(steps, indent=2) + "\n")
     elif steps:
-        sys.stdout.write(_printed(steps, allow_drop))
+        text = _printed(steps, allow_drop)
+        sys.stdout.write(f"```sql\n{text}```\n" if output is Format.markdown else text)
     if steps and exit_code:
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 @schema_app.command("apply")
+@on_node
 def apply(
+    node: NodeAddress,
     file: FileArgument,
     database: DatabaseOption = "",
     allow_drop: AllowDropOption = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    every: Annotated[
-        float, typer.Option(help="Seconds between lines of progress.", min=0.05)
+    interval: Annotated[
+        float, typer.Option("--interval", help="Seconds between lines of progress.", min=0.05)
     ] = 1.0,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
 ) -> None:
     """Make the file's tables of those there are: one statement after the other, each online."""
-    client = _connected(host, port, user, database)
+    client = _connected(node, database)
     steps = _steps(client, file.read_text(), allow_drop)
     if not steps:
         sys.stderr.write("nothing to do\n")
@@ -175,17 +168,17 @@ def apply(
     sys.stdout.flush()
     if not allow_drop and any(step["loses"] for step in steps):
         hint = "a column's line may end with: -- renamed from old"
-        end(1, f"refused: rows would lose something; --allow-drop allows it ({hint})")
+        fail(f"refused: rows would lose something; --allow-drop allows it ({hint})")
     if any(step["refused"] for step in steps):
-        end(1, "refused: the server would not do all of it; nothing was done")
+        fail("refused: the server would not do all of it; nothing was done")
     if not yes and not typer.confirm(f"Run {len(steps)} statement(s)?"):
-        end(1, "nothing was done")
-    watcher = connected(host, port, user, database)
+        fail("nothing was done")
+    watcher = connected(node, database)
     for number, step in enumerate(steps, 1):
-        failed = _run(client, watcher, step, every)
+        failed = _run(client, watcher, step, interval)
         if failed:
             done = f"done: {_numbers(1, number)}; not done: {_numbers(number, len(steps) + 1)}"
-            end(1, f"{failed}\n{number}. {step['table']} has failed. {done}")
+            fail(f"{failed}\n{number}. {step['table']} has failed. {done}")
         sys.stderr.write(f"{number}. {step['table']}: done\n")
 
 
@@ -193,7 +186,7 @@ def _numbers(first: int, behind: int) -> str:
     return ", ".join(map(str, range(first, behind))) or "none"
 
 
-def _run(client: NodeClient, watcher: NodeClient, step: Step, every: float) -> str:
+def _run(client: NodeClient, watcher: NodeClient, step: Step, interval: float) -> str:
     """Run a statement and tell of its job meanwhile; its error, "" for none."""
     import pymysql
 
@@ -204,13 +197,13 @@ def _run(client: NodeClient, watcher: NodeClient, step: Step, every: float) -> s
         try:
             client.ask(step["statement"])
         except pymysql.err.MySQLError as error:
-            failed.append(told(error))
+            failed.append(message(error))
         finally:
             ended.set()
 
     threading.Thread(target=work, daemon=True).start()
     shown = ""
-    while not ended.wait(every):
+    while not ended.wait(interval):
         line = _progress(watcher, step["table"])
         if line and line != shown:
             sys.stderr.write(f"{line}\n")
@@ -242,61 +235,53 @@ def _progress(watcher: NodeClient, table: str) -> str:
 @schema_app.command("lint")
 def lint(
     file: FileArgument,
-    output: OutputOption = Format.table,
-    form: FormatOption = None,
+    output: Annotated[
+        AdviceFormat, typer.Option("--output", "-o", help="How to print.")
+    ] = AdviceFormat.table,
 ) -> None:
-    """Advice about the statements of a file. 0: none worse than info, 3: warnings, 4: errors."""
+    """Advice about the statements of a file. Exit code 3: warnings, 4: errors."""
     from exuvia.sql.schema import lint as rules
 
     try:
-        found = rules.lint(file.read_text())
+        advice = rules.lint(file.read_text())
     except Refused as error:
-        end(1, f"{file}: ERROR {error.code}: {error.message}")
-    if (form or output) is Format.json:
-        listed = [{"file": str(file), **each._asdict()} for each in found]
-        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
-    else:
-        for each in found:
-            place = f"{file}:{each.line}: {each.severity}: {each.rule}"
-            sys.stdout.write(f"{place}: {each.table}: {each.message}\n    help: {each.help}\n")
-    severities = {each.severity for each in found}
+        fail(f"{file}: ERROR {error.code}: {error.message}")
+    sys.stdout.write(printed(file, advice, output))
+    severities = {each.severity for each in advice}
     if rules.ERROR in severities:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(ExitCode.ERRORS)
     if rules.WARNING in severities:
-        raise typer.Exit(WARNED)
+        raise typer.Exit(ExitCode.WARNINGS)
 
 
 # -- history ---------------------------------------------------------------------------------------
 
 
 @schema_app.command("history")
+@on_node
 def history(
+    node: NodeAddress,
     table: Annotated[str, typer.Argument(help="DATABASE.TABLE")],
     at_version: Annotated[
         int | None, typer.Option("--at-version", help="The CREATE TABLE as of that version.")
     ] = None,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 4000,
-    user: UserOption = "root",
     output: OutputOption = Format.table,
-    form: FormatOption = None,
 ) -> None:
     """What a table was after each schema change, newest first."""
     database, _, title = table.partition(".")
     if not title:
         raise typer.BadParameter("DATABASE.TABLE")
-    client = connected(host, port, user)
-    quoted = ".".join(f"`{each.replace('`', '``')}`" for each in (database, title))
-    answer = ask(client, f"SHOW TABLE {quoted} HISTORY")
+    client = connected(node)
+    answer = ask(client, f"SHOW TABLE {quoted(database)}.{quoted(title)} HISTORY")
     if at_version is None:
-        show(answer, form or output)
+        show(answer, output)
         return
     at = [answer.names.index(each) for each in ("VERSION", "CREATE_TABLE")]
     for row in answer.rows:
         version, text = (row[each] for each in at)
         if int(str(version)) <= at_version:
             if text is None:
-                end(1, f"{table} was dropped at version {version}")
+                fail(f"{table} was dropped at version {version}")
             sys.stdout.write(f"{text};\n")
             return
-    end(1, f"nothing is known of {table} at version {at_version}")
+    fail(f"nothing is known of {table} at version {at_version}")

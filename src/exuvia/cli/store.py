@@ -8,6 +8,8 @@ import typer
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.cli.client import Format, Rows, show
+from exuvia.cli.program import ExitCode
 from exuvia.kv.lmdb import compact as compaction
 from exuvia.kv.lmdb.caretaker import READERS
 from exuvia.kv.lmdb.environment import Environment
@@ -17,7 +19,7 @@ from exuvia.kv.store import lmdb_place
 STALE_S = 60.0
 
 
-def stat(store: str, as_json: bool) -> None:
+def stat(store: str, output: Format) -> None:
     """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
     environment = open_environment(store)
     try:
@@ -25,16 +27,25 @@ def stat(store: str, as_json: bool) -> None:
         rows = _readers(environment)
     finally:
         environment.close()
-    if as_json:
+    if output is Format.json:
         page = {**found, "readers": [msgspec.to_builtins(row) for row in rows]}
         typer.echo(msgspec.json.encode(page).decode())
         return
-    for name, value in found.items():
-        typer.echo(f"{name:<18}{value:>20,}" if isinstance(value, int) else f"{name:<18}{value}")
-    typer.echo(f"\n{'pid':>10}{'thread':>18}{'transaction':>14}{'age':>10}{'kept bytes':>18}")
-    for row in rows:
-        age, kept = ("?", "?") if row.age_s < 0 else (f"{row.age_s:.0f} s", f"{row.kept_bytes:,}")
-        typer.echo(f"{row.pid:>10}{row.thread:>18}{row.transaction:>14}{age:>10}{kept:>18}")
+    facts = Rows(["fact", "value"], [(name, _shown(value)) for name, value in found.items()], 0)
+    show(facts, output)
+    readers = [
+        (row.pid, row.thread, row.transaction, *_seen(row.age_s, row.kept_bytes)) for row in rows
+    ]
+    typer.echo()
+    show(Rows(["pid", "thread", "transaction", "age", "kept bytes"], readers, 0), output)
+
+
+def _shown(value: int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _seen(age_s: float, kept_bytes: int) -> tuple[str, str]:
+    return ("?", "?") if age_s < 0 else (f"{age_s:.0f} s", f"{kept_bytes:,}")
 
 
 def _facts(environment: Environment) -> dict[str, int | str]:
@@ -76,7 +87,7 @@ def compact(store: str, to: str, swap: bool, yes: bool) -> None:
     """A copy without free pages, made while the store is used; with --swap, in its place."""
     if swap == bool(to):
         typer.echo("exuvia: give either a folder for the copy, or --swap", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(ExitCode.USAGE)
     environment = open_environment(store)
     try:
         if swap:
@@ -85,7 +96,7 @@ def compact(store: str, to: str, swap: bool, yes: bool) -> None:
             _copy(environment, to)
     except (ExuviaError, OSError) as error:
         typer.echo(f"exuvia: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(ExitCode.FAILED) from error
     finally:
         environment.close()
 
@@ -123,4 +134,4 @@ def open_environment(url: str) -> Environment:
         return Environment(path, settings, SystemClock())
     except (ExuviaError, OSError) as error:
         typer.echo(f"exuvia: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(ExitCode.FAILED) from error

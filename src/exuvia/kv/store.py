@@ -303,6 +303,9 @@ def open_store(
     return store
 
 
+_SHARED = "give lmdb:///path or postgresql://user@host/database"
+
+
 def _opened(url: str, clock: Clock | None, stall_s: float | None, embedded: bool) -> Store:
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -326,7 +329,7 @@ def _opened(url: str, clock: Clock | None, stall_s: float | None, embedded: bool
             ) from error
         return PostgresStore(url, clock or SystemClock())
     raise Unavailable(
-        f"no store at {_quoted(url)}: give lmdb:///path, postgresql://user@host/database or memory:"
+        f"no store at {_quoted(url)}: {_SHARED}, or memory: for one that ends with this process"
     )
 
 
@@ -348,9 +351,13 @@ def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
 
 
 def require_shared(url: str) -> None:
-    """Raises Unavailable for a store that is this process's alone."""
-    if urlsplit(url).scheme == "memory":
-        raise Unavailable("a store in memory has no other processes: give lmdb:///path")
+    """Raises Unavailable for a store that other processes cannot open, and for no store at all."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        raise Unavailable(f"a store in memory has no other processes: {_SHARED}")
+    is_lmdb = parts.scheme == "lmdb" and not parts.netloc and parts.path.strip("/")
+    if not is_lmdb and parts.scheme not in ("postgresql", "postgres"):
+        raise Unavailable(f"no store at {_quoted(url)}: {_SHARED}")
 
 
 def pinned(url: str) -> str:
