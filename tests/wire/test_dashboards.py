@@ -4,11 +4,14 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from exuvia.server.metrics import METERS
 from support.node_processes import ROOT, NodeProcess, until
 
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -28,6 +31,49 @@ def labels(node: NodeProcess, name: str) -> list[dict[str, str]]:
 
 def named(text: str) -> set[str]:
     return set(re.findall(r"\bexuvia_[a-z0-9_]+", text))
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> ModuleType:
+    """tools/dashboard.py."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import dashboard as module
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return module
+
+
+def test_the_dashboard_is_what_the_registry_gives(dashboard: ModuleType) -> None:
+    """Another metric, or another text of one, needs `python tools/dashboard.py`."""
+    assert DASHBOARD.read_text() == dashboard.dashboard()
+    shown = [meter.name for panel in dashboard.panels() for meter in dashboard.meters_of(panel)]
+    assert set(shown) == set(METERS)
+    assert len(shown) == len(set(shown)) + 2  # jobs and commands have two panels
+
+
+def test_a_metric_of_each_type_gets_a_panel(dashboard: ModuleType) -> None:
+    for kind, expression in (
+        ("gauge", "max by (a) (exuvia_x{job="),
+        ("counter", "sum by (a) (rate(exuvia_x_total{job="),
+        ("summary", "sum by (a) (rate(exuvia_x_sum{job="),
+        ("histogram", "sum by (a) (rate(exuvia_x_sum{job="),
+        ("info", "max by (a) (exuvia_x_info{job="),
+    ):
+        meter = METERS["exuvia_connections"]._replace(name="exuvia_x", kind=kind, labels=("a",))
+        [[query, legend]] = dashboard.panel_of(meter).queries
+        assert dashboard.expression(query).startswith(expression), kind
+        assert legend == "{{a}}"
+
+
+def test_the_registry_is_what_a_node_exposes(node: NodeProcess) -> None:
+    until(lambda: "exuvia_store_file_bytes" in samples(node))
+    page = node.get("/metrics")[1]
+    exposed = {each.name: each for each in text_string_to_metric_families(page)}
+    assert set(exposed) == set(METERS)
+    for name, meter in METERS.items():
+        found = exposed[name]
+        assert (found.type, found.documentation) == (meter.kind, meter.about), name
 
 
 def test_what_is_asked_for_is_there(node: NodeProcess) -> None:

@@ -47,7 +47,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import h11
 import msgspec
 import uvicorn
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -74,7 +74,7 @@ from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.events import notifier
 from exuvia.kv.store import Store
 from exuvia.server.logins import BrowserLogin, Logins, TooManyGuesses
-from exuvia.server.metrics import COUNTS, CommandCounts, Metrics, exposition, gauge
+from exuvia.server.metrics import COUNTS, MOST_EVENTS, CommandCounts, Metrics, exposition, family
 from exuvia.server.page import StatusPage, shown_query
 from exuvia.server.processes import Connections
 from exuvia.server.transport import Encrypted
@@ -84,13 +84,6 @@ from exuvia.stats import queue as stats_queue
 SHOWN_JOBS = 1000
 MOST_NAME = 200
 LOOK_S = 1.0
-MOST_EVENTS = 1000  # looked at for handlers' lag
-_STORE = {
-    "file_bytes": "The store's file, which never shrinks by itself",
-    "used_bytes": "What of it is data now",
-    "kept_bytes": "Replaced data that the oldest snapshot keeps from being used again",
-    "readers": "Snapshots that are open, of all processes",
-}
 
 
 class ReadinessCheck(NamedTuple):
@@ -217,44 +210,36 @@ class Status:
     def collect(self) -> Iterator[Metric]:
         report = self.report()
         loaded, version = report["schema_version_loaded"], report["schema_version"]
-        yield gauge("exuvia_connections", "Open client connections", report["connections"])
-        yield gauge("exuvia_schema_version", "Schema version this node has loaded", loaded)
-        yield gauge(
-            "exuvia_schema_version_lag", "Versions published but not loaded", version - loaded
-        )
+        yield family("exuvia_connections", value=report["connections"])
+        yield family("exuvia_schema_version", value=loaded)
+        yield family("exuvia_schema_version_lag", value=version - loaded)
         counts: dict[tuple[str, str], int] = {}
         for job in report["jobs"]:
             key = job["type"], job["state"]
             counts[key] = counts.get(key, 0) + 1
-        family = GaugeMetricFamily("exuvia_ddl_jobs", "Unfinished jobs", labels=["type", "state"])
+        jobs = family("exuvia_ddl_jobs")
         for (kind, state), count in counts.items():
-            family.add_metric([kind, state], count)
-        yield family
-        rows = sum(job["row_count"] for job in report["jobs"])
+            jobs.add_metric([kind, state], count)
+        yield jobs
         yield from _write_holds(self._store)
-        yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
-        oldest = "Since the oldest unfinished job that nobody holds was asked for"
-        yield gauge("exuvia_ddl_oldest_job_age_seconds", oldest, report["oldest_job_s"])
+        rows = sum(job["row_count"] for job in report["jobs"])
+        yield family("exuvia_backfill_rows", value=rows)
+        yield family("exuvia_ddl_oldest_job_age_seconds", value=report["oldest_job_s"])
         waits = sum(bool(job["wait"]) for job in report["jobs"])
-        yield gauge("exuvia_ddl_jobs_waiting", "Unfinished jobs that wait for something", waits)
-        about = f"Finished changes a handler has not seen, {MOST_EVENTS} at most"
-        lag = GaugeMetricFamily("exuvia_event_handler_lag_events", about, labels=["handler"])
+        yield family("exuvia_ddl_jobs_waiting", value=waits)
+        lag = family("exuvia_event_handler_lag_events")
         for handler, events in report["handlers_behind"].items():
             lag.add_metric([handler], events)
         yield lag
-        said = "Faults that the last inspection of each table found"
-        yield gauge("exuvia_inspection_findings", said, report["inspection_findings"])
+        yield family("exuvia_inspection_findings", value=report["inspection_findings"])
         for name, value in self._store.measures().items():
-            yield gauge(f"exuvia_store_{name}", _STORE[name], value)
+            yield family(f"exuvia_store_{name}", value=value)
         free = self._store.free_bytes()
         if free is not None:
-            yield gauge("exuvia_store_disk_free_bytes", "Free on the store's disk", free)
+            yield family("exuvia_store_disk_free_bytes", value=free)
         owner = report["owner"] or {"member": "", "term": 0}
-        yield InfoMetricFamily(
-            "exuvia_owner",
-            "Who owns schema changes",
-            value={"member": owner["member"], "term": str(owner["term"])},
-        )
+        named = {"member": owner["member"], "term": str(owner["term"])}
+        yield family("exuvia_owner", value=named)
 
 
 def _write_holds(store: Store) -> Iterator[Metric]:
@@ -263,10 +248,8 @@ def _write_holds(store: Store) -> Iterator[Metric]:
     if holds is None:
         return
     count, total_s, longest_s = holds
-    name = "exuvia_store_write_lock"
-    about = "Times this process held the store's write lock"
-    yield SummaryMetricFamily(f"{name}_seconds", about, count_value=count, sum_value=total_s)
-    yield gauge(f"{name}_longest_seconds", "The longest of them", longest_s)
+    yield family("exuvia_store_write_lock_seconds", count_value=count, sum_value=total_s)
+    yield family("exuvia_store_write_lock_longest_seconds", value=longest_s)
 
 
 def _job(job: Job) -> dict[str, Any]:

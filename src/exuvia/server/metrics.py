@@ -1,5 +1,8 @@
 """What a node counts, and its text for Prometheus (names: practices of prometheus.io).
 
+METERS is the registry: every metric is made from its line, and Grafana's dashboard from all of them
+(tools/dashboard.py).
+
 Statements are counted with plain integers, since they run thousands of times a second on the wire's
 thread; a collector reads them when somebody scrapes. A histogram's bound is found by bisection.
 """
@@ -7,13 +10,16 @@ thread; a collector reads them when somebody scrapes. A histogram's bound is fou
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from operator import add
+from typing import Any, NamedTuple
 
 import msgspec
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    InfoMetricFamily,
     Metric,
+    SummaryMetricFamily,
 )
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -26,6 +32,94 @@ BOUNDS_S = (
     5.0, 30.0,
 )  # fmt: skip
 Source = Callable[[], Iterable[Metric]]
+MOST_EVENTS = 1000  # looked at for the lag of a handler
+
+_FAMILIES: dict[str, Any] = {
+    "gauge": GaugeMetricFamily,
+    "counter": CounterMetricFamily,
+    "histogram": HistogramMetricFamily,
+    "summary": SummaryMetricFamily,
+    "info": InfoMetricFamily,
+}
+
+
+class Meter(NamedTuple):
+    """A metric. `kind`: one of Prometheus' types, a key of _FAMILIES."""
+
+    name: str
+    kind: str
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+METERS = {
+    each.name: each
+    for each in (
+        Meter("exuvia_backfill_rows", "gauge", "Rows done by unfinished jobs"),
+        Meter(
+            "exuvia_client_errors", "counter", "Errors sent to clients, by MySQL code", ("code",)
+        ),
+        Meter(
+            "exuvia_command_duration_seconds",
+            "histogram",
+            "Commands of clients, by kind",
+            ("kind",),
+        ),
+        Meter("exuvia_connections", "gauge", "Open client connections"),
+        Meter("exuvia_ddl_jobs", "gauge", "Unfinished jobs", ("type", "state")),
+        Meter("exuvia_ddl_jobs_waiting", "gauge", "Unfinished jobs that wait for something"),
+        Meter(
+            "exuvia_ddl_oldest_job_age_seconds",
+            "gauge",
+            "Age of the oldest unfinished job that is not held",
+        ),
+        Meter(
+            "exuvia_event_handler_lag_events",
+            "gauge",
+            f"Finished changes that a handler has not seen, {MOST_EVENTS} at most",
+            ("handler",),
+        ),
+        Meter(
+            "exuvia_inspection_findings",
+            "gauge",
+            "Faults that the last inspection of each table found",
+        ),
+        Meter("exuvia_malformed_packets", "counter", "Connections closed for malformed packets"),
+        Meter("exuvia_owner", "info", "Owner of schema changes"),
+        Meter("exuvia_schema_version", "gauge", "Schema version that this node has loaded"),
+        Meter("exuvia_schema_version_lag", "gauge", "Versions published but not loaded"),
+        Meter("exuvia_store_disk_free_bytes", "gauge", "Free bytes on the store's disk"),
+        Meter(
+            "exuvia_store_file_bytes", "gauge", "The store's file, which never shrinks by itself"
+        ),
+        Meter(
+            "exuvia_store_kept_bytes",
+            "gauge",
+            "Replaced data that cannot be reused because of the oldest snapshot",
+        ),
+        Meter("exuvia_store_readers", "gauge", "Open snapshots of all processes"),
+        Meter("exuvia_store_used_bytes", "gauge", "Bytes of the store's file that are data"),
+        Meter(
+            "exuvia_store_write_lock_longest_seconds",
+            "gauge",
+            "The longest time that this process held the store's write lock",
+        ),
+        Meter(
+            "exuvia_store_write_lock_seconds",
+            "summary",
+            "Times that this process held the store's write lock",
+        ),
+    )
+}
+
+
+def family(name: str, **values: Any) -> Any:
+    """The metric of that name, without samples unless `values` has them.
+
+    Its type has no common base with its methods. Raises KeyError for a name that is not there."""
+    meter = METERS[name]
+    labels = {"labels": meter.labels} if meter.labels else {}
+    return _FAMILIES[meter.kind](name, meter.about, **labels, **values)
 
 
 class Histogram:
@@ -102,21 +196,15 @@ class Metrics:
         self.malformed += counts.malformed
 
     def _families(self) -> Iterator[Metric]:
-        latency = HistogramMetricFamily(
-            "exuvia_command_duration_seconds", "Commands of clients, by kind", labels=["kind"]
-        )
+        latency = family("exuvia_command_duration_seconds")
         for kind, histogram in self.latencies.items():
             latency.add_metric([kind], *_buckets(histogram))
         yield latency
-        errors = CounterMetricFamily(
-            "exuvia_client_errors", "Errors sent to clients, by MySQL code", labels=["code"]
-        )
+        errors = family("exuvia_client_errors")
         for code, count in self.errors.items():
             errors.add_metric([str(code)], count)
         yield errors
-        yield CounterMetricFamily(
-            "exuvia_malformed_packets", "Connections ended for garbage", value=self.malformed
-        )
+        yield family("exuvia_malformed_packets", value=self.malformed)
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
@@ -126,11 +214,6 @@ def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
         total += count
         sums.append((name, float(total)))
     return sums, histogram.total_s
-
-
-def gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
-    """A number that goes up and down."""
-    return GaugeMetricFamily(name, about, value=value)
 
 
 class _Sources(Collector):
