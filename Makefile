@@ -12,7 +12,7 @@ help: ## list the commands
 setup: $(VENV)/.runtime ## install what running needs: a virtual environment, and Java 17 when none is found
 	@sh tools/java.sh
 	@$(MAKE) --no-print-directory $(VENV)/.classes
-	@$(BIN)/python -m compileall -q src # where Python may not write these, each process that starts compiles all anew
+	@sh tools/progress.sh "compiling" $(BIN)/python -m compileall -q src # where Python may not write these, each process that starts compiles all again
 
 setup-test: setup $(VENV)/.test ## install what the tests need besides: test libraries, sysbench, a mysql client
 	@sh tools/clients.sh
@@ -25,12 +25,12 @@ $(VENV)/.runtime: $(VENV)/.venv requirements/build.txt requirements/runtime.txt 
 	@echo "installing Spark and the libraries (0.5 GB to download, once)"
 	@$(BIN)/python tools/install.py --require-hashes -r requirements/build.txt
 	@$(BIN)/python tools/install.py --require-hashes -r requirements/runtime.txt
-	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@sh tools/progress.sh "installing Exuvia" $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.classes: $(VENV)/.runtime
-	@echo "keeping Spark's classes at hand (half a minute, once)"
-	@$(BIN)/python -m exuvia.pipeline.class_archive 2>$(VENV)/classes.log || cat $(VENV)/classes.log
+	@sh tools/progress.sh --optional "Spark works without it and starts more slowly; make it later: $(BIN)/python -m exuvia.pipeline.class_archive" \
+	  "archiving Spark's classes (half a minute, once)" $(BIN)/python -m exuvia.pipeline.class_archive
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt

@@ -7,19 +7,7 @@ command -v apt-get >/dev/null || {
 }
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo"
-log=$(mktemp)
+here=$(dirname "$0")
 export DEBIAN_FRONTEND=noninteractive
-{ $sudo apt-get update -q && $sudo apt-get install -y -q --no-install-recommends "$@"; } >"$log" 2>&1 &
-apt=$!
-seconds=0
-while kill -0 $apt 2>/dev/null; do
-    sleep 1
-    seconds=$((seconds + 1))
-    [ $((seconds % 5)) -ne 0 ] || echo "   $seconds s  $(tail -n 1 "$log" | cut -c1-100)"
-done
-wait $apt || {
-    cat "$log" >&2
-    rm -f "$log"
-    exit 1
-}
-rm -f "$log"
+sh "$here/progress.sh" "  apt-get update" $sudo apt-get update -q
+sh "$here/progress.sh" "  apt-get install" $sudo apt-get install -y -q --no-install-recommends "$@"

@@ -2,7 +2,10 @@
 # Make an sdist of the files that git knows, and a wheel of that sdist: neither holds what lies about here.
 #     sh tools/dist.sh PYTHON FOLDER          prints the two files
 set -e
-python=$1
+case $1 in # it runs in other folders; its own path is no link to be followed, or it is no venv's
+*/*) python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") ;;
+*) python=$1 ;;
+esac
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 EVERY_S = 3.0
 MIB = 1_000_000  # as pip counts them
+BAR = 20
 UNITS = {"kB": 1_000, "MB": MIB, "GB": 1_000 * MIB}
 
 
@@ -46,8 +47,15 @@ class Progress:
         about = self.doing
         if self.file and self.size > MIB:
             come = sum(size_of(each) for each in scratch.rglob(self.file))
-            about += f", {min(come, self.size) / MIB:.0f} of {self.size / MIB:.0f} MB"
+            come = min(come, self.size)
+            about += f", {come / MIB:.0f} of {self.size / MIB:.0f} MB {bar(come / self.size)}"
         return f"{len(self.seen)} of {self.wanted} packages; {about}" if self.wanted else about
+
+
+def bar(share: float) -> str:
+    """[#########...........]"""
+    done = round(share * BAR)
+    return f"[{'#' * done}{'.' * (BAR - done)}]"
 
 
 def size_of(path: Path) -> int:

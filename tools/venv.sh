@@ -6,9 +6,8 @@ python=$1 venv=$2
     echo "exuvia needs Python 3.11 or later; set PYTHON=/path/to/python3.11" >&2
     exit 1
 }
-"$python" -m venv "$venv" 2>/dev/null || {
-    rm -rf "$venv"
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     echo "installing python3-venv"
     sh tools/apt.sh python3-venv
-    "$python" -m venv "$venv"
-}
+fi
+sh tools/progress.sh "making a virtual environment in $venv" "$python" -m venv "$venv"

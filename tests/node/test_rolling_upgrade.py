@@ -1,4 +1,4 @@
-"""From release 0.2.0 to this program, node by node, on one store that never stops: clients write,
+"""From older releases to this program, node by node, on one store that never stops: clients write,
 an index is filled, and the owner of schema changes goes from the old program to the new one."""
 
 import threading
@@ -14,7 +14,7 @@ from support.node_processes import NodeProcess, end_all, until
 from support.releases import source_of
 
 LEASE_S = 5.0
-RELEASE = "0.2.0"
+RELEASES = ("0.2.0", "0.4.0")
 ROWS = 6_000
 ACCOUNTS, MONEY = 50, 1000
 RETRIED = (1053, 1205, 1213, 1412, 2003, 2006, 2013, 8022, 8027, 8028)
@@ -77,9 +77,11 @@ class Writers:
 
 
 @pytest.mark.long  # the short run has two versions beside each other in test_two_versions
-@pytest.mark.release(RELEASE)
-def test_nodes_are_exchanged_one_by_one_and_nobody_notices(tmp_path: Path) -> None:
-    source = source_of(RELEASE, tmp_path)
+@pytest.mark.parametrize(
+    "release", [pytest.param(each, marks=pytest.mark.release(each)) for each in RELEASES]
+)
+def test_nodes_are_exchanged_one_by_one_and_nobody_notices(release: str, tmp_path: Path) -> None:
+    source = source_of(release, tmp_path)
     store = f"lmdb://{tmp_path}/store"
 
     def node(name: str, **options: Any) -> NodeProcess:

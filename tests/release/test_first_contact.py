@@ -12,9 +12,12 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+from exuvia.base.errors import ExuviaError
+from exuvia.pipeline import class_archive
 from support.node_processes import ROOT
 
 WHEEL = "bulky-1.0-py3-none-any.whl"
@@ -70,14 +73,63 @@ def test_setup_says_what_it_downloads_and_how_far_it_is(packages: str, tmp_path:
     done = install("bulky==1.0\n", packages, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site/bulky.bin").stat().st_size == BULK
-    told = re.findall(rf"1 of 1 packages; downloading {WHEEL}, (\d) of 4 MB", done.stdout)
-    assert len(set(told)) >= 2 and told == sorted(told), done.stdout
+    told = re.findall(rf"1 of 1 packages; downloading {WHEEL}, (\d) of 4 MB (\S+)", done.stdout)
+    sizes, bars = [each for each, _ in told], [each.count("#") for _, each in told]
+    assert len(set(sizes)) >= 2 and sizes == sorted(sizes), done.stdout
+    assert len(set(bars)) >= 2 and bars == sorted(bars) and {len(each) for _, each in told} == {22}
 
 
 def test_setup_that_fails_shows_what_pip_said(packages: str, tmp_path: Path) -> None:
     done = install("missing==1.0\n", packages, tmp_path)
     assert done.returncode == 1
     assert "No matching distribution found for missing==1.0" in done.stderr
+
+
+def progress(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(ROOT / "tools/progress.sh"), *arguments],
+        env=os.environ | {"EXUVIA_TELL_S": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_step_says_that_it_goes_on() -> None:
+    done = progress("counting", "sh", "-c", "echo one; sleep 1.5; echo two; exit 3")
+    assert done.returncode == 3
+    assert done.stdout.startswith("counting\n  1 s  one\n"), done.stdout
+    assert done.stderr == "one\ntwo\n"
+    done = progress("counting", "sh", "-c", "echo noise")
+    assert (done.returncode, done.stderr) == (0, "") and "noise" not in done.stderr
+
+
+def test_a_step_that_may_fail_is_two_lines() -> None:
+    step = "import sys; sys.stderr.write('Traceback\\n  File\\nOSError: no room\\n'); sys.exit(1)"
+    done = progress("--optional", "It works without.", "archiving", sys.executable, "-c", step)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = [each for each in done.stdout.splitlines() if not re.match(r"  \d+ s  ", each)]
+    assert said == ["archiving", "  not done: OSError: no room", "  It works without."]
+
+
+def test_a_jvm_that_does_not_end_is_a_reason_and_no_traceback() -> None:
+    process = MagicMock()
+    process.wait.side_effect = subprocess.TimeoutExpired("java", 120)
+    with pytest.raises(ExuviaError, match="the JVM wrote for 120 s"):
+        class_archive.wait_for(process)
+    process.kill.assert_called_once()
+
+
+def test_set_up_runs_no_silent_step() -> None:
+    """Each command of `make setup` and `make setup-test` that may last says what it does."""
+    made = subprocess.run(
+        ["make", "-n", "-B", "setup-test"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    talks = ("sh tools/", "echo ", "touch ", "make ", ".venv/bin/python tools/install.py")
+    lines = made.stdout.replace("\\\n", " ").splitlines()
+    steps = [each.strip() for each in lines if "directory" not in each]
+    assert len(steps) > 8
+    assert [each for each in steps if not each.startswith(talks)] == []
 
 
 @pytest.mark.long

@@ -39,6 +39,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return built(tmp_path_factory.mktemp("dist"))
 
 
+def test_make_dist_runs_what_is_tested_here() -> None:
+    asked = subprocess.run(["make", "-n", "dist"], cwd=ROOT, capture_output=True, text=True)
+    assert "\nsh tools/dist.sh .venv/bin/python dist\n" in f"\n{asked.stdout}"
+
+
 def sources() -> set[str]:
     """All that git knows below src, modules and data."""
     listed = subprocess.run(
@@ -140,27 +145,34 @@ def test_a_node_runs_of_the_wheel_alone(installed: Installed) -> None:
     serves(installed)
 
 
+LOCKED = "python3.11"
+KINDS = [(LOCKED, 0), *((each, 1) for each in PYTHONS)]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(
+    ("python", "kind"), KINDS, ids=[f"{p}-{('sdist', 'wheel')[k]}" for p, k in KINDS]
+)
 def test_pip_brings_all_that_a_node_needs(
-    python: str, files: tuple[Path, Path], tmp_path: Path
+    python: str, kind: int, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """From the registry, by the lock file, and no more than that: the demo runs, Spark included.
+    """From the registry, by the lock file, and no more than that: the demo runs, without Java too.
     Other interpreters than the lock file's take what pip finds for them."""
     environment = Installed(tmp_path, PYTHONS[python])
+    file = str(files[kind])
     try:
-        if python == "python3.11":
+        if python == LOCKED:
             for locked in ("build", "runtime"):
                 path = str(ROOT / f"requirements/{locked}.txt")
                 environment.run("pip", "install", "-q", "--require-hashes", "-r", path)
-            environment.run("pip", "install", "-q", "--no-index", str(files[1]))
+            environment.run("pip", "install", "-q", "--no-index", "--no-build-isolation", file)
         else:
-            environment.run("pip", "install", "-q", str(files[1]))
+            environment.run("pip", "install", "-q", file)
         environment.run("pip", "check")
         assert environment.run("exuvia", "--version").strip() == f"exuvia {__version__}"
         environment.run("exuvia", "doctor")
         serves(environment)
-        said = environment.run("exuvia", "demo")
+        said = environment.run("exuvia", "demo", JAVA_HOME="/nowhere")
         assert said.count("✓") == 5, said
     finally:
         shutil.rmtree(tmp_path, ignore_errors=True)  # a gigabyte

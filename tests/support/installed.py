@@ -13,28 +13,33 @@ INSTALL_S = 900
 
 def built(folder: Path) -> tuple[Path, Path]:
     """(sdist, wheel), made in the folder."""
-    command = ["sh", str(ROOT / "tools/dist.sh"), sys.executable, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    python = os.path.relpath(sys.executable, ROOT)  # as `make dist` names it
+    command = ["sh", "tools/dist.sh", python, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     sdist, wheel = done.stdout.split()
     return Path(sdist), Path(wheel)
 
 
+CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache/pip")
+"""What pip has downloaded for this user, who need not download it again."""
+
+
 class Installed:
-    """A virtual environment of its own. Commands see neither the sources nor PYTHONPATH, and stand
-    in the folder."""
+    """A virtual environment of its own. Commands see neither the sources nor PYTHONPATH, run in
+    the folder, and have it for their home."""
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
         self.folder = folder
         self.bin = folder / "venv/bin"
         subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
 
-    def run(self, *command: str, timeout_s: float = INSTALL_S) -> str:
-        """What it prints, both streams; it must end with 0."""
+    def run(self, *command: str, timeout_s: float = INSTALL_S, **more: str) -> str:
+        """What it prints, both streams; it must end with 0. `more` joins its environment."""
         done = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=self.folder,
-            env=self.environment(),
+            env=self.environment() | more,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -45,7 +50,8 @@ class Installed:
 
     def environment(self) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
-        return own | {"PATH": f"{self.bin}{os.pathsep}{own['PATH']}", "HOME": str(self.folder)}
+        path = f"{self.bin}{os.pathsep}{own['PATH']}"
+        return own | {"PATH": path, "HOME": str(self.folder), "PIP_CACHE_DIR": CACHE}
 
     def borrow_libraries(self) -> None:
         """Those of the test's environment, without its programs and without Exuvia, which is there

@@ -4,6 +4,7 @@
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ _EXIT_S = 120.0
 def make_archive(target: Path) -> None:
     """Run a wave of tasks in a JVM that keeps the classes it has loaded when it ends.
 
-    Raises ExuviaError when that JVM leaves none."""
+    Raises ExuviaError if that JVM leaves none, or does not end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     made = target.with_suffix(f".{os.getpid()}")
     keep = " ".join((*FRUGAL, *SILENT, f"-XX:ArchiveClassesAtExit={made}"))
@@ -35,11 +36,22 @@ def _end(session: Any) -> None:
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it, and writes the archive then
-    gateway.proc.wait(_EXIT_S)
+    wait_for(gateway.proc)
+
+
+def wait_for(process: "subprocess.Popen[bytes]") -> None:
+    """Until the JVM has ended. Raises ExuviaError, and kills it, if it does not in two minutes."""
+    try:
+        process.wait(_EXIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise ExuviaError(f"no class archive was made: the JVM wrote for {_EXIT_S:g} s") from None
 
 
 if __name__ == "__main__":
     try:
         make_archive(archive())
-    except ExuviaError as refusal:
-        sys.stderr.write(f"{refusal}\n")  # Spark works without, only slower to start
+    except Exception as error:  # also what Spark and py4j raise, which have long texts
+        reason = str(error).strip().partition("\n")[0]
+        sys.stderr.write(f"{type(error).__name__}: {reason}\n")
+        sys.exit(1)

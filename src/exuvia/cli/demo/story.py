@@ -21,14 +21,17 @@ schema change runs the statement and waits; the main thread polls ADMIN SHOW DDL
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
 import webbrowser
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -194,10 +197,19 @@ def create_statements() -> list[str]:
     return ["CREATE DATABASE tpch", "USE tpch", *tables]
 
 
+def generator() -> str:
+    """The path of TPC-H's generator, which pip installs with Exuvia. Raises RuntimeError."""
+    folders = [os.path.dirname(sys.executable), sysconfig.get_path("scripts")]
+    folders += [sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))]
+    path = shutil.which("tpchgen-cli", path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
+    if path is None:
+        raise RuntimeError("tpchgen-cli is not installed: pip install tpchgen-cli")
+    return path
+
+
 def generate(folder: Path, scale: float) -> None:
     """Write one Parquet file per table. Raises RuntimeError with the generator's words."""
-    program = Path(sys.executable).parent / "tpchgen-cli"
-    command = [str(program), "parquet", "-s", str(scale), f"--output-dir={folder}"]
+    command = [generator(), "parquet", "-s", str(scale), f"--output-dir={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"tpchgen-cli failed: {done.stderr[-1000:]}")
@@ -223,11 +235,31 @@ def load(store_url: str, folder: Path, console: Console) -> dict[str, int]:
         for name in SCHEMA:
             with store.read() as txn:
                 table = Schemas(store).table(txn, "tpch", name)
-            loaded[name] = bulk.load(store, table, batches(folder, name))
+            with waiting_for(f"loading {name}", console):
+                loaded[name] = bulk.load(store, table, batches(folder, name))
             console.print(f"   {name}: {loaded[name]:,} rows")
         return loaded
     finally:
         store.close()
+
+
+@contextmanager
+def waiting_for(what: str, console: Console) -> Iterator[None]:
+    """Prints a line every few seconds until the block has ended."""
+    over = threading.Event()
+
+    def tick() -> None:
+        began = time.monotonic()
+        while not over.wait(TELL_S):
+            console.print(f"   {what}: {time.monotonic() - began:.0f} s")
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 # -- nodes -----------------------------------------------------------------------------------------
@@ -465,11 +497,13 @@ def tell(scale: float, keep: bool, console: Console) -> None:
         store = f"lmdb://{base / 'store'}"
         started = time.monotonic()
         console.print(f"1. TPC-H tables at scale {scale:g}, two nodes on one fresh store")
-        generate(base / "tpch", scale)
+        with waiting_for("making rows", console):
+            generate(base / "tpch", scale)
         running: list[DemoNode] = []
         try:
             for n in (1, 2):
-                running.append(start(store, base / f"node{n}.log"))
+                with waiting_for(f"node {n} starts", console):
+                    running.append(start(store, base / f"node{n}.log"))
                 console.print(f"   node {n} is up: {_page(running[-1])}")
             _load(running[0].port, store, base / "tpch", console)
             _change_and_prove(running, console)
@@ -482,7 +516,11 @@ def tell(scale: float, keep: bool, console: Console) -> None:
 
 
 def _load(port: int, store: str, folder: Path, console: Console) -> None:
-    with connect(port) as connection, connection.cursor() as cursor:
+    with (
+        waiting_for("creating tables", console),
+        connect(port) as connection,
+        connection.cursor() as cursor,
+    ):
         for statement in create_statements():
             cursor.execute(statement)
     started = time.monotonic()
@@ -508,7 +546,12 @@ def _change_and_prove(running: list[DemoNode], console: Console) -> None:
         clients.stop()
     with connect(running[0].port, "tpch") as connection:
         console.print("4. proved:")
-        for line in prove(connection, clients, changes):
+        proofs = prove(connection, clients, changes)
+        while True:
+            with waiting_for("checking", console):
+                line = next(proofs, None)
+            if line is None:
+                break
             console.print(f"   [green]✓[/green] {line}")
 
 
