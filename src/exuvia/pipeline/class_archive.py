@@ -12,7 +12,7 @@ from typing import Any
 from exuvia.base.errors import ExuviaError
 from exuvia.pipeline.spark import FRUGAL, SILENT, Spark, archive
 
-_EXIT_S = 120.0
+_EXIT_S = 300.0
 
 
 def make_archive(target: Path) -> None:
@@ -40,7 +40,7 @@ def _end(session: Any) -> None:
 
 
 def wait_for(process: "subprocess.Popen[bytes]") -> None:
-    """Until the JVM has ended. Raises ExuviaError, and kills it, if it does not in two minutes."""
+    """Until the JVM has ended. Raises ExuviaError, and kills it, if it does not in five minutes."""
     try:
         process.wait(_EXIT_S)
     except subprocess.TimeoutExpired:
