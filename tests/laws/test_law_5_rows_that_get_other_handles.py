@@ -5,13 +5,13 @@ World: two values of the key. A set O has rows by hidden ids, a set C by the key
 unique index on the key. O is read first and C in the end, or the other way round where the key is
 dropped; the set that comes has one plain index E of the other column. Two transactions of one
 statement each, planned with the state of their snapshot or with the one before; an owner who walks
-the states forth, and back by undo; the guard's fill, then the move. A dropped key's guard is of the
-set that comes: nothing fills it, each row puts its own; a key that is only clustered no longer has
-it for its own from then on. Of a key that gives way to a nonclustered one on the other column E is
-unique, and is that key; a second guard N, C's unique index on it, is filled before rows move. Where
-a nonclustered key on the other column gives way to a clustered one, N is that one, of O, and stays
-with it. In a partitioned table these may be global: a row that gets another key is in another
-partition then, and so has another id in O.
+the states forth, and back by undo until readers switch; the guard's fill, then the move. A dropped
+key's guard is of the set that comes: nothing fills it, each row puts its own; a key that is only
+clustered no longer has it for its own from then on. Of a key that gives way to a nonclustered one
+on the other column E is unique, and is that key; a second guard N, C's unique index on it, is
+filled before rows move. Where a nonclustered key on the other column gives way to a clustered one,
+N is that one, of O, and stays with it. In a partitioned table these may be global: a row that gets
+another key is in another partition then, and so has another id in O.
 
     writer    puts, changes and removes rows of the set that his plan reads, and their copies in the
               other one, by the duties of his plan
@@ -53,8 +53,6 @@ BACK = {
     "delete only": "back end",
     "write only": "back delete only",
     "write reorg": "back delete only",
-    "delete reorg": "back write only",
-    "back write only": "back delete only",
     "back delete only": "back end",
 }
 RULES = frozenset(
@@ -731,7 +729,7 @@ def test_no_two_states_that_meet_give_a_wrong_answer(way: str) -> None:
     rules, kind = WAYS[way]
     worlds, found = Model(rules, **kind).search()
     assert not found
-    assert worlds > 70_000
+    assert worlds > 55_000
 
 
 @pytest.mark.parametrize(("way", "rule"), NEEDED)

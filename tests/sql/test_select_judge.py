@@ -97,7 +97,7 @@ class Life:
         self.keys: list[str] = []
         self.now: list[list[Any]] = []  # some values that rows have
         self.number = 0
-        self.is_text = False
+        self.is_text = self.is_optimistic = False
 
     # -- the life ----------------------------------------------------------------------------------
 
@@ -163,14 +163,18 @@ class Life:
             self.change = None
 
     def _end(self, how: str) -> None:
-        self._do(self.mine, how)
+        """An optimistic transaction meets what others have put meanwhile at its COMMIT."""
+        self._do(self.mine, how, *((1062,) if self.is_optimistic else ()))
+        self.is_optimistic = False
         self._ended()
 
     def _begin(self) -> None:
         self._end(self.chance.choice(("COMMIT", "COMMIT", "ROLLBACK")))
         if self.chance.random() < 0.2:
             self._do(self.mine, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        self._do(self.mine, self.chance.choice(BEGINNINGS))
+        beginning = self.chance.choice(BEGINNINGS)
+        self.is_optimistic = "OPTIMISTIC" in beginning
+        self._do(self.mine, beginning)
         if self.chance.random() < 0.8:
             self._do(self.mine, f"SELECT COUNT(*) FROM {self.table}")
 

@@ -1056,8 +1056,8 @@ SEVERAL: dict[str, Several] = {
         _together(
             _part(requests.change_primary_key, WIDER, True), _part(requests.drop_index, "ia")
         ),
-        4 + 1,
-        4 + 1 + 1 + 4,
+        3 + 1,
+        3 + 1 + 2 + 4,
     ),
     MOVED_TOO: Several(
         _t(IA, UB, ITS_ID),
@@ -1067,8 +1067,8 @@ SEVERAL: dict[str, Several] = {
             _part(requests.add_index, index("ian", "a", "n")),
             _part(requests.change_primary_key, WIDER, True),
         ),
-        3 + 3 + 3 + 4 + 1,
-        3 + 3 + 3 + 4 + 1 + 1 + 2,
+        3 + 3 + 3 + 3 + 1,
+        3 + 3 + 3 + 3 + 1 + 2 + 2,
     ),
     MOVED_TO_NUMBERS: Several(
         _t(IA, UB, ITS_ID),
@@ -1076,8 +1076,8 @@ SEVERAL: dict[str, Several] = {
             _part(requests.add_column, _numbered),
             _part(requests.change_primary_key, index("PRIMARY", "n", primary=True), True),
         ),
-        3 + 4 + 1,
-        3 + 4 + 1 + 1,
+        3 + 3 + 1,
+        3 + 3 + 1 + 2,
     ),
     "several, column and what is computed": Several(
         _both(

@@ -757,7 +757,8 @@ class TypedLife:
             outcome = self._outcome(self._session, texts[-1])
         elif texts[-1].startswith("IMPORT"):
             cell = spelling.text.strip("'")
-            line = f'{ID},"{cell}"\n'.encode()
+            quoted = cell.replace('"', '""')
+            line = f'{ID},"{quoted}"\n'.encode()
             self._number += 1
             name = f"p{self._number}"
             (self._folder / f"{name}.csv").write_bytes(line)

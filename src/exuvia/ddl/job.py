@@ -211,8 +211,8 @@ ACTION_TEXT = {
 def text_of(code: ActionCode, raw_args: tuple[Any, ...]) -> str:
     """The job's type as it is shown. A change of a clustered key has TiDB's words if it only adds
     or drops a key; see RekeyArgs in ddl/actions/rekey.py."""
-    if code == ActionCode.EXUVIA_CHANGE_PRIMARY_KEY and len(raw_args) > 3:
-        key, drops, _, stays = raw_args[:4]
+    if code == ActionCode.EXUVIA_CHANGE_PRIMARY_KEY and len(raw_args) > 2:
+        key, drops, stays = raw_args[:3]
         if key is None and not stays:
             return ACTION_TEXT[ActionCode.DROP_PRIMARY_KEY]
         if not drops:

@@ -361,8 +361,11 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
 
 
 def _crossing_order(numbered: tuple[int, Job]) -> int:
+    """Readers turn to the rows under other handles first: what the others put is put there."""
     action = action_of(numbered[1])
-    return 0 if action.frees_name else 1 if action.crosses_first else 2
+    if action.moves_rows:
+        return 0
+    return 1 if action.frees_name else 2 if action.crosses_first else 3
 
 
 def _unjudged(

@@ -9,6 +9,9 @@ hidden ids.
     absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
         delete reorganization -> public -> absent
 
+Readers switch where the change can be turned back no more, with what else the statement changes: a
+column of the new key that the same statement adds is public in the version that reads by that key.
+
 As partitions move (partition_move.py): the rows stand in two sets under two ids, one is read, the
 other one is written beside it (catalog/writer.py), readers switch, the old set is left to be
 emptied. Here a row's copy has another handle, a function of the row, so two rows may have one: that
@@ -18,8 +21,8 @@ walks along as an index that is being added and is filled before the first row m
     state                     guard        other set
     delete only               delete only  copies of rows that change are removed
     write only, write reorg   the same     every write is done in both
-    delete reorganization     write only   readers have switched; the old set is still written, so
-                                           this can be undone
+    delete reorganization     write only   readers have switched; the old set is still written, for
+                                           who is one state behind and reads it
     public                    delete only  copies of rows that change are removed, for who is still
                                            one state behind
     absent                    -            it is left to be emptied
@@ -49,8 +52,6 @@ Refused (8200): AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
 
 from typing import Any, NamedTuple
-
-import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import INDEXES_PER_TABLE
@@ -109,14 +110,12 @@ _CHANGING = "changing the clustered primary key of a table"
 
 
 class RekeyArgs(NamedTuple):
-    """What is asked: the new key, None for hidden ids, and whether the table loses one. `nullable`:
-    ids of the key's columns that were so, known from the first step on. `stays`: the key is
-    clustered no longer, and nothing else, with that `comment`; `clustered`: what a new one is;
-    `undo_of`: the job that is taken back."""
+    """What is asked: the new key, None for hidden ids, and whether the table loses one. `stays`:
+    the key is clustered no longer, and nothing else, with that `comment`; `clustered`: what a new
+    one is; `undo_of`: the job that is taken back."""
 
     key: IndexInfo | None
     drops: bool
-    nullable: tuple[int, ...] = ()
     stays: bool = False
     clustered: bool = True
     comment: str = ""
@@ -241,25 +240,22 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     if asked.key is None:
         beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays, comment=asked.comment)
         return job, evolve(snapshot, table=beside)
-    key, nullable = _key_of(table, asked.key)
+    key = _key_of(table, asked.key)
     if asked.clustered:
         table = _with_handles_beside(table, key, job.exuvia_ids)
     else:
         table = with_ids_beside(table, job.exuvia_ids, key=key)
-    job = evolve(job, raw_args=tuple(msgspec.to_builtins(asked._replace(nullable=nullable))))
-    return job, evolve(snapshot, table=_not_null_from_now(table, nullable))
+    return job, evolve(snapshot, table=_not_null_from_now(table, key))
 
 
-def _key_of(table: TableInfo, asked: IndexInfo) -> tuple[IndexInfo, tuple[int, ...]]:
-    """As an index of the table, and ids of those of its columns that may be NULL."""
+def _key_of(table: TableInfo, asked: IndexInfo) -> IndexInfo:
+    """As an index of the table."""
     by_name = {column.name.L: column for column in table.cols}
     parts = tuple(
         evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
         for part in asked.idx_cols
     )
-    nullable = {c.id for c in table.cols if not c.not_null}
-    found = tuple(part.exuvia_column for part in parts if part.exuvia_column in nullable)
-    return evolve(asked, idx_cols=parts, tbl_name=table.name), found
+    return evolve(asked, idx_cols=parts, tbl_name=table.name)
 
 
 def _with_handles_beside(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
@@ -368,15 +364,16 @@ def is_same_key(one: IndexInfo | None, other: IndexInfo | None) -> bool:
     return first == second and one.exuvia_clustered == other.exuvia_clustered
 
 
-def _not_null_from_now(table: TableInfo, nullable: tuple[int, ...]) -> TableInfo:
-    """Writers obey; what rows hold is not known yet."""
+def _not_null_from_now(table: TableInfo, key: IndexInfo) -> TableInfo:
+    """The table whose writers put no NULL into the key; what rows hold is not known yet."""
+    keyed = {part.exuvia_column for part in key.idx_cols}
     columns = tuple(
         evolve(
             each,
             type=evolve(each.type, Flag=int(each.type.Flag & ~Flag.NOT_NULL)),
             exuvia_changing_type=evolve(each.type, Flag=int(each.type.Flag | Flag.NOT_NULL)),
         )
-        if each.id in nullable
+        if each.id in keyed and not each.not_null
         else each
         for each in table.cols
     )
@@ -400,12 +397,6 @@ def _with_null(table: TableInfo) -> TableInfo:
 def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Readers read the new set; the other one is the old. No row has a NULL in the key."""
     return job, evolve(snapshot, table=reflag(_settled(the_table(snapshot)).rekeyed))
-
-
-def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Readers read the old set again."""
-    table = _not_null_from_now(the_table(snapshot).rekeyed, arguments(job, RekeyArgs).nullable)
-    return job, evolve(snapshot, table=reflag(table))
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -539,9 +530,9 @@ CHANGE_PRIMARY_KEY = load(
             Step(DELETE_ONLY, WRITE_ONLY),
             Step(WRITE_ONLY, WRITE_REORG),
             Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
-            Step(DELETE_REORG, PUBLIC),
         ),
         post_commit=(
+            Step(DELETE_REORG, PUBLIC),
             Step(
                 PUBLIC,
                 ABSENT,
@@ -557,8 +548,7 @@ CHANGE_PRIMARY_KEY = load(
             ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
             _ROWS,
             path=(
-                Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
-                Step(WRITE_ONLY, DELETE_ONLY),
+                Step(WRITE_REORG, DELETE_ONLY),
                 Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=ranges_left),
             ),
         ),
