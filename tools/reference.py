@@ -2,26 +2,24 @@
 
 python tools/reference.py FOLDER
 
-statements.md (sql/session/statement_registry.py), schema-changes.md (ddl/actions), variables.md
-(catalog/sysvar), errors.md (base/mysql_errors.py), commands.md (cli/main.py). None is kept in the
+statements (tools/statement_pages.py), schema-changes.md (ddl/actions), variables.md
+(catalog/sysvar), errors (tools/message_pages.py), commands.md (cli/main.py). None is kept in the
 repository: docs/conf.py makes them whenever the site is built, so they cannot be stale.
 """
 
-import re
 import sys
 from pathlib import Path
 
+import message_pages
+import statement_pages
 import typer
 
-from exuvia.base import mysql_errors
-from exuvia.base.mysql_errors import MySQLError
 from exuvia.catalog.model import STATE_TEXT
 from exuvia.catalog.sysvar.definition import SysVar, VariableKind
 from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.cli import program
 from exuvia.cli.main import app
 from exuvia.ddl.actions import ACTIONS
-from exuvia.sql.session.statement_registry import STATEMENTS
 
 
 def row(*cells: object) -> str:
@@ -35,22 +33,6 @@ def table(*names: str) -> str:
 
 def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
-
-
-def words_of(name: str) -> str:
-    """AlterDatabase: ALTER DATABASE."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper().removesuffix(" STATEMENT")
-
-
-def statements() -> str:
-    text = "# Statements\n\nEach kind of statement that is known, besides queries. Anything else is refused with 1064 (42000).\n\n"
-    text += table("statement", "begins with", "what it is about")
-    for kind, entry in sorted(STATEMENTS.items(), key=lambda each: words_of(each[0].__name__)):
-        about = "rows" if entry.planned else "the session, or the catalog"
-        about = "rows and settings, in the session's transaction" if entry.in_txn else about
-        about = "a change of the schema: a job, EXPLAIN tells its course" if entry.change else about
-        text += row(words_of(kind.__name__), ", ".join(map(code, entry.words.split())), about)
-    return text
 
 
 def schema_changes() -> str:
@@ -132,18 +114,6 @@ def range_of(variable: SysVar) -> str:
     return f"{bounds[0]} to {bounds[1]}{units}"
 
 
-def all_errors() -> dict[str, MySQLError]:
-    return {name: each for name, each in vars(mysql_errors).items() if isinstance(each, MySQLError)}
-
-
-def errors() -> str:
-    text = "# Errors\n\nEvery error that a client may get. What to do about those of schema changes and clusters: [troubleshooting](../troubleshooting.md).\n\n"
-    text += table("code", "SQLSTATE", "name", "text")
-    for name, each in all_errors().items():
-        text += row(each.code, each.state, name, each.text.replace("%s", "…").replace("*", "\\*").replace("`", "'"))
-    return text
-
-
 def commands() -> str:
     text = "# Commands\n\nAlso as `exuvia --help`, and `exuvia COMMAND --help`. `exuvia --install-completion` completes them in bash, zsh and fish.\n"
 
@@ -171,21 +141,22 @@ def commands() -> str:
 
 
 PAGES = {
-    "statements": statements,
     "schema-changes": schema_changes,
     "variables": variables,
-    "errors": errors,
     "commands": commands,
 }
 
 
 def write(folder: Path) -> None:
     """All pages; those that say the same stay as they are, and need not be built again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, make in PAGES.items():
-        path, text = folder / f"{name}.md", make()
+    made = {folder / f"{name}.md": make() for name, make in PAGES.items()}
+    made |= statement_pages.write(folder) | message_pages.write(folder)
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+    for path in set(folder.rglob("*.md")) - made.keys():  # of a statement that is gone
+        path.unlink()
 
 
 if __name__ == "__main__":

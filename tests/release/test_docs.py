@@ -12,10 +12,9 @@ from types import ModuleType
 import pytest
 from bench.tuning import BEGIN, END
 
-from exuvia.base.mysql_errors import MySQLError
 from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.ddl.actions import ACTIONS
-from exuvia.sql.session.statement_registry import STATEMENTS
+from exuvia.server.metrics import METERS
 from support.node_processes import ROOT
 
 DOCS = ROOT / "docs"
@@ -38,12 +37,7 @@ def rows(text: str) -> list[list[str]]:
 
 def test_the_reference_names_all_that_the_program_knows(reference: ModuleType) -> None:
     pages = {name: make() for name, make in reference.PAGES.items()}
-    assert len(rows(pages["statements"])) == len(STATEMENTS) + 2
     assert len(rows(pages["schema-changes"])) == len(ACTIONS) + 2
-    assert len(rows(pages["errors"])) == len(reference.all_errors()) + 2
-    assert ["1062", "23000", "ErrDupEntry", "Duplicate entry '…' for key '…'"] in rows(
-        pages["errors"]
-    )
     path = "none → delete only → write only → write reorganization → public"
     assert any(each[0] == "add index" and each[2] == path for each in rows(pages["schema-changes"]))
     for command in ("exuvia serve", "exuvia ddl ls", "exuvia config show", "exuvia store compact"):
@@ -70,12 +64,58 @@ def test_the_reference_describes_each_variable(reference: ModuleType) -> None:
     assert row in page[page.index("## Accepted, no effect") :]
 
 
-def test_troubleshooting_has_each_error_of_changes_and_clusters(reference: ModuleType) -> None:
-    text = (DOCS / "troubleshooting.md").read_text()
-    told = {int(each[0]): each[1] for each in rows(text) if each[0].isdigit()}
-    known: dict[str, MySQLError] = reference.all_errors()
-    assert told.items() <= {(each.code, name) for name, each in known.items()}
-    assert {each.code for each in known.values() if each.code >= 8000} <= told.keys()
+def test_each_error_has_its_words(reference: ModuleType) -> None:
+    pages = reference.message_pages
+    codes = {error.code for error in pages.errors().values()}
+    assert pages.error_words().keys() == codes
+    assert len(rows(pages.error_index())) == len(codes) + 2
+    made = pages.write(Path("reference"))[Path("reference/errors/1061.md")]
+    assert made.startswith("# 1061 ErrDupKeyName\n\n> Duplicate key name '…'\n")
+    assert "[CREATE INDEX](../statements/create-index.md)" in made
+
+
+def test_each_wait_has_its_words(reference: ModuleType) -> None:
+    pages = reference.message_pages
+    words = {name for name in pages.wait_words() if not name.startswith("exuvia_")}
+    assert words == pages.known_waits().keys()
+    assert pages.wait_words().keys() - words <= METERS.keys()
+    source = "".join(path.read_text() for path in (ROOT / "src/exuvia").rglob("*.py"))
+    assert all(f"{name}(" in source for name in words), "a wait that nothing is told to be"
+
+
+def test_what_is_waited_for_is_said_by_the_table_of_waits() -> None:
+    """base/waits.py has the texts; one that is written elsewhere has no place in the docs."""
+    said = re.compile(r"[\"'](waiting: |held before|broken: )")
+    may = {
+        "src/exuvia/base/waits.py",
+        "src/exuvia/sql/statement/waits.py",  # takes the word away
+    }
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "src/exuvia").rglob("*.py")
+        if said.search(path.read_text())
+    }
+    assert found == may
+
+
+def test_pages_name_variables_that_exist() -> None:
+    """In the sources of generated pages; others: test_snippets.py, tuning below."""
+    sources = (*DOCS.glob("messages/*.md"), *DOCS.glob("statements/*.md"))
+    named = {
+        (path.name, name)
+        for path in sources
+        for name in re.findall(
+            r"(?<![.\w/])(?:tidb|exuvia|innodb)_[a-z_0-9]+(?![%\w])", path.read_text()
+        )
+    }
+    known = VARIABLES.keys() | {"tidb_mdl_view"}
+    wrong = {
+        each
+        for each in named
+        if each[1] not in known
+        and not re.match("exuvia_(ddl_jobs|.*_seconds|.*_lag|.*events)", each[1])
+    }
+    assert not wrong
 
 
 def test_each_page_has_its_place_in_the_site() -> None:
@@ -94,6 +134,10 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "ErrDupEntry" in (tmp_path / "reference/errors.html").read_text()
+    index = (tmp_path / "searchindex.js").read_text()
+    assert '"8200":' in index, "codes are words of the search"
+    home = (tmp_path / "index.html").read_text()
+    assert "decisions/001" not in home, "decisions are not in the navigation"
 
 
 def test_tuning_names_variables_with_their_defaults() -> None:

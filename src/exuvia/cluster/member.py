@@ -45,6 +45,7 @@ from exuvia import __version__
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.limits import DEFAULT_LEASE_S
+from exuvia.base.waits import SILENT
 from exuvia.kv import keys
 from exuvia.kv.packet import Equal
 from exuvia.kv.store import Presence, Store
@@ -341,7 +342,7 @@ class Member:
 
 def silent_for(silent_s: float, info: MemberInfo) -> str:
     """How people are told of it."""
-    return f"silent {silent_s:.0f} s of {info.lease_s:.0f} s lease"
+    return SILENT(silent_s, info.lease_s)
 
 
 class _Seen(NamedTuple):

@@ -24,6 +24,7 @@ import msgspec
 
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.waits import NO_OWNER, NO_OWNER_YET, OWNER_ENDED, OWNER_SILENT
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member, MemberInfo, Silence
 from exuvia.kv import keys
@@ -241,13 +242,13 @@ class OwnerWatch:
         owner = owner_of(txn, self._role)
         if owner is None:
             if candidates(txn, ""):
-                return f"no node owns {self._role} yet, one takes it at its next look"
-            return f"no node owns {self._role}, and no back process that could take it has joined"
+                return NO_OWNER_YET(self._role)
+            return NO_OWNER(self._role)
         holder = members.find(txn, owner.member)
         if holder is None or not self._store.held(members.presence_of(holder.id)):
             whose = "the owner" if holder is None else f"the owner, {holder.title},"
-            return f"{whose} has ended, another takes {self._role} at its next look"
+            return OWNER_ENDED(whose, self._role)
         silent_s = self._silence.of(txn, holder, now)
         if silent_s <= 2 * holder.lease_s / members.BEATS_PER_LEASE:
             return ""
-        return f"the owner, {holder.title}, {members.silent_for(silent_s, holder)}"
+        return OWNER_SILENT(holder.title, members.silent_for(silent_s, holder))

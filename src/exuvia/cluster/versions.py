@@ -56,6 +56,7 @@ import msgspec
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Deposed, Refused
 from exuvia.base.mysql_errors import ErrQueryInterrupted
+from exuvia.base.waits import NO_ANSWER, TRANSACTION
 from exuvia.cluster import assent
 from exuvia.cluster import member as members
 from exuvia.cluster.assent import Assent
@@ -96,7 +97,7 @@ class Hold(NamedTuple):
     def reason(self, now: float) -> str:
         """Who waits must read what for (law 10)."""
         whose = f"open transaction of connection {self.session}: " if self.session else ""
-        return f"{whose}{self.about} (revision {self.revision}) {now - self.since:.0f} s ago"
+        return TRANSACTION(f"{whose}{self.about}", self.revision, now - self.since)
 
 
 class MetadataLocks:
@@ -404,7 +405,7 @@ def lagging(txn: Transaction, job_id: int) -> list[Lag]:
 
 
 def _reasons(holds: list[Blocker]) -> str:
-    return "; ".join(each.reason for each in holds) or "has not answered yet"
+    return "; ".join(each.reason for each in holds) or NO_ANSWER()
 
 
 class Waiter:

@@ -25,6 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrPausedDDLJob,
     ErrUnknown,
 )
+from exuvia.base.waits import RESOURCE
 from exuvia.catalog.model import STATE_TEXT, evolve
 from exuvia.cluster.owner import OwnerWatch
 from exuvia.ddl import queue
@@ -123,7 +124,7 @@ def reason_to_wait(txn: Transaction, watch: OwnerWatch | None, now: float, job_i
 def _with_trouble(job: Job, trouble: str) -> Job:
     if job.state == JobState.PAUSED:
         return job
-    return evolve(job, exuvia_wait=f"waiting: {trouble}")
+    return evolve(job, exuvia_wait=RESOURCE(trouble))
 
 
 # -- acting ----------------------------------------------------------------------------------------

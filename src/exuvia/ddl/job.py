@@ -26,6 +26,7 @@ from msgspec.structs import replace as evolve
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.base.types import pack_date, pack_datetime
+from exuvia.base.waits import TRIED_AGAIN
 from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, PolicyRef, SchemaState
 from exuvia.catalog.model import TableInfo as Table
 from exuvia.cluster.assent import Assent
@@ -455,7 +456,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         yield self.exuvia_note
         yield self.exuvia_wait
         if self.err is not None and self.err_count and not self.in_history:
-            yield f"tried again after {self.err_count} errors, the first: {self.err.message}"
+            yield TRIED_AGAIN(self.err_count, self.err.message)
         if self.exuvia_ended:
             yield "ended: " + "; ".join(self.exuvia_ended)
 

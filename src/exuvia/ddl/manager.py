@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from exuvia.base.clock import Clock, Loop
 from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError, Unavailable
+from exuvia.base.waits import OLDER_JOB, WORKER
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
@@ -129,11 +130,11 @@ class QueueStatusWriter:
         if blocker:
             older = self._ready.job(blocker)
             place = f"{older.schema_name}.{older.table_name}".rstrip(".")
-            return f"waiting: job {blocker} ({older.action_text} {place})", blocker
+            return OLDER_JOB(blocker, older.action_text, place), blocker
         reorg = is_reorg(self._ready.job(job_id))
         busy, workers = self._busy(reorg)
         noun = "reorg worker" if reorg else "general worker"
-        return f"waiting: {noun} ({busy} of {workers} busy)", 0
+        return WORKER(noun, busy, workers), 0
 
 
 # -- steps of several jobs in one commit -----------------------------------------------------------

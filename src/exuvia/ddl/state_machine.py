@@ -54,6 +54,7 @@ from typing import NamedTuple
 from exuvia.base.daily_window import opens_at
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob, ErrTableDefChanged
+from exuvia.base.waits import HELD, NOT_UNDONE, RESUME, WINDOW
 from exuvia.catalog.model import evolve
 from exuvia.catalog.rules import CHECK, TouchedRule, coming_checks, rules_touched
 from exuvia.ddl.action import Action, Step
@@ -292,7 +293,7 @@ def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
         job,
         state=JobState.PAUSED,
         exuvia_held=True,
-        exuvia_wait=f"held before {job.exuvia_hold}: ADMIN COMPLETE DDL {_completed_as(job)}",
+        exuvia_wait=HELD(job.exuvia_hold, _completed_as(job)),
         exuvia_filled=job.exuvia_filled or left,
         exuvia_verified=snapshot.now if snapshot.filled else job.exuvia_verified,
     )
@@ -320,8 +321,7 @@ def crosses_openly(job: Job) -> bool:
 
 def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Decision:
     at = timestamp_text(timestamp(round(opens_s) * 1_000_000_000))[:16]
-    waits = f"waiting: its window {job.exuvia_window} opens at {at} UTC"
-    waiting = evolve(job, exuvia_wait=waits)
+    waiting = evolve(job, exuvia_wait=WINDOW(job.exuvia_window, at))
     rests_s = opens_s - wall_s(snapshot.now)
     return Decision(job=waiting, before=snapshot, after=snapshot, parks=True, rests_s=rests_s)
 
@@ -411,7 +411,7 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     sub = sub_job(job, at)
     undo = action_of(sub).undo
     if undo is None:
-        return _wait(job, snapshot, StepWait(f"{sub.action_text} cannot be undone"))
+        return _wait(job, snapshot, StepWait(NOT_UNDONE(sub.action_text)))
     step = undo.step_from(sub.schema_state)
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
@@ -545,7 +545,7 @@ def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
     sub = walking(job)
     fills = sub is not None and action_of(sub).waits_in(sub.schema_state, sub.exuvia_tail)
     return Decision(
-        job=evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS"),
+        job=evolve(job, state=JobState.PAUSED, exuvia_wait=RESUME()),
         before=snapshot,
         after=snapshot,
         parks=True,

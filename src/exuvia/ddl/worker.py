@@ -37,6 +37,7 @@ from exuvia.base.errors import (
     Unavailable,
 )
 from exuvia.base.mysql_errors import ErrDupEntry, ErrLockWaitTimeout, ErrUnknown
+from exuvia.base.waits import BROKEN, ENDING, PAST_RETURN, RESOURCE
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
@@ -123,7 +124,7 @@ class ReorgRunner:
         except Conflict:
             return 0.0
         except Unavailable as error:
-            self.note = f"waiting: {error}"
+            self.note = RESOURCE(error)
             return AGAIN_S
         except Deposed:
             self.lost = True
@@ -143,7 +144,7 @@ class ReorgRunner:
                 self.note = ", ".join(filter(None, (phase, rate, eta, note)))
                 return wake_s
             case Waiting(reason, rows, wake_s):
-                self.rows, self.note = rows, f"waiting: {reason}"
+                self.rows, self.note = rows, RESOURCE(reason)
                 return wake_s
             case Done(rows):
                 self.rows, self.note, self.filled = rows, "", True
@@ -270,7 +271,7 @@ class JobWorker:
             # that log their wait
             if not self._may_note(now):
                 return MOST_BACK_OFF_S
-            reason = f"waiting: {error}"[:MOST_REASON]
+            reason = RESOURCE(error)[:MOST_REASON]
             with suppress(Conflict, Unavailable):
                 self._context.store.transact(partial(self._note, reason=reason), ONCE)
             return MOST_BACK_OFF_S
@@ -404,7 +405,7 @@ class JobWorker:
             return 0.0
         if self._lags_since is None:
             self._lags_since = now
-        reason = "waiting: " + "; ".join(lag.reason for lag in lags)
+        reason = RESOURCE("; ".join(lag.reason for lag in lags))
         waited_s = now - self._lags_since
         if 0 < job.exuvia_wait_timeout_s <= waited_s:
             late = partial(self._act_late, reason=reason)
@@ -426,11 +427,11 @@ class JobWorker:
             why = f"schema change {job.id} ({what}) has waited {limit} for this transaction"
             if versions.end_blockers(txn, job.id, f"{why}, which is rolled back"):
                 self._context.campaign.guard(txn)
-            return f" (waited {limit}: they are ended)"
+            return ENDING(limit)
         if job.state not in _FORWARD:
             return ""  # its state says that it is turned back, or that it has all but ended
         if job.state == JobState.DONE or not is_revertible(job):
-            return f" (waited {limit}: it can no longer be turned back, and waits on)"
+            return PAST_RETURN(limit)
         self._context.campaign.guard(txn)
         text = (
             f"Lock wait timeout exceeded; schema change {job.id} has waited {limit}, and is rolled"
@@ -461,7 +462,7 @@ class JobWorker:
 
     def _park(self, error: Exception) -> float:
         """It is tried again now and then: a cancel, or another owner, may get it further."""
-        reason = f"broken: {type(error).__name__}: {error}"[:MOST_REASON]
+        reason = BROKEN(type(error).__name__, error)[:MOST_REASON]
 
         def note(txn: Transaction) -> None:
             if self._note(txn, reason):

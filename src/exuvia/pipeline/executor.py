@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.waits import OWNER_BUSY, SPARK_IDLE, SPARK_STARTS, TASKS_FAILED, TASKS_READ
 from exuvia.cluster.member import MemberInfo
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
@@ -271,7 +272,7 @@ class Executor:
             self._fruitless += 1
             if self._fruitless >= _FRUITLESS_WAVES:
                 raise ErrUnknown(f"the pipeline failed {self._fruitless} times: {wave.error}")
-            raise Unavailable(f"a wave of tasks failed and is tried again: {wave.error}")
+            raise Unavailable(TASKS_FAILED(wave.error))
         self._fruitless = 0
         return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
 
@@ -293,12 +294,9 @@ class Executor:
     def excuse(self, settings: PipelineSettings) -> str:
         """Why nothing may be moving."""
         if self._inline:
-            return "the owner's process is busy, or the worker process that it gave a task"
+            return OWNER_BUSY()
         if not self.is_started:
-            return "Spark is starting"
+            return SPARK_STARTS()
         if self._spark is not None and self._spark.runs_nothing():
-            return f"no worker of Spark at {self._spark.master} does anything: is there one?"
-        return (
-            f"tasks read and sort before they write, at most {settings.workers} at once "
-            f"(tidb_ddl_reorg_worker_cnt), or the store's writer is taken"
-        )
+            return SPARK_IDLE(self._spark.master)
+        return TASKS_READ(settings.workers)

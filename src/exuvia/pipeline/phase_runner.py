@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from exuvia.base.errors import Broken, Conflict, Deposed, OutOfSpace, Refused, Unavailable
 from exuvia.base.limits import COLD_INLINE
 from exuvia.base.mysql_errors import ErrDupEntry, ErrLoadDataPreCheckFailed
+from exuvia.base.waits import DISK_RESERVE
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
@@ -241,10 +242,7 @@ class PhaseRunner:
         fills a disk to its end stops them all."""
         least, free = self._dial.read().disk_free_min, self._store.free_bytes()
         if free is not None and free < least:
-            raise OutOfSpace(
-                f"the store's disk has {free >> 20} MiB free, less than exuvia_disk_free_min"
-                f" ({least >> 20} MiB); it goes on once there is room"
-            )
+            raise OutOfSpace(DISK_RESERVE(free >> 20, least >> 20))
 
     def _check_epoch(self) -> None:
         """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Optional
 
 from exuvia import __version__
 from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.base.waits import JAVA, SPARK_ELSEWHERE, SPARK_ENDED, SPARK_WORKERS
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import step_back
 
@@ -86,10 +87,7 @@ def java_obstacle() -> str | None:
     if version is not None and version >= LEAST_JAVA:
         return None
     seen = "none was found" if version is None else f"Java {version} was found"
-    return (
-        f"Java {LEAST_JAVA} or later is needed by Spark ({seen}): install openjdk-17-jre-headless, "
-        "then the job goes on by itself"
-    )
+    return JAVA(LEAST_JAVA, seen)
 
 
 def is_local(master: str) -> bool:
@@ -106,10 +104,7 @@ def master_obstacle(master: str, url: str) -> str | None:
     """Why tasks of this master could not open the store, None when they can."""
     if is_local(master) or not url.startswith(("lmdb:", "memory:")):
         return None
-    return (
-        f"Spark master {master} runs tasks on other hosts, but the store {url} can be opened on "
-        "this host only: set EXUVIA_SPARK_MASTER to local[N], or use a store that has a server"
-    )
+    return SPARK_ELSEWHERE(master, url)
 
 
 # -- how its JVM is started ------------------------------------------------------------------------
@@ -360,10 +355,10 @@ class Spark:
             [[obstacle]] = found.collect()
         except Exception as error:
             session.stop()
-            raise Unavailable(f"Spark's workers at {self.master}: {said_by(error)}") from error
+            raise Unavailable(SPARK_WORKERS(self.master, said_by(error))) from error
         if obstacle:
             session.stop()
-            raise Unavailable(f"Spark's workers at {self.master}: {obstacle}")
+            raise Unavailable(SPARK_WORKERS(self.master, obstacle))
         if context is not None:
             self._parallel = max(1, context.defaultParallelism)
 
@@ -384,7 +379,7 @@ class Spark:
         except Exception as error:
             if not _has_stopped(session):
                 raise
-            raise Unavailable(f"Spark at {self.master} has ended: {said_by(error)}") from error
+            raise Unavailable(SPARK_ENDED(self.master, said_by(error))) from error
         return [decode_outcome(bytes(row.outcome)) for row in rows]
 
     def interrupt(self, tag: str) -> None:

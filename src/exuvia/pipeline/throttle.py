@@ -36,6 +36,7 @@ import numpy as np
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
+from exuvia.base.waits import CLIENTS_FIRST, NO_BASELINE
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.kv import keys
@@ -453,7 +454,7 @@ def decided(share: float, clients: Sequence[Latency], aim: Aim, jobs: int) -> tu
         if aim.target_s or each.samples_before >= LEAST_SAMPLES
     ]
     if not judged:
-        return most, f"clients came after the job began: no p99 to hold, share {most:.0%}"
+        return most, NO_BASELINE(f"{most:.0%}")
     p99_s, allowed_s = max(judged, key=lambda pair: pair[0] / pair[1])
     if p99_s > allowed_s:
         share = share * max(0.5, allowed_s / p99_s)
@@ -461,8 +462,7 @@ def decided(share: float, clients: Sequence[Latency], aim: Aim, jobs: int) -> tu
         share += _RISE
     share = min(most, max(least, share))
     floor = ", its least (exuvia_ddl_min_share)" if share == least and p99_s > allowed_s else ""
-    waits = f"clients' p99 {p99_s * 1e3:.3g} ms of {allowed_s * 1e3:.3g} allowed"
-    return share, f"{waits}, share {share:.0%}{floor}"
+    return share, CLIENTS_FIRST(p99_s * 1e3, allowed_s * 1e3, f"{share:.0%}{floor}")
 
 
 class ShareOrder(Protocol):

@@ -12,6 +12,7 @@ requires that epoch, and so does `finish_load`, which says that all rows are the
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.waits import ROWS_OF_QUERY
 from exuvia.catalog.model import SchemaState
 from exuvia.cluster.member import Member
 from exuvia.ddl.action import Action, Step, load
@@ -46,7 +47,7 @@ def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     if not snapshot.is_loaded:
         if not snapshot.loader_lives:
             return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
-        return StepWait("waiting: rows of the query")
+        return StepWait(ROWS_OF_QUERY())
     indexes = tuple(each.id for each in the_table(snapshot).indexes if not each.exuvia_clustered)
     if snapshot.table_is_empty or snapshot.filled or not indexes:
         return None

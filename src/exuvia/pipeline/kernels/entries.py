@@ -20,6 +20,7 @@ from msgspec import json
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull
 from exuvia.base.types import FieldType
+from exuvia.base.waits import SNAPSHOT_BEHIND
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.key_batch import held_rows
 from exuvia.catalog.codec.key_encoder import NUMBERS
@@ -426,10 +427,7 @@ def fresh_snapshot(store: Store, table: Table) -> Snapshot:
     if seen >= table.revision:
         return snapshot
     snapshot.close()
-    raise Unavailable(
-        f"the snapshot shows revision {seen} of table {table.info.name.O}, "
-        f"the scan needs {table.revision}"
-    )
+    raise Unavailable(SNAPSHOT_BEHIND(seen, table.info.name.O, table.revision))
 
 
 def runs_of(snapshot: Snapshot, span: Span) -> Iterator[RawRun]:
