@@ -352,6 +352,30 @@ def test_a_thread_that_serves_clients_does_no_long_work() -> None:
     assert len(raised) == 1
 
 
+@pytest.mark.parametrize("item", ["REPEAT('x', v + 10000000)", "REPEAT('x', v + 100000)"])
+def test_a_kept_plan_that_makes_long_texts_is_run_by_another_thread(
+    world: World, item: str
+) -> None:
+    session, answers = world.session("test"), list[object]()
+    text = f"SELECT {', '.join([item] * 12)} FROM t WHERE id = 1"
+    for _ in range(3):
+        expected = rows(session, text)
+
+    def serve() -> None:
+        interruption.serve_clients()
+        for each in (text, "SELECT v FROM t WHERE id = 1"):
+            try:
+                answers.append(rows(session, each))
+            except WouldWait:
+                answers.append(None)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    thread.join()
+    assert answers == [None, [[1]]]
+    assert rows(session, text) == expected
+
+
 def test_a_statement_ends_within_a_call_and_while_it_waits_for_its_turn() -> None:
     ending = interruption.Interruption()
     ended = list[str]()

@@ -53,7 +53,7 @@ _ASCII = 0x7F
 # -- making a value --------------------------------------------------------------------------------
 
 
-def _made(size: int, spans: Iterable[Span], kind: type, widest: int) -> Any:
+def _made(size: int, spans: Iterable[Span], kind: type[AnyStr], widest: int) -> AnyStr:
     """A value of `size` signs (`widest`: the largest code that the spans have) or bytes."""
     place = _new_text(size, widest) if kind is str else _new_bytes(None, size)
     try:
@@ -71,7 +71,8 @@ def _made(size: int, spans: Iterable[Span], kind: type, widest: int) -> Any:
                     else:
                         target[at : at + count] = memoryview(source)[start : start + count]
                     at, start = at + count, start + count
-        return ctypes.cast(place, py_object).value
+        made: AnyStr = ctypes.cast(place, py_object).value
+        return made
     finally:
         _release(place)
 
@@ -92,7 +93,7 @@ def _widest(source: str, start: int, end: int) -> int:
     return found
 
 
-def of_spans(spans: Sequence[Span], kind: type) -> Any:
+def of_spans(spans: Sequence[Span], kind: type[AnyStr]) -> AnyStr:
     """The parts of several texts, or of bytes, one after the other."""
     size = sum([end - start for _, start, end in spans])
     widest = 0
@@ -104,7 +105,7 @@ def of_spans(spans: Sequence[Span], kind: type) -> Any:
 # -- what is made of values ------------------------------------------------------------------------
 
 
-def joined(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
+def joined(separator: AnyStr, parts: Sequence[Any]) -> AnyStr:
     """separator.join(parts)"""
     size = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
     if size <= SHORT:
@@ -114,8 +115,9 @@ def joined(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
         between[::2] = parts
         parts = between
     if len(parts) == 1:
-        return parts[0]
-    return of_spans([(part, 0, len(part)) for part in parts], type(separator))  # type: ignore[no-any-return]
+        only: AnyStr = parts[0]
+        return only
+    return of_spans([(part, 0, len(part)) for part in parts], type(separator))
 
 
 def repeated(text: AnyStr, count: int) -> AnyStr:
@@ -132,7 +134,7 @@ def repeated(text: AnyStr, count: int) -> AnyStr:
         yield from repeat((block, 0, len(block)), whole)
         yield block, 0, rest
 
-    return _made(size, pieces(), type(text), widest)  # type: ignore[no-any-return]
+    return _made(size, pieces(), type(text), widest)
 
 
 def part_of(text: AnyStr, start: int | None = None, end: int | None = None) -> AnyStr:
@@ -140,7 +142,7 @@ def part_of(text: AnyStr, start: int | None = None, end: int | None = None) -> A
     begin, stop, _ = slice(start, end).indices(len(text))
     if stop - begin <= SHORT or stop - begin == len(text):
         return text[begin:stop]
-    return of_spans([(text, begin, stop)], type(text))  # type: ignore[no-any-return]
+    return of_spans([(text, begin, stop)], type(text))
 
 
 def mapped(text: AnyStr, change: Callable[[AnyStr], AnyStr]) -> AnyStr:

@@ -365,9 +365,9 @@ def _pieces(
             parts.append((binary_encoder(kind, codec)(value), None))
         elif isinstance(value, str | bytes) and len(value) > CHUNK_BYTES:
             is_text = isinstance(value, str)
-            bytes_of_it = encoded_size(value, codec, "replace") if is_text else len(value)
-            parts.append((packets.length(bytes_of_it), value))
-            size += bytes_of_it
+            length = encoded_size(str(value), codec, "replace") if is_text else len(value)
+            parts.append((packets.length(length), value))
+            size += length
         else:
             parts.append((packets.text(text_encoder(kind, codec)(value)), None))
     return size + sum([len(head) for head, _ in parts]), _encoded_parts(parts, codec)

@@ -14,6 +14,7 @@ Subqueries are the business of sql/select/build.py: they never come here.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from exuvia.base.interruption import require_thread
 from exuvia.base.memory import LONG, size_of, size_of_document
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, Value
@@ -35,7 +36,7 @@ from exuvia.sql.expr import (
     walk,
 )
 from exuvia.sql.functions import FUNCTIONS, Function
-from exuvia.sql.functions.table import GROWING, WIDENS, bounded
+from exuvia.sql.functions.table import GROWING, MOST_SERVED, WIDENS, bounded
 
 Row = Sequence[Value]
 
@@ -150,6 +151,8 @@ def _claiming(expr: Expr, inner: Compiled, is_read: bool, times: int = 1) -> Com
     def run(row: Row, env: Env) -> Value:
         value = inner(row, env)
         if taken := size(value):
+            if env.tracker.used + taken > MOST_SERVED:
+                require_thread()
             env.tracker.claim(taken * times)
         return value
 

@@ -22,6 +22,7 @@ A longer result is NULL with warning 1301, as in TiDB. A long one is claimed bef
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from exuvia.base.interruption import require_thread
 from exuvia.base.long_text import count_of, encoded_size
 from exuvia.base.memory import LONG
 from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
@@ -54,6 +55,7 @@ def always(kind: FieldType) -> TypeRule:
 # -- results held to max_allowed_packet ------------------------------------------------------------
 
 Size = Callable[[Sequence[Value]], int]
+MOST_SERVED = 1 << 20  # bytes of long texts that the thread that serves clients makes
 LEAST_PACKET = 1024  # no limit is smaller: what is shorter needs no look at it
 _BYTES_OF_A_SIGN = 4
 
@@ -127,6 +129,8 @@ def bounded(
         if length > LEAST_PACKET and exceeds(name, length, env):
             return None
         if length > LONG:
+            if env.tracker.used + length > MOST_SERVED:
+                require_thread()
             env.tracker.claim(length)
         return run(*values)
 

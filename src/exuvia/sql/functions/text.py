@@ -117,7 +117,7 @@ def _trim(text: AnyStr, what: AnyStr) -> AnyStr:
 
 
 def _spaces_left(text: AnyStr) -> AnyStr:
-    space: AnyStr = " " if isinstance(text, str) else b" "  # type: ignore[assignment]
+    space: AnyStr = " " if isinstance(text, str) else b" "
     for at in range(0, len(text), PIECE):
         check()
         rest = text[at : at + PIECE].lstrip(space)
@@ -127,7 +127,7 @@ def _spaces_left(text: AnyStr) -> AnyStr:
 
 
 def _spaces_right(text: AnyStr) -> AnyStr:
-    space: AnyStr = " " if isinstance(text, str) else b" "  # type: ignore[assignment]
+    space: AnyStr = " " if isinstance(text, str) else b" "
     for end in range(len(text), 0, -PIECE):
         check()
         start = max(0, end - PIECE)
@@ -166,7 +166,7 @@ def _pad(text: AnyStr, size: int, fill: AnyStr, left: bool) -> AnyStr | None:
         return None
     missing = size - len(text)
     whole, rest = divmod(missing, len(fill))
-    padding = [repeated(fill, whole), fill[:rest]]
+    padding: list[AnyStr] = [repeated(fill, whole), fill[:rest]]
     return joined(_empty(text), [*padding, text] if left else [text, *padding])
 
 
