@@ -41,6 +41,23 @@ CONTRASTS = """() => {
   return found;
 }"""
 
+# Links of the menu and keys of the chart that are not whole in the window, and the caption's lines
+CUT_OFF = """() => {
+  const whole = (element, place) => {
+    const at = element.getBoundingClientRect(), room = place.getBoundingClientRect();
+    return at.left >= room.left - 1 && at.right <= room.right + 1 && at.right <= innerWidth;
+  };
+  const cut = (query, place) => Array.from(document.querySelectorAll(query))
+    .filter((each) => !whole(each, document.querySelector(place))).map((each) => each.textContent);
+  const caption = document.querySelector("section figcaption");
+  const line = caption.firstElementChild.getBoundingClientRect().height;
+  const top = parseFloat(getComputedStyle(caption).paddingTop);
+  return {
+    links: cut("nav a", "nav"), keys: cut("figcaption .key", "figcaption"),
+    lines: Math.round((caption.getBoundingClientRect().height - top) / line),
+  };
+}"""
+
 # From when all jobs have come to when they are on the screen, as `window.painted_ms`; how many
 # handlers of events there are, as `window.handlers`
 PAINTED = """(() => {
@@ -99,6 +116,14 @@ def opened(
         assert troubles == []
 
 
+def filtered(tab: Any, prefix: str) -> None:
+    """Only tables with that prefix are listed."""
+    tab.focus("#table-name")
+    tab.keyboard.type(prefix)
+    names = tab.locator("#table-found button")
+    until(lambda: (found := names.all_inner_texts()) and all(x.startswith(prefix) for x in found))
+
+
 @contextmanager
 def held(node: NodeProcess, *statements: str) -> Iterator[None]:
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
@@ -136,6 +161,8 @@ def test_it_fits_and_can_be_read(
         found = tab.evaluate(CONTRASTS)
         assert len(found) > 60
         assert [text for ratio, text in found if ratio < 4.5] == []
+        cut = tab.evaluate(CUT_OFF)
+        assert cut == {"links": [], "keys": [], "lines": 1}
 
 
 def test_a_job_is_drawn_where_it_stands(browser: Any, node: NodeProcess) -> None:
@@ -161,7 +188,7 @@ def test_a_job_is_drawn_where_it_stands(browser: Any, node: NodeProcess) -> None
 
 def test_a_name_that_holds_html_is_drawn_as_a_name(browser: Any, node: NodeProcess) -> None:
     with opened(browser, node) as tab:
-        tab.fill("#table-name", "seen.<img")
+        filtered(tab, "seen.<img")
         tab.click("#table-found button")
         until(lambda: tab.evaluate("document.querySelector('#table-create').textContent"))
         assert EVIL in tab.locator("#table-create").inner_text()
@@ -175,7 +202,7 @@ def test_who_looks_for_a_table_goes_on_to_the_next_page(browser: Any, node: Node
         for n in range(60):
             client.query(f"CREATE TABLE leaves.leaf{n:02} (a INT)")
     with opened(browser, node) as tab:
-        tab.fill("#table-name", "leaves.leaf")
+        filtered(tab, "leaves.leaf")
         tab.wait_for_selector("#table-more")
         assert tab.locator("#table-found button").count() == 50
         tab.focus("#table-more")
@@ -186,15 +213,32 @@ def test_who_looks_for_a_table_goes_on_to_the_next_page(browser: Any, node: Node
         assert tab.evaluate("document.activeElement.textContent") == "leaves.leaf50"
 
 
+def test_tables_are_listed_before_one_filters(browser: Any, node: NodeProcess) -> None:
+    """Those of the system come with their prefix alone."""
+    with opened(browser, node) as tab:
+        tab.wait_for_selector("#table-found button")
+        names = tab.locator("#table-found button").all_inner_texts()
+        assert names and not [each for each in names if each.startswith("mysql.")]
+        tab.fill("#table-name", "mysql.user")
+        until(lambda: tab.locator("#table-found").inner_text() == "mysql.user")
+        tab.fill("#table-name", "nothing.like")
+        until(lambda: "No table" in tab.locator("#table-found").inner_text())
+        tab.fill("#table-name", "")
+        until(lambda: tab.locator("#table-found button").all_inner_texts() == names)
+        with node.connect(autocommit=True) as client:
+            client.query("CREATE DATABASE aaa")
+            client.query("CREATE TABLE aaa.first (a INT)")
+        until(lambda: "aaa.first" in tab.locator("#table-found").inner_text())
+
+
 def test_it_is_used_without_a_mouse(browser: Any, node: NodeProcess) -> None:
     with opened(browser, node, reduced_motion="reduce") as tab:
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.className") == "skip"
         tab.keyboard.press("Enter")
         assert tab.evaluate("document.activeElement.id") == "main"
+        filtered(tab, "seen.orders")
         tab.focus("#table-name")
-        tab.keyboard.type("seen.orders")
-        tab.wait_for_selector("#table-found button")
         tab.keyboard.press("Tab")
         tab.keyboard.press("Enter")
         until(lambda: tab.evaluate("document.activeElement.id == 'table-heading'"))
@@ -209,7 +253,7 @@ def test_where_events_do_not_come_it_asks(browser: Any, node: NodeProcess) -> No
         tab.route("**/events", lambda route: route.fulfill(status=503, body="{}"))
         tab.goto(f"http://127.0.0.1:{node.status_port}/")
         tab.wait_for_selector("#link.live")
-        assert tab.locator("#link").inner_text() == "asked every other second"
+        assert tab.locator("#link").inner_text() == "polling every 2 s"
         tab.wait_for_selector("#nodes-rows tr")
 
 
@@ -254,7 +298,7 @@ def test_a_thousand_jobs_are_drawn_at_once(browser: Any, node: NodeProcess) -> N
                 tab.locator("#jobs-rows tr").last.scroll_into_view_if_needed()
                 until(lambda many=many: tab.evaluate(rows) >= many)
             tab.locator("#cluster").scroll_into_view_if_needed()
-            assert tab.locator("#jobs-more").inner_text() == "Show more (900)"
+            assert tab.locator("#jobs-more").inner_text() == "Load more (900)"
             assert tab.evaluate(rows) == 100
             tab.focus("#jobs-more")
             tab.keyboard.press("Enter")

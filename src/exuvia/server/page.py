@@ -23,6 +23,7 @@ from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import STATE_TEXT, SchemaState, TableInfo
+from exuvia.catalog.system_tables import MYSQL_ID
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.nodes import MemberRow, everybody
@@ -310,8 +311,9 @@ class StatusPage:
         return {"jobs": [finished_job(job, quotes_rows) for job in jobs], "more": more}
 
     def tables(self, wanted: str, behind: tuple[str, str] = ("", "")) -> Values:
-        """Tables whose name begins so, in all databases or in the one before a dot, those behind
-        (database, table); `more` says behind which one the next page's are."""
+        """Tables whose name begins with `wanted`, in all databases or in the one before a dot,
+        from the one after `behind` (database, table); without a prefix no system tables. `more`:
+        the `behind` of the next page."""
         home, dot, beginning = wanted.rpartition(".")
         last, table = (each.lower() for each in behind)
         found: list[list[str]] = []
@@ -319,6 +321,8 @@ class StatusPage:
             for each in self._from.schemas.databases(txn):
                 name = each.db_name.L
                 if name < last or (dot and name != home.lower()):
+                    continue
+                if not wanted and each.id == MYSQL_ID:
                     continue
                 names = meta.table_names(txn, each.id, beginning, table if name == last else "")
                 left = SHOWN_TABLES + 1 - len(found)

@@ -7,6 +7,7 @@ import { follow, get } from "/feed.js";
 import { histogram } from "/histogram.js";
 
 const PAGE = 100; // rows of jobs until more are asked for
+const FIRST_TABLES = 50; // of the node's first page of them
 const STEP = 20; // of them are made at once: those in the window, and the next ones when it comes near
 const by = (id) => document.getElementById(id);
 const count = new Intl.NumberFormat("en");
@@ -102,14 +103,14 @@ function jobRows(body, job) {
   const state = make("span", `tag ${KINDS[job.state] ?? ""}`, job.state);
   const asked = [job.by, make("div", "soft time", when(job.created_ms))];
   if (job.started_ms && job.started_ms > job.created_ms) {
-    asked.push(soft(`waited ${between(job.created_ms, job.started_ms)}`));
+    asked.push(soft(`queued for ${between(job.created_ms, job.started_ms)}`));
   }
   const query = make("code", "clip", job.query);
   query.title = job.query;
   const why = [
     job.wait && make("div", "warn", job.wait),
     job.subs ? "" : rest(job.note),
-    job.hold && job.state !== "held" && soft(`is to be held before: ${job.hold}`),
+    job.hold && job.state !== "held" && soft(`hold before: ${job.hold}`),
     job.error && make("div", "bad", job.error),
   ];
   const rows = [
@@ -193,10 +194,10 @@ class Jobs {
       : all > this.jobs.size ? `the first ${count.format(this.jobs.size)} of ${count.format(all)}`
       : all ? count.format(all) : "";
     by("jobs-none").hidden = found.length > 0;
-    by("jobs-none").textContent = all ? "None of them matches." : "No schema change is under way.";
+    by("jobs-none").textContent = all ? "No job matches." : "No unfinished jobs.";
     const left = found.length - this.shown;
     by("jobs-more").hidden = left <= 0;
-    by("jobs-more").textContent = `Show more (${count.format(Math.max(0, left))})`;
+    by("jobs-more").textContent = `Load more (${count.format(Math.max(0, left))})`;
     this.below.unobserve(by("jobs-more")); // an observer tells of changes; this asks where it is now
     if (left > 0) this.below.observe(by("jobs-more"));
   }
@@ -238,9 +239,9 @@ function scorePart(measured, score) {
 function showCluster(values) {
   const nodes = by("nodes-rows");
   fill("nodes-rows", values.nodes.map((node) => {
-    const behind = node.behind === null ? "not known"
+    const behind = node.behind === null ? "unknown"
       : node.behind ? make("span", "warn", `${node.behind} behind`) : soft("up to date");
-    const lease = node.lease_left_s === null ? "not known"
+    const lease = node.lease_left_s === null ? "unknown"
       : make("span", node.lease_left_s < node.lease_s / 3 ? "warn number" : "number",
         `${node.lease_left_s.toFixed(1)} of ${node.lease_s} s`);
     return row(nodes, [
@@ -251,7 +252,7 @@ function showCluster(values) {
       lease,
       node.roles.map((role) => make("span", "tag good", role)),
       node.answers ? make("span", node.doing === "serves" ? "" : "warn", node.doing)
-        : make("span", "bad", node.doing || "has not answered"),
+        : make("span", "bad", node.doing || "no answer"),
       node.awaited.map((each) => make("div", "warn", each)),
     ]);
   }));
@@ -287,8 +288,8 @@ function showCluster(values) {
   ]);
   fill("analyze-rows", [...running.map((job) => analysis(job, true)), ...waiting.map((job) => analysis(job, false))]);
   body.closest("table").hidden = !(running.length + waiting.length);
-  by("analyze-said").textContent = error ? `Not known: ${error}`
-    : total ? `${count.format(total)} wait; the heaviest first.` : "No table's statistics are due.";
+  by("analyze-said").textContent = error ? `Unknown: ${error}`
+    : total ? `${plural(total, "table")} queued, highest priority first.` : "No table is queued.";
 }
 
 // -- history and tables ---------------------------------------------------------------------------
@@ -349,6 +350,10 @@ class Tables {
     this.shown = null;
     this.more = null; // behind which one the next page's are
     by("table-more").addEventListener("click", () => this.find(this.more));
+    by("table-found").addEventListener("click", (event) => {
+      const { database, table } = event.target.closest("button")?.dataset ?? {};
+      if (database) this.show(database, table);
+    });
     by("table-name").addEventListener("input", () => {
       clearTimeout(timer);
       timer = setTimeout(() => this.find(), 200);
@@ -360,15 +365,15 @@ class Tables {
     const name = by("table-name").value.trim();
     const asked = ++this.asked;
     const where = new URLSearchParams({ name, database: behind?.[0] ?? "", table: behind?.[1] ?? "" });
-    const found = name ? await get(`/page/tables?${where}`) : { tables: [] };
+    const found = await get(`/page/tables?${where}`);
     if (asked !== this.asked) return;
     const items = found.tables.map(([database, table]) => {
       const button = make("button", "", `${database}.${table}`);
       button.type = "button";
-      button.addEventListener("click", () => this.show(database, table));
+      Object.assign(button.dataset, { database, table });
       return make("li", "", button);
     });
-    if (name && !items.length) items.push(make("li", "soft", "No table's name begins so."));
+    if (!items.length) items.push(make("li", "soft", name ? "No table with this prefix." : "No tables yet."));
     if (behind) by("table-found").append(...items);
     else by("table-found").replaceChildren(...items);
     this.more = found.more ?? null;
@@ -376,8 +381,17 @@ class Tables {
     if (behind) items[0]?.querySelector("button")?.focus();
   }
 
+  /** Another login sees other parts of it. */
   anew() {
     if (this.shown) this.show(...this.shown, false);
+  }
+
+  /** The first page of all, while nobody filters or has come further: tables come and go. */
+  refresh() {
+    const few = by("table-found").children.length <= FIRST_TABLES;
+    if (!by("table-name").value && few && !by("table-found").contains(document.activeElement)) {
+      this.find().catch((error) => trouble(error.message));
+    }
   }
 
   /** What ANALYZE found of its columns and indexes, and its drawing once it is asked for. */
@@ -385,17 +399,17 @@ class Tables {
     const place = by("table-statistics"), said = by("table-statistics-said");
     place.replaceChildren();
     if (!commands.user) {
-      said.textContent = "Log in to see them: bounds of histograms are values of rows.";
+      said.textContent = "Log in to see histograms: they contain values of rows.";
       return;
     }
     try {
       const { statistics } = await get(`/page/statistics?id=${parts.id}`);
-      said.textContent = statistics.length ? "" : "ANALYZE has not been run on it.";
+      said.textContent = statistics.length ? "" : "No statistics: run ANALYZE TABLE.";
       for (const each of statistics) {
         const name = (each.index ? parts.indexes : parts.columns)[each.id];
         if (!name) continue; // it has gone since
         const summary = make("summary", "", make("b", "", name), each.index ? " index" : "",
-          make("span", "soft", ` ${count.format(each.distinct)} different, ${count.format(each.nulls)} NULL`));
+          make("span", "soft", ` ${count.format(each.distinct)} distinct, ${count.format(each.nulls)} NULL`));
         const details = make("details", "", summary);
         details.addEventListener("toggle", async () => {
           if (!details.open || details.children.length > 1) return;
@@ -464,6 +478,7 @@ const commands = new Commands(() => {
   jobs.anew();
   tables.anew();
   history.look(null);
+  tables.refresh();
 });
 const history = new History();
 const tables = new Tables();
@@ -482,15 +497,18 @@ function showLive(state) {
   chart.add({ t: state.time_ms, p99, allowed, rate, lanes: active.slice(0, 4) });
   jobs.told(state);
   fact("Schema version", count.format(state.version));
-  fact("Owner of changes", state.owner || "nobody", state.owner ? "text" : "text bad");
-  fact("Jobs under way", count.format(state.unfinished));
-  fact("Clients' p99", p99 === null ? "–" : `${short(p99)} ms`);
-  fact("Rows a second", rate < 1e4 ? count.format(rate) : short(rate));
+  fact("Schema owner", state.owner || "none", state.owner ? "text" : "text bad");
+  fact("Unfinished jobs", count.format(state.unfinished));
+  fact("Client p99", p99 === null ? "–" : `${short(p99)} ms`);
+  fact("Rows per second", rate < 1e4 ? count.format(rate) : short(rate));
   fact("Nodes", facts.nodes || "…", "text");
-  fact("Behind or silent", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
+  fact("Nodes behind", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
   document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";
   const ids = new Set(state.jobs.keys());
-  if ([...begun].some((id) => !ids.has(id))) history.look(null);
+  if ([...begun].some((id) => !ids.has(id))) {
+    history.look(null);
+    tables.refresh();
+  }
   begun = ids;
 }
 
@@ -503,6 +521,7 @@ follow({
     if (link.textContent !== text) link.textContent = text;
   },
   trouble,
-  refused: (error) => { if (error.status === 401) commands.open("This node shows nothing without a login."); },
+  refused: (error) => { if (error.status === 401) commands.open("This node requires a login."); },
 });
 history.look(null);
+tables.refresh();

@@ -98,7 +98,7 @@ export class Chart {
   say() {
     const last = this.samples.at(-1);
     if (!last) return;
-    const p99 = last.p99 === null ? "no transactions of clients" : `p99 ${short(last.p99)} ms`;
+    const p99 = last.p99 === null ? "no client transactions" : `p99 ${short(last.p99)} ms`;
     const text = `${p99}, ${short(last.rate)} rows/s`;
     if (this.said.textContent !== text) this.said.textContent = text;
   }

@@ -51,8 +51,8 @@ export class Commands {
     by("logout").hidden = !user;
     by("who").textContent = user;
     by("footer-said").textContent = user
-      ? `What ${user} may do is decided by its privileges, as for ADMIN statements.`
-      : "What is seen here is read only until you log in with an account of this database.";
+      ? `The privileges of ${user} apply, as for ADMIN statements.`
+      : "Read-only until you log in with an account of this database.";
     if (other) this.changed();
   }
 
@@ -118,11 +118,11 @@ export class Commands {
     const cancels = what === "cancel";
     by("command-title").textContent = cancels ? `Cancel job ${job.id}?` : `Settings of job ${job.id}`;
     by("command-about").textContent = cancels
-      ? `${job.type} on ${[job.database, job.table].filter(Boolean).join(".")}: what it has done is undone.`
-      : "They hold from the next batch on. What is left empty stays as it is.";
+      ? `${job.type} on ${[job.database, job.table].filter(Boolean).join(".")}: its work is undone.`
+      : "They apply from the next batch. Empty fields do not change.";
     by("command-settings").hidden = cancels;
-    by("command-yes").textContent = cancels ? "Cancel the job" : "Set";
-    by("command-no").textContent = cancels ? "Let it go on" : "Leave them";
+    by("command-yes").textContent = cancels ? "Cancel job" : "Apply";
+    by("command-no").textContent = cancels ? "Keep running" : "Close";
     by("command-said").textContent = "";
     by("command-form").reset();
     by("command").showModal();
@@ -151,7 +151,7 @@ export class Commands {
         keepToken("");
         this.is("");
         by("command").close();
-        this.open("The login has ended: log in again.");
+        this.open("Your login has expired. Log in again.");
       } else {
         this.say(error.message, "bad", place);
       }

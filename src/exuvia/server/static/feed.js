@@ -35,7 +35,7 @@ export function follow(told) {
         poll();
         setTimeout(listen, 10_000);
       } else {
-        told.link("off", "the node does not answer, trying again");
+        told.link("off", "no answer, retrying");
       }
     };
   };
@@ -46,7 +46,7 @@ export function follow(told) {
     const look = async () => {
       try {
         live(await get("/page/live"), true);
-        told.link("live", "asked every other second");
+        told.link("live", "polling every 2 s");
         if (round++ % 3 === 0) told.cluster(await get("/page/cluster"));
       } catch (error) {
         if (error.status === 401 || error.status === 403) told.refused(error);
@@ -61,7 +61,7 @@ export function follow(told) {
   setInterval(() => {
     const silent = performance.now() - heard;
     if (heard && silent > PATIENCE_MS) {
-      told.link("off", `no news for ${Math.round(silent / 1000)} s`);
+      told.link("off", `no data for ${Math.round(silent / 1000)} s`);
     }
   }, 1000);
   listen();

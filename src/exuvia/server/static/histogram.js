@@ -25,7 +25,7 @@ export function histogram(name, found) {
       }, title));
     });
     parts.push(picture, make("div", "ends",
-      make("span", "", buckets[0][2]), make("span", "", `${count.format(most)} rows at most`),
+      make("span", "", buckets[0][2]), make("span", "", `${count.format(most)} rows max`),
       make("span", "", buckets.at(-1)[3])));
   }
   if (top.length) {
@@ -37,8 +37,8 @@ export function histogram(name, found) {
       list.append(make("li", "", make("code", "", value || "(empty)"),
         make("div", "bar", bar), make("span", "number", count.format(rows))));
     }
-    parts.push(make("p", "soft", "Commonest values"), list);
+    parts.push(make("p", "soft", "Most common values"), list);
   }
-  if (parts.length === 1) parts.push(make("p", "soft", "It has no values but NULL."));
+  if (parts.length === 1) parts.push(make("p", "soft", "All values are NULL."));
   return make("figure", "histogram", ...parts);
 }
