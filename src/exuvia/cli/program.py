@@ -121,5 +121,5 @@ class Program(typer.Typer):
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=CommandGroup, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # type: ignore[override]
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         return super().command(name, cls=Command, **settings)

@@ -483,6 +483,7 @@ const commands = new Commands(() => {
 const history = new History();
 const tables = new Tables();
 let begun = new Set();
+let version = null; // of the schema, when it was looked at last
 
 function showLive(state) {
   const active = [];
@@ -505,10 +506,11 @@ function showLive(state) {
   fact("Nodes behind", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
   document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";
   const ids = new Set(state.jobs.keys());
-  if ([...begun].some((id) => !ids.has(id))) {
+  if (state.version !== version || [...begun].some((id) => !ids.has(id))) { // a job may be quick
     history.look(null);
     tables.refresh();
   }
+  version = state.version;
   begun = ids;
 }
 
@@ -523,5 +525,3 @@ follow({
   trouble,
   refused: (error) => { if (error.status === 401) commands.open("This node requires a login."); },
 });
-history.look(null);
-tables.refresh();
