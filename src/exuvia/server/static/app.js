@@ -298,7 +298,7 @@ function showCluster(values) {
 function staysOf(job) {
   const whole = job.stays.reduce((sum, [, ms]) => sum + ms, 0);
   return job.stays.filter(([name, ms]) => name !== "queueing" && ms > whole / 100)
-    .map(([name, ms]) => make("div", "soft", `${name} ${between(0, ms)}`));
+    .map(([name, ms]) => make("div", "soft", `${name} ${duration(ms)}`));
 }
 
 function finishedRow(body, job, table) {
