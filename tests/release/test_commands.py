@@ -11,6 +11,7 @@ import typer
 
 from exuvia.cli.main import app
 from exuvia.cli.program import MEANINGS, OLD_COMMANDS, OLD_OPTIONS, ExitCode, spelled_today
+from exuvia.node.supervise import CRASHED
 from support.installed import exuvia
 from support.node_processes import ROOT
 from wire.test_cli import exuvia as in_process
@@ -68,7 +69,7 @@ def test_each_verb_of_sql_is_a_command() -> None:
 
 def test_exit_codes_are_one_table() -> None:
     assert set(MEANINGS) == set(ExitCode)
-    assert {int(each) for each in ExitCode} == {0, 1, 2, 3, 4, 130}
+    assert {int(each) for each in ExitCode} == {0, 1, 2, 3, 4, CRASHED, 130}
     shown = " ".join(in_process("--help").stdout.split())
     page = in_process("man").stdout
     for code, words in MEANINGS.items():

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     DIFFERENT = 2
     WARNINGS = 3
     ERRORS = 4
+    CRASHED = 70  # node/supervise.py
     INTERRUPTED = 130
 
 
@@ -29,6 +30,7 @@ MEANINGS = {
     ExitCode.USAGE: "wrong usage; `schema diff --exit-code`: there is a difference",
     ExitCode.WARNINGS: "`schema lint`: warnings, no errors",
     ExitCode.ERRORS: "`schema lint`: errors",
+    ExitCode.CRASHED: "`serve`: the node ended by itself; its log has the reason",
     ExitCode.INTERRUPTED: "interrupted by ^C",
 }
 EXIT_CODES = "Exit codes: " + ". ".join(f"{code} {words}" for code, words in MEANINGS.items()) + "."
