@@ -49,7 +49,6 @@ interpreter's lock held, no KILL gets through), is decided before:
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from io import StringIO
 from itertools import chain, islice
 from typing import Any, ClassVar, cast
 
@@ -61,6 +60,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked, current, lengthen
+from exuvia.base.long_text import joined, part_of, replaced
 from exuvia.base.long_work import contains, find, search
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql import walks
@@ -727,12 +727,11 @@ def tokenize_in_pieces(text: str) -> Iterator[Token]:
     line, line_start = 1, 0
     for start, end, is_lexeme in pieces(text):
         check()
-        if is_lexeme and text[start] in "'\"":
+        if is_lexeme and text[start] in "'\"`":
             column = end - 1 - max(line_start - 1, text.rfind("\n", start, end))
             last = line + text.count("\n", start, end)
-            yield Token(
-                TokenType.STRING, _unescaped(text, start, end), last, column, start, end - 1
-            )
+            kind = TokenType.IDENTIFIER if text[start] == "`" else TokenType.STRING
+            yield Token(kind, _unescaped(text, start, end), last, column, start, end - 1)
         elif not is_lexeme or not _is_comment(text, start):
             for token in DIALECT.tokenize(text[start:end]):
                 if token.line == 1:
@@ -805,22 +804,20 @@ def _cut(text: str, start: int, cut: int, begin: int) -> int:
 def _unescaped(text: str, start: int, end: int) -> str:
     """What a string literal says."""
     quote = text[start]
-    body = text[start + 1 : end - 1]
-
-    if "\\" not in body:
-        return body.replace(quote + quote, quote)
-    made, at = StringIO(), 0
+    body = part_of(text, start + 1, end - 1)
+    if quote == "`" or "\\" not in body:
+        return replaced(body, quote + quote, quote)
+    made, at = list[str](), 0
     for match in checked(_STRING_SIGN.finditer(body)):
         sign = match[1]
         if sign is None and match[0] != quote + quote:
             continue
-        made.write(body[at : match.start()])
-        made.write(
+        made.append(part_of(body, at, match.start()))
+        made.append(
             quote if sign is None else _ESCAPES.get(sign, match[0] if sign in "%_" else sign)
         )
         at = match.end()
-    made.write(body[at:])
-    return made.getvalue()
+    return joined("", [*made, part_of(body, at)])
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
