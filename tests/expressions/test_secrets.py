@@ -47,6 +47,13 @@ HOLDING = (
     "ALTER USER IF EXISTS u IDENTIFY BY 'hunter2'",
     "CREATE /* c */ USER u IDENTFIED WITH x AS 'hunter2'",
     "INSERT INTO mysql.user (user, authentication_string) VALUES ('x', 'hunter2')",
+    "SET PASSWORD = 'a' 'hunter2'",
+    "SET PASSWORD FOR u = _utf8mb4'hunter2'",
+    "SET PASSWORD FOR u TO 'hunter2'",
+    "SET @dsn = 'host=h user=u password=hunter2'",
+    "SET @conf = 'spark.hadoop.fs.s3a.secret.key=hunter2'",
+    "IMPORT INTO t FROM 'azure://b/f?sas-token=x&account-key=hunter2' WITH thread = 1",
+    "SELECT DES_ENCRYPT(v, 'hunter2') FROM t",
     "INSERT INTO t VALUES ('" + "x" * 70_000 + "'); SET PASSWORD = 'hunter2'",
 )
 

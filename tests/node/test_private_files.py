@@ -5,6 +5,8 @@ Under umask 0, the most open one."""
 import logging
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import exuvia
+from exuvia.base import private_files
 from exuvia.cli.main import app
 from exuvia.kv.store import open_store
 from exuvia.sql.duck import engine
@@ -63,6 +66,42 @@ def test_queries_spill_where_nobody_looks() -> None:
     [(place,)] = found.execute("SELECT current_setting('temp_directory')").fetchall()
     found.close()
     assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
+
+
+HOLDER = """
+import sys, time
+from exuvia.base.private_files import scratch_folder
+folder = scratch_folder("x-", sys.argv[1])
+open(folder.path + "/rows", "w").write("secret")
+print(folder.path, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_spilled_is_removed_by_the_next(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    parent = tmp_path / "tmp"
+    parent.mkdir()
+    command = [sys.executable, "-c", HOLDER, str(parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        path = Path(holder.stdout.readline().strip())
+        (parent / "x-link").symlink_to(outside)
+        (parent / "x-file").touch()
+        (parent / "y-other").mkdir()
+        private_files.remove_leftovers("x-", str(parent))
+        assert (path / "rows").read_text() == "secret", "its process lives"
+        assert path.stat().st_mode & 0o777 == 0o700
+        holder.kill()
+        holder.wait()
+    own = private_files.scratch_folder("x-", str(parent))
+    left = sorted(each.name for each in parent.iterdir())
+    assert left == sorted([Path(own.path).name, "x-file", "x-link", "y-other"])
+    assert (outside / "kept").exists(), "nobody follows a link"
+    own.close()
+    assert not os.path.exists(own.path)
 
 
 def test_an_older_store_is_tightened_with_a_line(

@@ -1,6 +1,7 @@
 """The guard is total: every statement is known to it, and who may do nothing is refused all that
 needs a privilege."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
@@ -540,6 +541,23 @@ def test_every_door_is_one_at_which_root_sees_the_tables(hidden: World) -> None:
     blind = [name for name, text in doors().items() if "zq" not in told(root, text)]
     assert blind == [], "a door without its line"
     assert set(NO_TABLES) <= set(definitions()) and set(SHOW_NO_TABLES) <= set(KINDS)
+
+
+def test_a_new_door_without_its_line_fails(hidden: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = sys.modules[__name__]
+    every, kinds = definitions(), KINDS
+    with monkeypatch.context() as patch:
+        patch.setattr(here, "definitions", lambda: every | {"novel": every["engines"]})
+        with pytest.raises(AssertionError, match="novel"):
+            test_every_door_is_one_at_which_root_sees_the_tables(hidden)
+    with monkeypatch.context() as patch:
+        patch.setattr(here, "KINDS", {*kinds, "novel"})
+        with pytest.raises(AssertionError, match="SHOW novel"):
+            test_every_door_is_one_at_which_root_sees_the_tables(hidden)
+    with monkeypatch.context() as patch:
+        patch.setitem(STATEMENTS, Node, STATEMENTS[nodes.Use])
+        with pytest.raises(AssertionError):
+            test_every_statement_that_is_tried_is_registered_under_its_first_word()
 
 
 @pytest.mark.parametrize("reads", [False, True])

@@ -1,15 +1,23 @@
 """Accounts over the wire: who is let in, by which proof, and what they may do on every node."""
 
+import socket
 import ssl
+import struct
 import subprocess
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 import mysql.connector
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, running_nodes
+from exuvia.server.connection import REFUSED_S
+from exuvia.server.transport import context_of, why_refused
+from exuvia.sql.show.show import KINDS
+from support.node_processes import NodeProcess, running_nodes, until
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +81,7 @@ def test_only_who_knows_the_password_is_let_in(nodes: list[NodeProcess]) -> None
 
 def test_caching_sha2_says_the_password_once_and_encrypted(nodes: list[NodeProcess]) -> None:
     node = nodes[0]
-    unverified = ssl.create_default_context()
-    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-    encrypted = {"ssl": unverified}
+    encrypted = {"ssl": unverified()}
     with node.connect() as root:
         root.query("CREATE USER sha IDENTIFIED WITH caching_sha2_password BY 'sesame'")
         with pytest.raises(mysql.connector.Error):
@@ -97,16 +103,241 @@ def test_caching_sha2_says_the_password_once_and_encrypted(nodes: list[NodeProce
 
 
 def test_an_account_may_have_to_encrypt(nodes: list[NodeProcess]) -> None:
-    unverified = ssl.create_default_context()
-    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     with nodes[0].connect() as root:
         root.query("CREATE USER veiled IDENTIFIED BY 'sesame' REQUIRE SSL")
         with pytest.raises(pymysql.err.OperationalError) as caught:
             connected(nodes[0], "veiled", "sesame", ssl_disabled=True)
         assert caught.value.args[0] == 1045
-        with connected(nodes[0], "veiled", "sesame", ssl=unverified) as veiled:
+        with connected(nodes[0], "veiled", "sesame", ssl=unverified()) as veiled:
             assert rows(veiled, "SELECT CURRENT_USER()") == [["veiled@%"]]
         root.query("DROP USER veiled")
+
+
+def unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def test_require_secure_transport(nodes: list[NodeProcess]) -> None:
+    """Only a client that is encrypted may require it, as in TiDB: the others would be locked out,
+    and so would everybody of a node without a certificate."""
+    with nodes[0].connect(autocommit=True, ssl_disabled=True) as plain:
+        assert code(plain, "SET GLOBAL require_secure_transport = ON")[0] == 1105
+        assert code(plain, "SET PERSIST require_secure_transport = 1")[0] == 1105
+        assert rows(plain, "SELECT @@require_secure_transport") == [[0]]
+        with connected(nodes[0], "root", ssl=unverified()) as root:
+            rows(root, "SET GLOBAL require_secure_transport = ON")
+            try:
+                for node in nodes:
+                    with pytest.raises(pymysql.MySQLError) as caught:
+                        connected(node, "root", ssl_disabled=True)
+                    assert caught.value.args[0] == 3159
+                    connected(node, "root", ssl=unverified()).close()
+                with pytest.raises(pymysql.MySQLError) as caught:
+                    plain.send_command(0x1F, b"")
+                    plain.read_ok()
+                assert caught.value.args[0] == 3159, "nor does COM_RESET_CONNECTION let it in"
+            finally:
+                rows(root, "SET GLOBAL require_secure_transport = DEFAULT")
+
+
+def test_a_node_shows_what_it_was_started_with(nodes: list[NodeProcess]) -> None:
+    names = "have_ssl", "have_openssl", "tls_version", "port", "ssl_cert"
+    for node in nodes:
+        with connected(node, "root") as root:
+            found = rows(root, f"SELECT {', '.join(f'@@global.{name}' for name in names)}")[0]
+            assert found[:4] == ["YES", "YES", "TLSv1.2,TLSv1.3", node.port]
+            assert str(found[4]).endswith("certificate.pem")
+            shown = dict(rows(root, "SHOW GLOBAL VARIABLES"))
+            assert [shown[name] for name in names] == list(map(str, found))
+
+
+def tls_client(port: int, is_mysql: bool, context: ssl.SSLContext, name: str = "") -> ssl.SSLSocket:
+    """An encrypted connection to either port. Raises what the handshake does."""
+    raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+    if is_mysql:
+        raw.recv(4096)
+        raw.sendall(b"\x20\0\0\x01" + struct.pack("<IIB23x", 0x0AAE8D, 1 << 24, 45))
+    return context.wrap_socket(raw, server_hostname=name or "127.0.0.1")
+
+
+@pytest.mark.parametrize("is_mysql", [True, False])
+def test_tls_is_new_and_its_certificate_is_judged_by_clients(
+    nodes: list[NodeProcess], is_mysql: bool
+) -> None:
+    node = nodes[0]
+    port = node.port if is_mysql else node.status_port
+    for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+        old = unverified()
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.minimum_version = old.maximum_version = version
+        with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+            tls_client(port, is_mysql, old)
+    with tls_client(port, is_mysql, unverified()) as client:
+        certificate = client.getpeercert(binary_form=True)
+        assert client.version() == "TLSv1.3" and certificate
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed"):
+        tls_client(port, is_mysql, ssl.create_default_context())
+    trusting = ssl.create_default_context(cadata=certificate)
+    with tls_client(port, is_mysql, trusting, "localhost") as client:
+        assert client.version() == "TLSv1.3"
+    with pytest.raises(ssl.SSLCertVerificationError, match="is not valid for"):
+        tls_client(port, is_mysql, trusting, "elsewhere")
+
+
+@pytest.mark.parametrize("is_mysql", [True, False])
+def test_half_a_handshake_holds_up_nobody(nodes: list[NodeProcess], is_mysql: bool) -> None:
+    """Nor do bytes that are no TLS, nor plain text sent behind the request for it."""
+    node = nodes[0]
+    port = node.port if is_mysql else node.status_port
+    to_server = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        unverified().wrap_bio(ssl.MemoryBIO(), to_server).do_handshake()
+    hello = to_server.read()
+    request = b"\x20\0\0\x01" + struct.pack("<IIB23x", 0x0AAE8D, 1 << 24, 45)
+    head = request if is_mysql else b""
+    clients = []
+    for sent in (
+        hello[:1],
+        hello[: len(hello) // 2],
+        hello,
+        b"\x16\x03\x01\xff\xff" + b"x" * 40_000,
+    ):
+        for _ in range(10):
+            client = socket.create_connection(("127.0.0.1", port), timeout=20)
+            client.sendall(head + sent)
+            clients.append(client)
+    with connected(node, "root", ssl=unverified()) as root:
+        assert rows(root, "SELECT 1") == [[1]]
+    assert "connections" in node.status()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(head + b"\x16\x03\x01\0\x05hello" + b"\x03SELECT 1")
+        answer = b""
+        with suppress(ConnectionResetError):
+            while piece := client.recv(4096):
+                answer += piece
+        assert b"HTTP/1.1" not in answer and b"\x01\x00\x00\x01\x01" not in answer
+    for client in clients:
+        client.close()
+
+
+def test_an_expired_certificate_is_told_in_the_log(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = context_of(str(certificate), str(key))
+    assert why_refused(str(certificate), context) == ""
+    old = tmp_path / "old.pem"
+    command = ["openssl", "x509", "-in", str(certificate), "-signkey", str(key), "-days", "-1"]
+    subprocess.run([*command, "-out", str(old)], check=True, capture_output=True)
+    reason = why_refused(str(old), context_of(str(old), str(key)))
+    assert reason == "certificate has expired"
+    locked = tmp_path / "locked.pem"
+    command = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:sesame"]
+    subprocess.run([*command, "-out", str(locked)], check=True, capture_output=True)
+    other = tmp_path / "other.pem"
+    subprocess.run(
+        ["openssl", "genrsa", "-out", str(other), "2048"], check=True, capture_output=True
+    )
+    for file, why in (
+        (locked, "has a passphrase"),
+        (other, "KEY_VALUES_MISMATCH"),
+        (tmp_path / "missing.pem", "No such file"),
+        (tmp_path, str(certificate)),
+    ):
+        with pytest.raises(OSError, match=why) as caught:
+            context_of(str(certificate), str(file))
+        assert str(file) in str(caught.value)
+
+
+HIDDEN = (
+    "CREATE DATABASE zqhome",
+    "CREATE TABLE zqhome.zqtable (id INT PRIMARY KEY, zqcolumn VARCHAR(30) DEFAULT 'zqdefault',"
+    " n INT, KEY zqindex (zqcolumn), UNIQUE zqunique (n))",
+    "CREATE TABLE zqhome.zqparts (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
+    " (PARTITION zqpart VALUES LESS THAN (100))",
+    "CREATE VIEW zqhome.zqview AS SELECT zqcolumn FROM zqhome.zqtable",
+    "CREATE SEQUENCE zqhome.zqsequence",
+    "INSERT INTO zqhome.zqtable VALUES (1, 'zqa', 1), (2, 'zqa', 2), (3, 'zqb', 3)",
+    "ANALYZE TABLE zqhome.zqtable, zqhome.zqparts",
+    "LOCK STATS zqhome.zqtable",
+)
+REFUSED = (
+    (1142, "SELECT * FROM zqhome.zqtable"),
+    (1142, "SELECT 1 FROM zqhome.missing"),
+    (1142, "EXPLAIN ANALYZE SELECT * FROM zqhome.zqtable"),
+    (1142, "SELECT * FROM zqhome.zqtable AS OF TIMESTAMP NOW(6)"),
+    (1142, "SELECT id FROM shop.t WHERE id = 1 FOR UPDATE"),
+    (1143, "SELECT DEFAULT(a) FROM shop.t"),
+    (1143, "SELECT id FROM shop.t ORDER BY a"),
+    (1142, "CREATE VIEW shop.mine AS SELECT 1"),
+    (1142, "SHOW CREATE TABLE zqhome.zqtable"),
+    (1044, "USE zqhome"),
+    (1227, "ADMIN SHOW DDL JOBS"),
+    (1227, "ADMIN SHOW SLOW RECENT 9"),
+    (1094, "KILL 1"),
+)
+
+
+def test_an_account_with_one_grant_sees_nothing_else_at_any_door(nodes: list[NodeProcess]) -> None:
+    """Statistics are filled, and a job has failed with a row's value in its text."""
+    with connected(nodes[0], "root") as root:
+        for text in HIDDEN:
+            rows(root, text)
+        add = "ALTER TABLE zqhome.zqtable ADD UNIQUE zqfails (zqcolumn)"
+        assert "zqa" in code(root, add)[1]
+        rows(root, "CREATE USER low")
+        rows(root, "GRANT SELECT (id) ON shop.t TO low")
+        listed = "SELECT table_schema, table_name FROM information_schema.tables"
+        schemas = "('information_schema', 'mysql', 'performance_schema', 'sys')"
+        tables = rows(root, f"{listed} WHERE LOWER(table_schema) IN {schemas}")
+        doors = [f"SELECT * FROM `{schema}`.`{table}`" for schema, table in tables]
+        doors += [f"SHOW {kind}" for kind in KINDS]
+        seen = [door for door in doors if "zq" in answered(root, door)]
+        assert len(seen) > 30
+        with connected(nodes[1], "low") as low:
+            until(lambda: rows(low, "SELECT id FROM shop.t") == [[1]])
+            assert [door for door in doors if "zq" in answered(low, door)] == []
+            for number, text in REFUSED:
+                assert code(low, text)[0] == number, text
+            rows(root, "GRANT CREATE VIEW ON shop.* TO low")
+            taken = "CREATE DEFINER = root VIEW shop.mine AS SELECT 1"
+            until(lambda: code(low, taken)[0] == 1227)
+        rows(root, "UNLOCK STATS zqhome.zqtable")
+        rows(root, "DROP DATABASE zqhome")
+        rows(root, "DROP USER low")
+
+
+def answered(connection: pymysql.Connection, text: str) -> str:
+    """The rows of an answer as text; "" for a refusal."""
+    try:
+        return str(rows(connection, text))
+    except pymysql.MySQLError:
+        return ""
+
+
+@pytest.mark.parametrize("plugin", ["mysql_native_password", "caching_sha2_password"])
+def test_a_name_without_an_account_is_not_told_by_words_or_by_time(
+    nodes: list[NodeProcess], plugin: str
+) -> None:
+    with connected(nodes[0], "root") as root:
+        rows(root, f"CREATE USER known IDENTIFIED WITH {plugin} BY 'sesame'")
+        took: dict[str, list[float]] = {"known": [], "nobody": []}
+        said = set()
+        for _ in range(3):
+            for user, times in took.items():
+                begun = monotonic()
+                with pytest.raises(pymysql.MySQLError) as caught:
+                    connected(nodes[0], user, "wrong", ssl=unverified())
+                times.append(monotonic() - begun)
+                said.add(str(caught.value.args).replace(user, "?"))
+        assert len(said) == 1
+        assert all(min(times) >= REFUSED_S for times in took.values())
+        rows(root, "DROP USER known")
 
 
 def test_the_mysql_client_over_tls(nodes: list[NodeProcess]) -> None:

@@ -1,15 +1,20 @@
 """LOAD DATA [LOCAL] INFILE and SELECT ... INTO OUTFILE with real clients."""
 
 import csv
+import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from time import monotonic
 
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, RawConnection, running_nodes
+from exuvia.base.errors import Refused
+from exuvia.sql.files import write_file
+from support.node_processes import NodeProcess, RawConnection, running_nodes, until
 
 ROWS = 12_345
 
@@ -144,6 +149,93 @@ def test_a_file_that_is_refused_leaves_the_protocol_whole(
     client.query("SET GLOBAL local_infile = ON")
 
 
+def sent(client: RawConnection, statement: str, parts: Iterable[bytes]) -> bytes:
+    """The answer to LOAD DATA LOCAL whose file is sent in these packets."""
+    client.send_command(3, statement)
+    assert client.read_packet().get_all_data()[:1] == b"\xfb"
+    number = 2
+    for part in chain(filter(None, parts), (b"",)):
+        client.write_bytes(struct.pack("<I", len(part) | number << 24) + part)
+        number = number + 1 & 255
+    client.expect(number)
+    return bytes(client.read_packet().get_all_data())
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "part"),
+    [
+        ("", b"", b"x" * 1024),
+        ("FIELDS ENCLOSED BY '\"'", b'"', b"x" * 1024),
+        ("LINES STARTING BY 'zz'", b"", b"x" * 1024),
+        ("IGNORE 1 LINES", b"", b"x" * 1024),
+        ("", b"", b"\t" * 1024),
+    ],
+)
+def test_lines_without_end_take_linear_time(
+    client: RawConnection, form: str, first: bytes, part: bytes
+) -> None:
+    """Long lines in small packets: some of these took minutes, and stalled other clients."""
+    client.query("CREATE TABLE IF NOT EXISTS long_lines (v LONGTEXT)")
+    begun = monotonic()
+    load = f"LOAD DATA LOCAL INFILE 'x' INTO TABLE long_lines {form}"
+    assert sent(client, load, [first, *[part] * (128 if part[:1] == b"\t" else 2048)])[0] == 0
+    assert monotonic() - begun < 10
+    client.query("DROP TABLE long_lines")
+
+
+def test_a_line_larger_than_a_packet_is_refused(client: RawConnection) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(80):
+            yield b"x" * (1 << 20)
+
+    with pytest.raises(pymysql.MySQLError) as caught:
+        sent(client, "LOAD DATA LOCAL INFILE 'x' INTO TABLE t", parts())
+    assert caught.value.args[0] == 1153
+    assert rows(client, "SELECT 1") == [(1,)]
+
+
+def test_a_client_that_stops_within_its_file_is_ended_by_kill(
+    node: NodeProcess, client: RawConnection
+) -> None:
+    """KILL QUERY frees what the statement holds, though the client says nothing."""
+    client.query("INSERT INTO t VALUES (1, 'a', 1)")
+    client.query("SET SESSION autocommit = 0")
+    client.query("UPDATE t SET name = 'b' WHERE id = 1")
+    client.send_command(3, "LOAD DATA LOCAL INFILE 'x' INTO TABLE t")
+    assert client.read_packet().get_all_data()[:1] == b"\xfb"
+    part = b"2\tb\t1\n3\tc"
+    client.write_bytes(struct.pack("<I", len(part) | 2 << 24) + part)
+    with connected(node, database="files") as other:
+        listed = f"SELECT info FROM information_schema.processlist WHERE id = {client.thread_id()}"
+        until(lambda: "LOAD DATA" in str(rows(other, listed)))
+        other.query(f"KILL QUERY {client.thread_id()}")
+        client.write_bytes(struct.pack("<I", 3 << 24))
+        client.expect(4)
+        with pytest.raises(pymysql.MySQLError) as caught:
+            client.read_packet()
+        assert caught.value.args[0] == 1317
+        client.rollback()
+        assert rows(other, "SELECT id, name FROM t") == [(1, "a")]
+        client.send_command(3, "LOAD DATA LOCAL INFILE 'x' INTO TABLE t")
+        assert client.read_packet().get_all_data()[:1] == b"\xfb"
+        other.query(f"KILL {client.thread_id()}")
+        until(lambda: rows(other, listed) == [])
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_a_file_that_is_not_written_whole_is_removed(tmp_path: Path, error: Exception) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"secret\n"
+        raise error
+
+    with pytest.raises((Refused, MemoryError)) as caught:
+        write_file(tmp_path / "out.txt", chunks())
+    if isinstance(error, OSError):
+        said = f"Can't create/write to file '{tmp_path}/out.txt' (No space left on device)"
+        assert str(caught.value) == said
+    assert not (tmp_path / "out.txt").exists()
+
+
 def test_the_mysql_client_loads(node: NodeProcess, client: RawConnection) -> None:
     command = ["mysql", "-h", "127.0.0.1", "-P", str(node.port), "-u", "root", "--local-infile=1"]
     load = "LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE files.t"
@@ -165,6 +257,29 @@ def test_files_of_the_host_only_where_they_may_be(
     written = (folder / "open" / "out.txt").read_text()
     assert written == "1\ta\\\tb\\\n\\\\\t1.50\n2\t\\N\t\\N\n"
     assert refused(client, "SELECT 1 INTO OUTFILE 'out.txt'") == 1086
+    shown = f"{(folder / 'open').resolve()}/"
+    assert rows(client, "SELECT @@secure_file_priv, @@global.secure_file_priv") == [(shown, shown)]
+    links = {
+        "link": outside,
+        "folder": folder,
+        "round": folder / "open" / "round",
+        "dangling": folder / "new.txt",
+    }
+    for name, to in links.items():
+        (folder / "open" / name).symlink_to(to)
+    client.query("CREATE TABLE IF NOT EXISTS empty LIKE t")
+    for path in ("link", "folder/outside.txt", "folder/store/data.mdb", "link/../out.txt/../../x"):
+        assert refused(client, f"LOAD DATA INFILE '{path}' INTO TABLE t") == 1290
+        assert refused(client, f"IMPORT INTO empty FROM '{path}'") == 1290
+        assert refused(client, f"SELECT 1 INTO OUTFILE '{path}'") == 1290
+    for path in ("dangling", "folder/new.txt"):
+        assert refused(client, f"SELECT 1 INTO DUMPFILE '{path}'") == 1290
+        assert not (folder / "new.txt").exists()
+    assert refused(client, "LOAD DATA INFILE 'round' INTO TABLE t") == 29
+    for pattern in ("l*", "folder/*", "../*", "f*/o*", "**/outside.txt", "[.][.]/outside.txt"):
+        code = refused(client, f"IMPORT INTO empty FROM '{pattern}'")
+        assert code in (1290, 8173), pattern
+        assert rows(client, "SELECT COUNT(*) FROM empty") == [(0,)]
     before = rows(client, "SELECT * FROM t ORDER BY id")
     client.query("TRUNCATE TABLE t")
     client.query("LOAD DATA INFILE 'out.txt' INTO TABLE t")

@@ -488,6 +488,49 @@ def test_a_request_that_does_not_come_whole_is_ended(
     assert len(broken) == (parts[-1] == HALF or parts[0].startswith(WHOLE + b"POST"))
 
 
+BODY = b"POST /form HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = BODY + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        BODY + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}   ",
+        BODY + b"Content-Length: +5\r\n\r\n{}   ",
+        BODY + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"2\r\n{}}\r\n0\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length : 5\r\n\r\n12345",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: elsewhere\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 300_000 + b"\r\n\r\n",
+    ],
+)
+def test_a_request_that_is_no_http_is_400_and_one_line(
+    request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"), status_port() as server:
+        with closing(opened_with(server.port, request_bytes)) as client:
+            assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
+        until(lambda: not server.connections)
+        with closing(opened_with(server.port, WHOLE)) as next_client:
+            assert is_alive(next_client)
+    assert [each.message for each in caplog.records if each.exc_info] == []
+    assert [each.message for each in caplog.records].count("a request was broken off") == 1
+
+
+@pytest.mark.parametrize("path", ["/livez", "/page/login"])
+def test_two_lengths_of_a_body_are_400(node: NodeProcess, path: str) -> None:
+    """A proxy may read the one and this server the other: request smuggling."""
+    lengths = "Content-Length: 5", "Transfer-Encoding: chunked"
+    for first, second in (lengths, lengths[::-1]):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{first}\r\n{second}\r\n\r\n"
+        with closing(opened_with(node.status_port, head.encode() + b"0\r\n\r\n" + WHOLE)) as client:
+            answer = b""
+            while piece := client.recv(4096):
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_client_that_does_not_read_is_ended() -> None:
     with status_port(STALL_S=0.2) as server:
         client = opened_with(server.port, LARGE)

@@ -103,17 +103,6 @@ def test_completion_type(node: NodeProcess, root: pymysql.Connection, text: str)
         assert code(plain, "SELECT 1") in (0, 2006, 2013)
 
 
-def test_require_secure_transport(node: NodeProcess, root: pymysql.Connection) -> None:
-    run(root, "SET GLOBAL require_secure_transport = ON")
-    try:
-        with pytest.raises(pymysql.MySQLError) as caught:
-            entered(node)
-        assert caught.value.args[0] == 3159
-    finally:
-        run(root, "SET GLOBAL require_secure_transport = DEFAULT")
-    entered(node).close()
-
-
 def test_interactive_timeout(node: NodeProcess, root: pymysql.Connection) -> None:
     """It is the wait_timeout of a client that says it is interactive."""
     run(root, "SET GLOBAL interactive_timeout = 77")

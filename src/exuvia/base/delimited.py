@@ -7,10 +7,13 @@ A record is taken only when its end is in sight, so a field may hold line ends i
 escapes mean and when a field is NULL is MySQL's (manual, "LOAD DATA Statement"): \N, and the bare
 word NULL where fields are enclosed; whoever says what NULL is has that alone. A record of more than
 MOST_BYTES is 1153.
+
+A record that is incomplete is tried again when twice as much of it has come. So the time is linear
+in the size of the file, however small the chunks and however long the lines are.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from exuvia.base.mysql_errors import ErrNetPacketTooLarge, ErrNotSupportedYet
@@ -32,6 +35,8 @@ class LineFormat(Protocol):
 
 
 MOST_BYTES = 64 << 20
+MOST_FIELDS = 1 << 16
+"""Further fields of a record are dropped: no table has that many columns."""
 Fields = list[bytes | None]
 _MEANINGS = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}
 
@@ -45,6 +50,7 @@ class Lines:
         codec: str,
         skipped: int,
         nulls: frozenset[bytes] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         if not form.terminated or not form.lines:
             raise ErrNotSupportedYet("LOAD DATA with fields of fixed size")
@@ -53,7 +59,8 @@ class Lines:
         self._escape = form.escaped.encode(codec)
         self._skipped = skipped
         self._nulls = nulls
-        self._dropped = self._began = 0
+        self._check = check  # called now and then, may raise
+        self._dropped = self._began = self._enough = 0
         self._buffer = bytearray()
         self._at = 0
         ends = b"|".join(re.escape(each) for each in (self._field_end, self._line_end))
@@ -66,7 +73,7 @@ class Lines:
         plain = b"((?:" + quick + escaped + b"|(?!" + ends + b")" + other + b")*+)"
         self._plain = re.compile(plain + last, re.DOTALL)
         quote = re.escape(self._quote)
-        body = b"((?:" + escaped + b"|" + quote + quote + b"|[^" + quote + escape + b"])*+)"
+        body = b"((?:[^" + quote + escape + b"]++|" + escaped + b"|" + quote + quote + b")*+)"
         self._quoted = re.compile(quote + body + quote + last, re.DOTALL) if quote else None
         self._sub = re.compile(escape + b"(.)", re.DOTALL) if escape else None
 
@@ -94,7 +101,10 @@ class Lines:
             self._buffer += chunk
             if len(self._buffer) > MOST_BYTES + len(chunk):
                 raise ErrNetPacketTooLarge()
+            if len(self._buffer) < self._enough:
+                continue
             yield from self._records(False)
+            self._enough = 2 * (len(self._buffer) - self._at)
         yield from self._records(True)
 
     def _records(self, ended: bool) -> Iterator[Fields]:
@@ -114,9 +124,9 @@ class Lines:
             self._at = end + len(self._line_end)
             self._skipped -= 1
         while self._start:
-            start = self._buffer.find(self._start, self._at)
             end = self._buffer.find(self._line_end, self._at)
-            if start >= 0 and (end < 0 or start < end):
+            behind = len(self._buffer) if end < 0 else end + len(self._start) - 1
+            if self._buffer.find(self._start, self._at, behind) >= 0:
                 return True
             if end < 0:
                 return False
@@ -129,6 +139,9 @@ class Lines:
             at = buffer.find(self._start, at) + len(self._start)
         fields: Fields = []
         while True:
+            if len(fields) >= MOST_FIELDS:
+                fields.pop()
+                self._check()
             is_quoted = self._quoted is not None and buffer.startswith(self._quote, at)
             match = self._quoted.match(buffer, at) if is_quoted and self._quoted else None
             if match is None:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from exuvia.base import interruption
+from exuvia.base import interruption, private_files
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import (
@@ -62,8 +62,9 @@ from exuvia.server.page import PageSources, StatusPage
 from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
 from exuvia.server.slow_log import ClusterSlowLog, SlowLog
 from exuvia.server.statements import quoted
-from exuvia.server.transport import context_of
+from exuvia.server.transport import context_of, why_refused
 from exuvia.server.watchers import Watchers
+from exuvia.sql.duck import engine
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.bindings import BindingsFollower
@@ -201,6 +202,7 @@ class Front:
         return any((each.host, each.address) != (own.host, own.address) for each in backs)
 
     async def _begin(self, address: str) -> None:
+        private_files.remove_leftovers(engine.SPILL)  # of a front that was killed
         base = self._base = assemble(
             self._options,
             "front",
@@ -234,6 +236,7 @@ class Front:
             accounts=self._accounts,
             owner=owner,
             secure_file_priv=self._options.secure_file_priv,
+            node_values=_node_values(self._options, address),
         )
         self._loops = Loops(base.store, self._clock, self._broken)
         own = *answers(self.connections), self.metrics.handler(), self._slow.handler()
@@ -313,6 +316,7 @@ class Front:
         session.enter_as(login.account)
         if login.capabilities & INTERACTIVE:
             session.settings.put("wait_timeout", session.variable("interactive_timeout"))
+        session.is_secure = login.secure
         if session.settings.at_start("require_secure_transport") == "ON" and not login.secure:
             raise ErrSecureTransportRequired()
         most = int(session.settings.at_start("max_user_connections"))
@@ -350,7 +354,30 @@ class Front:
 
 def _tls(options: Options) -> ssl.SSLContext | None:
     """What clients may encrypt with. Raises OSError for files that are none."""
-    return context_of(options.ssl_cert, options.ssl_key) if options.ssl_cert else None
+    if not options.ssl_cert:
+        return None
+    context = context_of(options.ssl_cert, options.ssl_key)
+    reason = why_refused(options.ssl_cert, context)
+    if reason:
+        told = {"file": options.ssl_cert, "reason": reason}
+        _log.warning("clients that verify the certificate refuse it", extra=told)
+    return context
+
+
+def _node_values(options: Options, address: str) -> dict[str, str]:
+    """System variables that show what this node was started with."""
+    has_tls = bool(options.ssl_cert)
+    folder = options.secure_file_priv
+    return {
+        "bind_address": options.host,
+        "have_openssl": "YES" if has_tls else "DISABLED",
+        "have_ssl": "YES" if has_tls else "DISABLED",
+        "port": address.rpartition(":")[2],
+        "secure_file_priv": folder and os.path.join(os.path.realpath(folder), ""),
+        "ssl_cert": options.ssl_cert,
+        "ssl_key": options.ssl_key,
+        "tls_version": "TLSv1.2,TLSv1.3" if has_tls else "",
+    }
 
 
 def _share_memory() -> None:

@@ -8,16 +8,15 @@ LMDB         a copy of the store's file, which goes again. Processes cannot shar
 """
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from urllib.parse import quote
 
 from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.base.private_files import scratch_folder
 from exuvia.kv import keys
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store, lmdb_place, open_store
@@ -67,7 +66,8 @@ def _touch(view: Snapshot, ended: threading.Event) -> None:
 def _copied(url: str, folder: str) -> Iterator[str]:
     """By a process of its own: this one may have the store open already, and may have it once."""
     path, _ = lmdb_place(url)
-    place = tempfile.mkdtemp(prefix="exuvia-moment-", dir=folder or os.path.dirname(path))
+    scratch = scratch_folder("exuvia-copy-", folder or os.path.dirname(path))
+    place = scratch.path
     command = [sys.executable, "-m", "exuvia.cli.main", "store", "compact", place, "--store", url]
     try:
         made = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -75,7 +75,7 @@ def _copied(url: str, folder: str) -> Iterator[str]:
             raise Unavailable(made.stderr.strip().removeprefix("exuvia: "))
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        scratch.close()
 
 
 # -- taking part in it -----------------------------------------------------------------------------

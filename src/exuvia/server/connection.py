@@ -892,9 +892,11 @@ class Connection(asyncio.Protocol):
 
     def _ask_for_file(self, outgoing: Outgoing, name: bytes) -> Transfer:
         """Any thread: ask the client for a file."""
+        assert self.statements is not None
         outgoing.add(b"\xfb" + name)
         chunk, sequence = outgoing.take(), outgoing.sequence
-        transfer = Transfer(sequence, self._resume_soon)
+        check = self.statements.session.check_interrupt
+        transfer = Transfer(sequence, self._resume_soon, check)
         self._loop.call_soon_threadsafe(self._begin_transfer, transfer, chunk)
         return transfer
 

@@ -597,7 +597,6 @@ def posted(
             form = await _form(request, kind)
             return await run_in_threadpool(work, request, form)
         except ClientDisconnect:
-            _broken_off()
             return Response(status_code=400)  # which nobody reads
         except ValueError as error:
             return _refused(str(error), 400)
@@ -741,6 +740,9 @@ class HttpWire(H11Protocol):
             min(waiting, key=lambda each: each._since, default=self)._send_away()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if self.conn.their_state is h11.SEND_BODY and not is_answered:
+            _broken_off()
         self._is_sent_away = True
         self._request_is_whole()
         self.resume_writing()
@@ -785,6 +787,10 @@ class HttpWire(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         _broken_off()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # the body is broken: the page has begun, and must not answer as well
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # the answer has gone already

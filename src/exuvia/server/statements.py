@@ -19,6 +19,7 @@ The socket is not read further while TRANSFER_BYTES wait.
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -50,14 +51,18 @@ from exuvia.sql.statement.settings import SessionSettings
 
 TRANSFER_BYTES = 4 << 20
 STALLED_S = 60.0
+CHECK_S = 0.1
 
 
 class Transfer:
-    """One file. `resume` lets the socket be read again."""
+    """One file. `resume` lets the socket be read again; `check` raises what ends the statement."""
 
-    def __init__(self, sequence: int, resume: Callable[[], None]) -> None:
+    def __init__(
+        self, sequence: int, resume: Callable[[], None], check: Callable[[], None]
+    ) -> None:
         self.sequence = sequence
         self._resume = resume
+        self._check = check
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -78,18 +83,22 @@ class Transfer:
 
     def read(self) -> Iterator[bytes]:
         """The file's bytes. Raises 1159 for a client that says nothing more, 1317 for one that is
-        gone."""
+        gone or a statement that was killed."""
         while not self._is_over:
-            chunk = self._take()
+            chunk = self._take(self._check)
             if chunk:
                 yield chunk
 
-    def _take(self) -> bytes:
-        try:
-            payload = self._queue.get(timeout=STALLED_S)
-        except Empty:
+    def _take(self, check: Callable[[], None]) -> bytes:
+        check()
+        for _ in range(int(STALLED_S / CHECK_S)):
+            with suppress(Empty):
+                payload = self._queue.get(timeout=CHECK_S)
+                break
+            check()
+        else:
             self._is_over = True
-            raise ErrNetReadInterrupted() from None
+            raise ErrNetReadInterrupted()
         if payload is None:
             self._is_over = True
             raise ErrQueryInterrupted()
@@ -103,11 +112,15 @@ class Transfer:
     def finish(self) -> int:
         """Let go of what is left; the sequence of the answer's first packet."""
         try:
-            for _ in self.read():
-                pass
+            while not self._is_over:
+                self._take(_anything)
         finally:
             self._is_over = True
         return self.sequence + 1 & 255
+
+
+def _anything() -> None:
+    """Ends nothing: the client of a statement that has ended still sends its file."""
 
 
 # -- statements ------------------------------------------------------------------------------------

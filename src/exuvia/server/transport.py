@@ -61,11 +61,41 @@ MOST_HELLO_BYTES = 1 << 16  # until it is agreed; the last read may have more th
 
 
 def context_of(certificate: str, key: str) -> ssl.SSLContext:
-    """What a server needs, from two PEM files. Raises OSError."""
+    """What a server needs, from two PEM files; `key` may be "" if the first has both. Raises
+    OSError."""
+
+    def passphrase() -> str:
+        raise OSError("the key has a passphrase, and nobody is there to type it")
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key or None)
+    try:
+        context.load_cert_chain(certificate, key or None, passphrase)
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error.strerror or error
+        files = f"{certificate} and {key}" if key else certificate
+        raise OSError(f"no certificate with its key can be read from {files}: {reason}") from None
     return context
+
+
+def why_refused(certificate: str, context: ssl.SSLContext) -> str:
+    """Why a client that trusts this certificate refuses it all the same: it has expired, or is not
+    valid yet. "" if the client accepts it."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.load_verify_locations(certificate)
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    client = trusting.wrap_bio(to_client, to_server)
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+    return ""
 
 
 def asks(head: bytes | bytearray) -> bool | None:

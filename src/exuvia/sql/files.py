@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exuvia.base import private_files
-from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     EECantCreateFile,
     EEFileNotFound,
@@ -47,7 +46,7 @@ def writable(folder: str, path: str) -> Path:
     try:
         is_there = found.exists()
     except OSError as error:
-        raise EECantCreateFile(path, error) from None
+        raise EECantCreateFile(path, error.strerror) from None
     if is_there:
         raise ErrFileExists(path)
     return found
@@ -80,12 +79,17 @@ def read_file(path: Path) -> Iterator[bytes]:
 def write_file(path: Path, chunks: Iterator[bytes]) -> None:
     """Make it, or leave nothing. Raises 1086, Refused for what the host refuses."""
     try:
-        with open(path, "xb", opener=private_files.opener) as file:
-            file.writelines(chunks)
+        file = open(path, "xb", opener=private_files.opener)  # noqa: SIM115 - closed below
     except FileExistsError:
         raise ErrFileExists(str(path)) from None
     except OSError as error:
-        raise EECantCreateFile(path, error) from None
-    except Refused:
+        raise EECantCreateFile(path, error.strerror) from None
+    try:
+        with file:
+            file.writelines(chunks)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise EECantCreateFile(path, error.strerror) from None
+    except BaseException:
         path.unlink(missing_ok=True)
         raise

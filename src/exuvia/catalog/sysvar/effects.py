@@ -165,7 +165,7 @@ tests/wire/test_sessions.py::test_who_stops_within_a_packet_is_sent_away net_rea
 tests/wire/test_settings.py::test_init_connect init_connect
 tests/wire/test_settings.py::test_interactive_timeout interactive_timeout
 tests/wire/test_settings.py::test_max_user_connections max_user_connections
-tests/wire/test_settings.py::test_require_secure_transport require_secure_transport
+tests/wire/test_accounts.py::test_require_secure_transport require_secure_transport
 tests/wire/test_settings.py::test_tidb_idle_transaction_timeout tidb_idle_transaction_timeout
 tests/wire/test_memory.py::test_a_node_ends_its_largest_statement tidb_server_memory_limit
     tidb_server_memory_limit_gc_trigger tidb_server_memory_limit_sess_min_size

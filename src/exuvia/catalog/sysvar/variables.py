@@ -91,7 +91,7 @@ _IDENTITY = (
     fixed("ssl_cert", ""),
     fixed("ssl_key", ""),
     fixed("tls_version", ""),
-    fixed("secure_file_priv", ""),
+    fixed("secure_file_priv", "")._replace(nullable=True),  # NULL: no files
     fixed("plugin_dir", ""),
     fixed("character_sets_dir", ""),
     fixed("default_authentication_plugin", "mysql_native_password"),

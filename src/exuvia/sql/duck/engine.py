@@ -38,10 +38,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any
 
+from exuvia.base.private_files import ScratchFolder, scratch_folder
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
@@ -54,7 +53,8 @@ _lock = threading.Lock()
 _database: Any = None
 _quotas: dict[int, int] = {}  # bytes that the queries that run may use, by their cursors' ids
 _limited = 0
-_spill = ""  # the folder of what goes to disk, once the database is open
+SPILL = "exuvia-spill-"
+_spill: ScratchFolder | None = None  # of what goes to disk, once the database is open
 _parents: list[Any] = []  # of the process that forked this one: never to be closed here
 _OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
 
@@ -112,14 +112,14 @@ def _open() -> Any:
     import duckdb
 
     global _spill
-    _spill = mkdtemp(prefix=f"exuvia-duckdb-{os.getpid()}-")  # 0700, and nobody's before
+    _spill = scratch_folder(SPILL)
     # of long texts it is cheaper than to parse them twice (select/relational.py)
     warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
     found: Any = duckdb.connect(
         ":memory:",
         config={
             "threads": 1,
-            "temp_directory": _spill,
+            "temp_directory": _spill.path,
             "max_temp_directory_size": "16GB",
             "python_enable_replacements": False,
             "autoinstall_known_extensions": False,
@@ -146,15 +146,17 @@ def _end() -> None:
     if found is not None:
         with suppress(Exception):  # a query that was left behind still runs
             found.close()
-    if _spill:
-        rmtree(_spill, ignore_errors=True)
+    if _spill is not None:
+        _spill.close()
 
 
 def _after_fork() -> None:
     """In a forked child: DuckDB's threads are the parent's, so the child opens a database anew."""
     global _lock, _database, _limited, _spill
     _parents.append(_database)
-    _lock, _database, _limited, _spill = threading.Lock(), None, 0, ""
+    if _spill is not None:
+        os.close(_spill.lock)  # the parent holds it still
+    _lock, _database, _limited, _spill = threading.Lock(), None, 0, None
     _quotas.clear()
 
 

@@ -18,6 +18,7 @@ from exuvia.base.interruption import require_thread
 from exuvia.base.memory import LONG, size_of, size_of_document
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, Value
+from exuvia.catalog.sysvar import variables
 from exuvia.sql import types
 from exuvia.sql.env import Compiled, Env, PlainEnv
 from exuvia.sql.evaluate.cast import caster, number_from_text, text_of
@@ -206,10 +207,11 @@ def _variable(expr: VariableRef) -> Compiled:
     if scope == "user":
         return lambda row, env: env.session.user_variable(name)[0]
     convert: Callable[[str], Value] = _FROM_TEXT.get(expr.family, str)
+    is_nullable = variables.find(name).nullable  # then "" is NULL
 
     def run(row: Row, env: Env) -> Value:
         text = env.global_variable(name) if scope == "global" else env.variable(name)
-        return None if text is None else convert(text)
+        return None if is_nullable and not text else convert(text)
 
     return run
 

@@ -61,6 +61,7 @@ from exuvia.sql.statement.services import (
     SlowEverywhere,
     SlowStatement,
 )
+from exuvia.sql.statement.settings import all_globals
 from exuvia.stats import analyze_jobs
 from exuvia.stats import queue as stats_queue
 from exuvia.stats.priority import AnalysisJob, parts
@@ -282,7 +283,7 @@ def _session(context: Context) -> Iterable[Row]:
 
 
 def _info(context: Context) -> Iterator[Row]:
-    now = variables.all_globals(context.txn)
+    now = all_globals(context.txn, context.session.services)
     own = context.session.texts()
     for name, each in sorted(variables.VARIABLES.items()):
         current = now[name] if "G" in each.scope else own[name]

@@ -4,6 +4,7 @@
     SET PASSWORD FOR u = 'x'                    SET PASSWORD FOR u = '***'
     SELECT PASSWORD('x'), @password := 'x'      SELECT PASSWORD('***'), @password := '***'
     IMPORT INTO t FROM 's3://b?access-key=x'    IMPORT INTO t FROM '***'
+    SET @dsn = 'host=h password=x'              SET @dsn = '***'
     PREPARE p FROM 'ALTER USER ...'             PREPARE p FROM '***'
     SET @a = CONCAT('SET PASSWORD = ', 'x')     all strings, if one is part of such a statement
     UPDATE t SET password = SHA2('x', 256)      UPDATE t SET password = SHA2('***', 256)
@@ -26,7 +27,7 @@ from exuvia.sql.parse.tokens import LONG_TEXT, QUOTED, lexemes, open_comments, t
 
 _COLUMN = "authentication_string"  # of mysql.user
 _NAMES = ("passw", "pwd", "secret", _COLUMN)
-_CALLS = ("aes_encrypt", "aes_decrypt")
+_CALLS = ("aes_encrypt", "aes_decrypt", "des_encrypt", "des_decrypt")
 _MARKS = (*_NAMES, *_CALLS, "identified", "://")
 _OF_ACCOUNTS = re.compile(r"\b(?:create|alter)\b.{1,200}?\buser\b", re.DOTALL)
 _WINDOW = 1 << 16
@@ -38,6 +39,7 @@ _BEFORE_SECRETS = {"BY", "AS", "USING", "REPLACE"}  # after IDENTIFIED
 _NO_SECRETS = {"PASSWORD", "OLD_PASSWORD", "RANDOM", "("}
 _ASSIGNS = {"=", ":=", "=="}
 _OF_URLS = ("key", "secret", "token", "passw", "signature", "credential")
+_SETTING = re.compile(rf"(?:{'|'.join(_NAMES)})[\w.-]*\s*[=:]\s*[^\s?]", re.IGNORECASE)
 _WORD = re.compile(r"\s*([A-Za-z]{1,16})(?![A-Za-z])")
 
 
@@ -95,10 +97,15 @@ def _redacted(text: str, is_within: bool = False) -> str | None:
         literal = tokens[place].text
         if not names_secret(literal):
             continue
-        if _has_url_with_secret(literal) or is_within:
+        if is_within or _has_url_with_secret(literal):
             hidden.add(place)
         else:
             hidden |= _hidden_with(literal, place, strings)
+            if _SETTING.search(literal):
+                hidden.add(place)
+    for place in sorted(strings):
+        if place - 1 in hidden:  # 'a' 'b' is one string, and _utf8'a' another
+            hidden.add(place)
     return _written(opened, tokens, hidden)
 
 
@@ -158,7 +165,7 @@ def _secrets(text: str, tokens: Sequence[Token]) -> set[int]:
             is_by = True
             if following not in _NO_SECRETS:
                 secrets |= _secret_at(text, tokens, place + 1)
-        elif sets_password and (token.text in _ASSIGNS or word == "REPLACE"):
+        elif sets_password and (token.text in _ASSIGNS or word in ("REPLACE", "TO")):
             if following not in _NO_SECRETS:
                 secrets |= _secret_at(text, tokens, place + 1)
         elif not is_string and _names_secret(token.text):

@@ -152,6 +152,7 @@ class Session:
         self.memory.quota, self.memory.connection_id = self._quota, connection_id
         self._commanded = False
         self.client_is_gone = False
+        self.is_secure = False  # what its client sends is encrypted
         self.is_internal = False  # no client's: no read-only mode is for it
         self.is_released = False  # its last statement ends the connection
         self.changed_schema = (

@@ -28,6 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
     ErrDDLSetting,
     ErrLockDeadlock,
+    ErrUnknown,
     ErrUnknownCharacterSet,
     ErrUnresolvedHintName,
     ErrWarnConflictingHint,
@@ -195,6 +196,9 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
             variables.reset_global(txn, item.name)
             return None
         checked = variables.set_global(txn, item.name, value)
+        if name == "require_secure_transport" and checked.text == "ON" and not session.is_secure:
+            # as in TiDB: the node may have no certificate, and then nobody could log in any more
+            raise ErrUnknown(f"{name} can only be set to ON by a connection that uses TLS")
         judged = session.settings.judge(variables.canonical(item.name), checked.text)
         return judged or checked.warning
 

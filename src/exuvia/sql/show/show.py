@@ -21,7 +21,6 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import TypeCode, packed_moment
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.placement import living
-from exuvia.catalog.sysvar import variables
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in, table_in
@@ -65,6 +64,7 @@ from exuvia.sql.show.create import (
 from exuvia.sql.show.grants import privilege_rows
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context, VirtualTable
+from exuvia.sql.statement.settings import all_globals
 from exuvia.sql.type_text import (
     default_text,
     expression_of,
@@ -484,7 +484,7 @@ def _create_database(context: Context, node: Show) -> Result:
 
 def _variables(context: Context, node: Show) -> Result:
     if node.scope == "global":
-        texts = variables.all_globals(context.txn)
+        texts = all_globals(context.txn, context.session.services)
     else:
         texts = context.session.texts()
     rows = [[name, texts[name]] for name in sorted(texts)]

@@ -122,6 +122,7 @@ class SessionApi(Protocol):
     changed_schema: bool
     is_released: bool
     is_internal: bool
+    is_secure: bool
     active_roles: tuple[tuple[str, str], ...]
     resource_group: str  # kept and shown
     must_change_password: bool
@@ -616,4 +617,4 @@ class Context(Execution):
 
     def global_variable(self, name: str) -> str:
         """The global value of a system variable in this snapshot. Raises 1193."""
-        return global_text(self.txn, self._session.services.member, name)
+        return global_text(self.txn, self._session.services, name)

@@ -1,5 +1,6 @@
 """The parts of a node that sessions stand on, wired by node/ (or by a test)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 from weakref import WeakSet
@@ -128,6 +129,7 @@ class Services:
     bindings: BindingBook = field(default_factory=BindingBook)
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
+    node_values: Mapping[str, str] = field(default_factory=dict)  # of system variables
     secure_file_priv: str = ""  # folder whose files statements may read and make; none without
     owner: OwnerWatch | None = None  # None: what becomes of it is not looked at
     accounts: Accounts | None = None  # None: everybody may do everything

@@ -15,7 +15,6 @@ from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting, SysVar, check
 from exuvia.catalog.temporal import zone_of
-from exuvia.cluster.member import Member
 from exuvia.cluster.service_scope import SERVICE_SCOPE, scope_of
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import CURRENT_DATABASE, PLAN_BASELINES
@@ -35,7 +34,7 @@ class SessionSettings:
     def __init__(self, services: Services) -> None:
         self._services = services
         with services.store.read() as txn:
-            self._texts = variables.all_globals(txn)
+            self._texts = all_globals(txn, services)
         self._answers: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._answered_for = ""
         self.revision = 0  # of all that plans depend on; another one after each change
@@ -138,7 +137,7 @@ class SessionSettings:
     def read_global(self, name: str) -> str:
         """The global value now. Raises 1193."""
         with self._services.store.read() as txn:
-            return global_text(txn, self._services.member, name)
+            return global_text(txn, self._services, name)
 
     def set_session(self, name: str, value: Setting) -> Refused | None:
         """Give a variable a value here; a warning where it was clamped.
@@ -192,7 +191,7 @@ class SessionSettings:
     def texts(self) -> dict[str, str]:
         """Every variable as this session sees it, by name."""
         with self._services.store.read() as txn:
-            now = variables.all_globals(txn)
+            now = all_globals(txn, self._services)
         found = {}
         for name, each in variables.VARIABLES.items():
             texts = now if is_read_anew(each) else self._texts
@@ -212,8 +211,15 @@ def _changes_by_itself(name: str) -> bool:
     return found is not None and is_read_anew(found)
 
 
-def global_text(txn: Transaction, member: Member, name: str) -> str:
-    """The global value of a variable; of the service scope the member's node's. Raises 1193."""
+def global_text(txn: Transaction, services: Services, name: str) -> str:
+    """The global value of a variable, or the node's value of what each node has for itself. Raises
+    1193."""
     if name.lower() == SERVICE_SCOPE:
-        return scope_of(txn, member.info)
-    return variables.get_global(txn, name)
+        return scope_of(txn, services.member.info)
+    own = services.node_values.get(name.lower())
+    return variables.get_global(txn, name) if own is None else own
+
+
+def all_globals(txn: Transaction, services: Services) -> dict[str, str]:
+    """`global_text` of each variable, by name; the service scope is that of no node."""
+    return {**variables.all_globals(txn), **services.node_values}

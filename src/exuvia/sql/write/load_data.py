@@ -57,7 +57,7 @@ def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
         session.rights.demand_everywhere("FILE")
         chunks = read_file(readable(session.services.secure_file_priv, node.path))
     form = format_under(session.settings.grammar, node.format)
-    records = Lines(form, _codec(node), node.skipped).read(chunks)
+    records = Lines(form, _codec(node), node.skipped, check=session.check_interrupt).read(chunks)
     counts = _Counts()
     while True:
         batch = list(islice(records, BATCH_ROWS))
