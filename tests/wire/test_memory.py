@@ -137,12 +137,14 @@ def judge(node: NodeProcess, pingers: Pingers, work: Callable[[], object], most:
     """The work takes at most so many bytes, and nobody waits for long meanwhile."""
     seen = []
     for _ in range(ATTEMPTS):
-        patience_s = PATIENCE_S * crowd()
         pingers.waits()
         with Peak(node) as peak:
             work()
         longest_s, own_delay_s = pingers.waits()
         assert peak.grown < most, f"{peak.grown >> 20} MB"
+        if longest_s < PATIENCE_S + own_delay_s:
+            return
+        patience_s = PATIENCE_S * crowd()
         if longest_s < patience_s + own_delay_s:
             return
         seen.append(f"{longest_s:.2f} s of {patience_s:.2f} + {own_delay_s:.2f}")
