@@ -196,13 +196,13 @@ def test_a_table_written_only_after_a_savepoint_may_change(
 # -- what a change waited for ----------------------------------------------------------------------
 
 
-def test_a_change_that_waited_says_for_what(session, another):
+def test_a_change_that_waited_says_for_what(session, another, monkeypatch):
+    monkeypatch.setattr(waits, "NOTED_S", waits.FIRST_LOOK_S)
     run(session, "CREATE TABLE t (a INT)")
     run(another, "BEGIN")
     run(another, "INSERT INTO t VALUES (1)")
     waiting = Later(session, "ALTER TABLE t ADD COLUMN b INT")
     until(lambda: "INSERT INTO t" in session.waits.reason)
-    time.sleep(waits.NOTED_S)
     run(another, "COMMIT")
     (note,) = waiting.answer().warnings
     assert note.level == "Note" and session.waits.reason == ""
