@@ -268,7 +268,9 @@ _SIZES = (
     ),
     count("connect_timeout", 10, 2, _YEAR_S, "G"),
     count("max_connections", 0, 0, 100000, "G").described(
-        "0.1.0", "Maximum number of connections of a node (1040). 0: no limit.", "connections"
+        "0.1.0",
+        "Maximum number of connections of a node (1040). 0: the option --connections.",
+        "connections",
     ),
     count("max_user_connections", 0, 0, 100000).described(
         "0.5.0", "Maximum number of connections of one account (1203). 0: no limit.", "connections"
@@ -688,8 +690,7 @@ _STATISTICS = (
     ),
     flag("tidb_enable_auto_analyze_priority_queue", "ON", "G").described(
         "0.1.0",
-        "Analyzes the most urgent tables first. OFF: nothing is analyzed automatically while "
-        "it is OFF.",
+        "Analyzes the most urgent tables first. OFF: nothing is analyzed automatically.",
     ),
     SysVar("tidb_auto_analyze_ratio", "0.5", "G", VariableKind.REAL, 0.00001, 1e9).described(
         "0.1.0",
@@ -743,17 +744,19 @@ _TTL = (
     ),
     count("tidb_ttl_delete_rate_limit", 0, 0, _LARGE, "G").described(
         "0.4.0",
-        "Maximum number of expired rows that a node deletes in a second. 0: no limit.",
-        "rows per second",
+        "Maximum rate of the transactions that delete expired rows. 0: no limit.",
+        "transactions per second",
     ),
     count("tidb_ttl_scan_worker_count", 4, 1, 256, "G").described(
-        "0.4.0", "Maximum number of TTL tasks that a node runs at the same time.", "tasks"
+        "0.4.0",
+        "Maximum number of TTL jobs that run at the same time.",
+        "jobs",
     ),
     count("tidb_ttl_delete_worker_count", 4, 1, 256, "G"),
     count("tidb_ttl_running_tasks", -1, -1, 256, "G").described(
         "0.4.0",
-        "Maximum number of TTL tasks that run at the same time in the cluster. -1: no limit.",
-        "tasks",
+        "A lower maximum of TTL jobs. -1: tidb_ttl_scan_worker_count applies.",
+        "jobs",
     ),
     SysVar(
         "tidb_ttl_job_schedule_window_start_time", "00:00 +0000", "G", VariableKind.DAYTIME
@@ -905,8 +908,7 @@ _OWN = (
     ),
     count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G").described(
         "0.1.0",
-        "Rows that one task of a job sorts and writes. A killed task is repeated from its "
-        "last checkpoint.",
+        "Rows that one task of a job sorts and writes. A killed task is repeated.",
         "rows",
     ),
     count("exuvia_ddl_general_workers", 10, 1, 256, "G").described(
