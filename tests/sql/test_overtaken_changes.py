@@ -77,6 +77,25 @@ def test_a_truncate_has_ids_for_partitions_that_came(world, overtaken):
     assert rows(session, "SELECT * FROM p") == []
 
 
+def test_a_table_that_is_again_as_it_was_seen_has_changed_twice(world, overtaken, monkeypatch):
+    session, other = world.session(), world.session()
+    session.execute("CREATE TABLE parent (a INT PRIMARY KEY, u INT, UNIQUE u1 (u), UNIQUE u2 (u))")
+    session.execute("CREATE TABLE child (a INT PRIMARY KEY, u INT)")
+    built, looks = schema_change._built, []
+
+    def rebuilt(asking, build, node, text):
+        looks.append(text)
+        if len(looks) == 3:  # of the statement itself, once it was refused
+            other.execute("ALTER TABLE child DROP FOREIGN KEY k")
+        return built(asking, build, node, text)
+
+    monkeypatch.setattr(schema_change, "_built", rebuilt)
+    added = "ALTER TABLE child ADD CONSTRAINT k FOREIGN KEY (u) REFERENCES parent (u)"
+    asked = "ALTER TABLE parent DROP INDEX u1"
+    assert overtaken(asked, added) == ["synced", "cancelled"]
+    assert [text == asked for text in looks] == [True, False, True, False]
+
+
 def test_what_cannot_be_built_any_more_says_why(world, overtaken):
     world.session().execute("CREATE TABLE gone (a INT PRIMARY KEY, b INT)")
     with pytest.raises(Refused) as refused:

@@ -10,7 +10,7 @@ and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself,
 
 What a job is refused with at its first look may come of others that stood before it in the queue:
 the statement is built anew, as one outside of a transaction is planned anew. If it still can be
-done, and is another job now, that one is submitted.
+done, and is another job now, or the table was another one only meanwhile (1412), it is submitted.
 
 As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
 """
@@ -89,7 +89,8 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
         if refused is None or len(change.jobs) > 1 or attempt == ATTEMPTS:
             break
         asked, change = change.jobs, _built(session, build, node, text)
-        if change.jobs == asked:
+        # a table that is again as it was seen has changed twice
+        if change.jobs == asked and refused.code != ErrTableDefChanged.code:
             break
     if refused is not None and refused.code not in change.existence.codes:
         raise refused
