@@ -119,3 +119,9 @@ def test_an_older_store_is_tightened_with_a_line(
     [line] = [each for each in caplog.records if "other accounts" in each.message]
     assert line.__dict__["changed"] == [".", "data.mdb", "lock.mdb"]
     assert readable(store) == []
+
+
+def test_the_unit_of_systemd_makes_private_files() -> None:
+    unit = Path(__file__).parents[2] / "deploy" / "exuvia.service"
+    lines = unit.read_text().splitlines()
+    assert {"UMask=0077", "StateDirectoryMode=0700"} <= set(lines)

@@ -4,6 +4,7 @@ What holds the interpreter's lock is counted, not timed: full collections of gar
 planned, and nodes that are left for one. tests/wire/test_responsiveness.py times another client.
 """
 
+import ctypes
 import gc
 import re
 import sys
@@ -303,6 +304,14 @@ def test_a_long_value_is_that_of_the_plain_expression(signs: str) -> None:
     assert long_text.encoded_size(whole) == len(whole.encode())
     torn = whole.encode() + b"\xff" + whole.encode()[1:]
     same(long_text.decoded(torn, errors="replace"), torn.decode(errors="replace"))
+
+
+def test_a_sign_that_was_encoded_before_makes_no_text_wider() -> None:
+    keep = ctypes.pythonapi.PyUnicode_AsUTF8
+    keep.restype, keep.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    keep("\xfd")  # from now on its only object has a copy in UTF-8
+    text = "a" * long_text.SHORT
+    same(long_text.joined("", [text, "\xfd"]), text + "\xfd")
 
 
 def same(made: str | bytes, plain: str | bytes) -> None:

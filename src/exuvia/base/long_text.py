@@ -46,8 +46,8 @@ _copy = _api(
 )
 _release = _api("Py_DecRef", None, c_void_p)
 _HEADER = getsizeof("\xe9") - 2
-_MOST_SIGN = {1: 0xFF, 2: 0xFFFF, 4: 0x10FFFF}  # by bytes of a sign
 _ASCII = 0x7F
+_MOST_SIGN = {1: 0xFF, 2: 0xFFFF, 4: 0x10FFFF}  # by bytes of a sign
 
 
 # -- making a value --------------------------------------------------------------------------------
@@ -84,10 +84,14 @@ def _widest(source: str, start: int, end: int) -> int:
     found = _ASCII
     for at in range(start, end, PIECE):
         piece = source[at : min(at + PIECE, end)]
-        if not piece.isascii():
-            # a fresh piece has its signs and a zero behind the header, and no copy in UTF-8
+        if piece.isascii():
+            continue
+        if len(piece) == 1:  # the interpreter has one object of each, perhaps with a copy in UTF-8
+            width = next(width for width, most in _MOST_SIGN.items() if ord(piece) <= most)
+        else:  # a new piece has its signs and a zero behind the header, and no copy in UTF-8
             piece = piece if len(piece) < len(source) else piece[:-1] + piece[-1:]
-            found = max(found, _MOST_SIGN[(getsizeof(piece) - _HEADER) // (len(piece) + 1)])
+            width = (getsizeof(piece) - _HEADER) // (len(piece) + 1)
+        found = max(found, _MOST_SIGN[width])
         if found == _MOST_SIGN[4]:
             break
     return found
