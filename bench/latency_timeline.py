@@ -17,6 +17,7 @@ second. Both peers get a buffer pool larger than the table (products.py, `tuned`
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -122,6 +123,20 @@ def draw(results: Record, path: Path) -> None:
     plot.draw(path, [plot.Panel(title, below, "p99 in ms", lines, marks=marks)])
 
 
+def caption(results: Record) -> str:
+    """The figures of a run, as the table that README.md has below the picture."""
+    lines = ["| | baseline | p99 during the build | longest | build |", "|---|---|---|---|---|"]
+    for each in results["products"]:
+        version = re.search(r"\d+(?:\.\d+)+", each["version"])
+        assert version is not None, each["version"]
+        lines.append(
+            f"| {each['title']} {version[0]} | {each['p99_alone_ms']:.1f} ms | "
+            f"**{each['p99_ms']:.1f} ms** | {each['longest_ms']:.0f} ms | "
+            f"{statistics.median(each['build_s']):.1f} s |"
+        )
+    return "\n".join(lines)
+
+
 def measure(asked: argparse.Namespace, command: str) -> Record:
     """One run over all products. Ends loudly if one is missing: the picture compares them."""
     kinds = [PRODUCTS[name] for name in asked.products.split(",")]
@@ -171,8 +186,9 @@ def main(arguments: list[str] | None = None) -> None:
     if not asked.render:
         results = measure(asked, " ".join(["python -m bench.latency_timeline", *words]))
         asked.results.write_text(anywhere(json.dumps(results)) + "\n")
-    draw(json.loads(asked.results.read_text()), asked.picture)
-    sys.stdout.write(f"{asked.picture}\n")
+    results = json.loads(asked.results.read_text())
+    draw(results, asked.picture)
+    sys.stdout.write(f"{asked.picture}\n{caption(results)}\n")
 
 
 if __name__ == "__main__":

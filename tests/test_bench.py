@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import growth, report, tuning
+from bench import growth, latency_timeline, report, tuning
 from bench.products import PRODUCTS, Exuvia, Meter
 from bench.workloads import WORKLOADS, Notes, Sizes
 
@@ -213,3 +213,24 @@ def test_tuning_writes_its_tables_between_the_marks(
         for value in each.values:
             assert re.search(rf"^\| {re.escape(value)} \| [\d.]+ s \|", text, re.MULTILINE), value
     assert tuning.PAGE.read_text().count(tuning.BEGIN) == 1
+
+
+def test_a_point_of_the_timeline_is_the_p99_of_all_builds_around_that_time() -> None:
+    starts = [100.0, 200.0]
+    done = [(start + at / 100, 5.0) for start in starts for at in range(-300, 700)]
+    done += [(start + 1.5 + at / 100, 90.0) for start in starts for at in range(3)]
+    points = dict(map(tuple, latency_timeline.timeline(sorted(done), starts)))
+    assert points[-2.0] == points[0.0] == points[4.0] == 5.0
+    assert points[1.5] == 90.0, "three of a hundred"
+    assert max(points) == latency_timeline.AFTER_S
+
+
+def test_the_first_page_has_the_figures_of_the_recorded_run(tmp_path: Path) -> None:
+    results = json.loads(latency_timeline.RESULTS.read_text())
+    readme = (latency_timeline.HERE.parent / "README.md").read_text()
+    assert latency_timeline.caption(results) in readme
+    assert f"`{results['command']}`" in readme and results["run"][:10] in readme
+    assert f"Load average before the run: {results['load_before']}" in " ".join(readme.split())
+    latency_timeline.draw(results, tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text() == latency_timeline.PICTURE.read_text()
+    ET.parse(latency_timeline.PICTURE)

@@ -6,10 +6,21 @@
     ```toml          read by `exuvia config show`
     ```text output   what the last statement or command before it prints: the same head, or for
     ```json output   lines of JSON the same keys and `op`
+    ```text demo     lines of `exuvia demo`; tests/release/test_first_contact.py compares them
     ```sh no-run why not run here; `test_what_is_not_run_says_why` lists and counts them
 
 Names of hosts, ports and folders are the reader's: `Page.here` has this machine's instead. Number
 57 or 71 of a job stands for the newest one. What a page takes for granted is in PREPARED.
+
+README.md and docs/tour.md are for newcomers, and EXACT:
+
+- One client runs all statements of a page, as a reader would.
+- Output is that of the `mysql` client, and is compared whole: tables, `ERROR 1062 (23000): ...`,
+  `Query OK ...`. A statement followed by an ERROR has to be refused with it.
+- Only what VARIES differs: times, durations, rates, ids, versions. A long ERROR goes on in a second
+  line that begins with two spaces.
+- A number of a job has to be one that an output of the page shows in JOB_ID.
+- How many snippets run, and how many outputs are compared, is asserted.
 """
 
 import json
@@ -20,8 +31,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,9 +45,12 @@ from exuvia.server.statements import split
 from support.node_processes import ROOT, NodeProcess, until
 from support.postgres import free_port, own_server
 
+EXACT = {"README.md": (6, 4), "docs/tour.md": (24, 18)}
+"""Snippets that run without Spark, and outputs that are compared."""
 PAGES = ("README.md", *sorted(f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md")))
 RUN = ("sql", "sh", "python", "toml")
 SHOWN = ("text", "json", "yaml", "{toctree}")
+MARKS = ("", "output", "demo")
 MOMENT = "2026-11-25 10:00:00"
 BOUND_S = 240
 
@@ -151,9 +166,11 @@ WAITING = (
     "ALTER TABLE shop.orders ADD INDEX later (note)",
 )
 BEFORE: dict[str, dict[str, tuple[str, ...]]] = {
-    "README.md": {
-        "ADMIN PAUSE DDL JOBS": WAITING,
-        "ADMIN RESUME DDL JOBS": ("SELECT 1 FROM ddl_jobs WHERE state = 'paused'",),
+    "docs/tour.md": {
+        "ALTER TABLE customer ADD INDEX by_remark": (
+            "SELECT 1 FROM processlist WHERE info LIKE 'SELECT SLEEP%'",
+        ),
+        "SELECT job_id, job_type": ("SELECT 1 FROM ddl_jobs WHERE state = 'held'",),
     },
     "docs/tuning.md": {"ADMIN ALTER DDL JOBS": WAITING},
     "docs/operations.md": {
@@ -191,7 +208,6 @@ SAID = {
     "exuvia schema apply": r"MODIFY COLUMN `city` varchar\(40\) DEFAULT NULL;",
     "exuvia schema history shop.customer --at": r"`city` varchar\(40\)",
     "exuvia schema lint": "has_foreign_key",
-    ".venv/bin/exuvia ddl feed": r'"kind": "',
     "exuvia backup verify": "is whole: as of",
 }
 """What commands that begin so have to say, besides ending well: the longest beginning counts."""
@@ -214,7 +230,7 @@ AFTER = {
     'option("feed", "rows")': "assert '_change_type' in changes.columns, changes.columns\n",
     'option("feed", "ddl")': (
         "assert (globals().get('changes') or schema_changes).isStreaming\n"
-        "assert (globals().get('rows') or orders).count() == 2\n"
+        "assert (globals().get('rows') or customers).count() == 2\n"
     ),
     "recent = orders": "assert [each.count() for each in (recent, wanted, nobody)] == [1, 2, 0]\n",
     "one_moment(": "assert spark.read.parquet('/backups/orders').count() == 2\n",
@@ -229,6 +245,13 @@ ready() {
   for _ in $(seq 600); do
     python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:$1/readyz')" 2>/dev/null && return
     kill -0 $! || return 1
+    sleep 0.1
+  done
+  return 1
+}
+backs() {
+  for _ in $(seq 600); do
+    [ "$(grep -c '"the back runs"' nodes)" -ge "$1" ] && return
     sleep 0.1
   done
   return 1
@@ -261,7 +284,8 @@ class Page:
 
     def __init__(self, name: str, folder: Path, postgres: str) -> None:
         self.name, self.folder = name, folder
-        self.ports = {each: str(free_port()) for each in ("4000", "4001", "10081", "10082")}
+        own = sorted(str(free_port()) for _ in range(4))  # nodes are listed by address
+        self.ports = dict(zip(("4000", "4001", "10081", "10082"), own, strict=True))
         self.here = (
             *((rf"\b{port}\b", own) for port, own in self.ports.items()),
             (r"-h db1 -U exuvia", f"-h 127.0.0.1 -p {postgres.rpartition(':')[2]} -U postgres"),
@@ -277,6 +301,10 @@ class Page:
         self.port = 0
         self.database: str | None = None
         self.last = ""  # what was printed last
+        self.is_exact = name in EXACT
+        self.compared = self.served = 0
+        self.job_ids: dict[str, str] = {}  # that of the page -> that of the job that it stands for
+        self.reader: Any = None  # the one client of an exact page
         self.nodes: list[NodeProcess] = []
         self.shells: list[int] = []
         for each in ("tmp", "data", "backups", "var/lib/copy"):
@@ -306,8 +334,9 @@ class Page:
             self.serve(node.wait_ready().port)
 
     def serve(self, port: int) -> None:
-        """From here on statements go to that port."""
-        self.port = port
+        """From here on statements go to that port; those of an exact page once its client does."""
+        if not (self.is_exact and self.port):
+            self.port = port
         if not self.is_prepared:
             self.is_prepared = True
             self.by_another_client(self.prepared.statements)
@@ -334,38 +363,62 @@ class Page:
 
     # SQL ------------------------------------------------------------------------------------------
 
-    def run_sql(self, snippet: Snippet, _: Snippet | None) -> None:
-        with self.client() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT CAST(NOW() AS CHAR)")
-            written = snippet.text.replace(MOMENT, cursor.fetchone()[0])
-            for text in map(str.strip, split(written)):
+    def run_sql(self, snippet: Snippet, following: Snippet | None) -> None:
+        last_code = 0
+        if self.is_exact and following is not None and following.mark == "output":
+            refusal = re.match(r"ERROR (\d+) ", following.text)
+            last_code = int(refusal[1]) if refusal else 0
+        with self.session() as connection, connection.cursor() as cursor:
+            written = snippet.text
+            if MOMENT in written:
+                cursor.execute("SELECT CAST(NOW() AS CHAR)")
+                written = written.replace(MOMENT, cursor.fetchone()[0])
+            texts = [text.strip() for text in split(written)]
+            for text in texts:
                 bare = re.sub(r"^(?:--.*\n\s*)+", "", text)
                 for beginning, statements in BEFORE.get(self.name, {}).items():
                     if bare.startswith(beginning):
                         self.by_another_client(statements)
                 refused = re.search(r"^-- refused: (\d+)$", text, re.MULTILINE)
                 code, self.last = self.executed(cursor, self.localized(bare))
-                expected = int(refused[1]) if refused else 0
+                expected = int(refused[1]) if refused else last_code if text is texts[-1] else 0
                 assert code == expected, (snippet.place, text, self.last)
-            cursor.execute("SELECT DATABASE()")
-            self.database = cursor.fetchone()[0]
+            if not self.is_exact:  # its client goes on, and SHOW WARNINGS may follow
+                cursor.execute("SELECT DATABASE()")
+                self.database = cursor.fetchone()[0]
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        """A client for one snippet; on an exact page the one for all of them."""
+        if not self.is_exact:
+            with self.client() as connection:
+                yield connection
+            return
+        if self.reader is None:
+            self.reader = self.client()
+        yield self.reader
 
     def executed(self, cursor: Any, text: str) -> tuple[int, str]:
-        """Its error or 0, and its answer as `exuvia sql` prints it."""
-        if JOB.search(text):
+        """Its error or 0, and its answer as `exuvia sql` prints it, or `mysql` on an exact page."""
+        if self.is_exact:
+            text = re.sub(r"(?<= JOB |JOBS )\d+\b", lambda found: self.job_ids[found[0]], text)
+        elif JOB.search(text):
             view = "exuvia_inspect_jobs" if " INSPECT " in text else "ddl_jobs"
             cursor.execute(f"SELECT MAX(job_id) FROM information_schema.{view}")
             text = JOB.sub(str(cursor.fetchone()[0]), text)
         try:
             cursor.execute(text)
         except pymysql.MySQLError as error:
-            return error.args[0], str(error)
+            code, told = error.args
+            return code, f"ERROR {code}: {told}" if self.is_exact else str(error)
         names = [each[0] for each in cursor.description or ()]
         rows = cursor.fetchall()
         if text.startswith("ADMIN "):
             # an inspection of so few rows may have ended before somebody cancels it
             said = [str(cell) for row in rows for cell in row if "has ended" not in str(cell)]
             assert not any("error" in each for each in said), (text, rows)
+        if self.is_exact:
+            return 0, boxed(names, rows) if names else accepted(cursor)
         return 0, table(Rows(names, rows, 0)) if names else ""
 
     # the shell ------------------------------------------------------------------------------------
@@ -398,6 +451,8 @@ class Page:
             pattern = self.localized(SAID.get(wanted, ""))
             assert re.search(pattern, part), (snippet.place, command, part)
         self.last = parts[-1]
+        for port in re.findall(r"^mysql .*-P (\d+)", snippet.text, re.MULTILINE):
+            self.port, self.reader = int(self.localized(port)), None
         served = [each for each in map(self.localized, commands) if "exuvia serve " in each]
         if served:  # the last node of a block is there when it ends
             port = re.search(r" --port (\d+)", served[-1])
@@ -410,6 +465,10 @@ class Page:
             port = re.search(r"--status-port (\d+)", command)
             yield f"{command.removesuffix('&')} >>nodes 2>&1 &"
             yield f"ready {port[1] if port else self.ports['10081']}"
+            yield "grep '^exuvia ready' nodes | tail -n 1"
+            self.served += 1
+            if self.is_exact:  # the back joins a moment after the front is ready
+                yield f"backs {self.served}"
         elif ENDLESS.search(command):
             yield f"{command.partition(' #')[0]} >lines &"
             yield f"says lines {lines}; kill %+; wait %+ || true; cat lines"
@@ -459,8 +518,11 @@ class Page:
     # what is shown --------------------------------------------------------------------------------
 
     def compare(self, shown: Snippet) -> None:
-        """What the page shows has the shape of what came."""
-        if shown.language == "json":
+        """What the page shows has the shape of what came; on an exact page it is what came."""
+        self.compared += 1
+        if self.is_exact and shown.language == "text":
+            self.compare_exactly(shown)
+        elif shown.language == "json":
             have = [shape(each) for each in self.last.splitlines()]
             assert [shape(each) for each in shown.text.splitlines()] == have[
                 : shown.text.count("\n")
@@ -469,7 +531,15 @@ class Page:
             head = shown.text.splitlines()[0].split()
             assert head == self.last.splitlines()[0].split(), (shown.place, self.last)
 
+    def compare_exactly(self, shown: Snippet) -> None:
+        written, came = (Output(each) for each in (self.localized(shown.text), self.last))
+        for line, actual in zip_longest(written.lines, came.lines, fillvalue=""):
+            assert line == actual, (shown.place, self.last)
+        self.job_ids |= dict(zip(written.job_ids, came.job_ids, strict=True))
+
     def end(self) -> None:
+        if self.reader is not None:
+            self.reader.close()
         for leader in self.shells:
             listed = subprocess.run(["pgrep", "-s", str(leader)], capture_output=True, text=True)
             for pid in map(int, listed.stdout.split()):
@@ -479,13 +549,77 @@ class Page:
             node.kill()
 
 
+# -- output of the mysql client --------------------------------------------------------------------
+
+VARIES = (
+    (r"^ERROR (\d+) \(\w{5}\)", r"ERROR \1"),  # pymysql does not give the state
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \+0000 UTC)?", "TIME"),
+    (r"\b[\d.]+ (ms|s|sec|rows/s)\b", r"N \1"),
+    (r"\b[0-9a-f]{32}\b", "ID"),
+    (r"\b\d+\.\d+\.\d+(?:\.dev\d+)?$", "VERSION"),
+    (r"(?<= JOB |JOBS )\d+\b", "ID"),
+    (r"(?<=schema change )\d+\b", "ID"),
+    (r"(?<=connection )\d+\b", "ID"),
+    (r"(?<=\"position\": )\d+|(?<=\"job_id\": )\d+", "N"),
+    (r"(?<=revision )\d+\b", "N"),
+)
+VARYING_COLUMNS = re.compile(r"(?i)(?:\w+_(?:id|ver|ms)|pid|lag|host|version)")
+
+
+class Output:
+    """What a client printed, line by line, without borders and what VARIES."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[str] = []
+        self.job_ids: list[str] = []
+        names: list[str] = []
+        if text.startswith("ERROR "):
+            text = text.replace("\n  ", " ")
+        for line in text.rstrip().splitlines():
+            if re.fullmatch(r"[+-]+", line):
+                continue
+            cells = [each.strip() for each in line.strip("|").split("|")]
+            if not (line.startswith("|") and line.endswith("|")):
+                self.lines.append(" ".join(unvarying(line).split()))
+            elif not names:
+                names = cells
+                self.lines.append(" | ".join(cells))
+            else:
+                known = list(zip(names, cells, strict=len(names) == len(cells)))
+                self.job_ids += [cell for name, cell in known if name.lower() == "job_id"]
+                shown = ("ID" if VARYING_COLUMNS.fullmatch(n) else unvarying(c) for n, c in known)
+                self.lines.append(" | ".join(shown))
+
+
+def unvarying(text: str) -> str:
+    for pattern, stands in VARIES:
+        text = re.sub(pattern, stands, text)
+    return text
+
+
+def boxed(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A result as the mysql client prints it, but for the widths; borders are not compared."""
+    listed = [names, *([cell_text(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in listed) if rows else "Empty set"
+
+
+def cell_text(cell: Any) -> str:
+    return "NULL" if cell is None else str(cell)
+
+
+def accepted(cursor: Any) -> str:
+    affected, warned = cursor.rowcount, cursor.warning_count
+    told = f"Query OK, {affected} row{'s' * (affected != 1)} affected"
+    return f"{told}{f', {warned} warning' + 's' * (warned != 1) if warned else ''} (0.1 sec)"
+
+
 def shape(line: str) -> tuple[Any, ...]:
     found = json.loads(line)
     return (*found, found.get("op"), found["before"] is None, found["after"] is None)
 
 
-def run_page(name: str, folder: Path, spark: bool) -> int:
-    """How many snippets ran."""
+def run_page(name: str, folder: Path, spark: bool) -> tuple[int, int]:
+    """How many snippets ran, and how many outputs were compared."""
     listed, count = snippets(name), 0
     with ExitStack() as stack:
         postgres = ""
@@ -507,7 +641,7 @@ def run_page(name: str, folder: Path, spark: bool) -> int:
                     count += 1
         finally:
             page.end()
-    return count
+    return count, page.compared
 
 
 WITH_SNIPPETS = [page for page in PAGES if any(each.runs for each in snippets(page))]
@@ -521,7 +655,8 @@ WITH_SPARK = [
 
 @pytest.mark.parametrize("page", SHORT)
 def test_the_snippets_of_a_page_run_as_they_stand(page: str, tmp_path: Path) -> None:
-    assert run_page(page, tmp_path, spark=False)
+    ran, compared = run_page(page, tmp_path, spark=False)
+    assert (ran, compared) == EXACT.get(page, (ran, compared)) and ran
 
 
 @pytest.mark.long
@@ -529,7 +664,8 @@ def test_the_snippets_of_a_page_run_as_they_stand(page: str, tmp_path: Path) -> 
     "page", [each for each in WITH_SNIPPETS if each in WITH_SPARK or each not in SHORT]
 )
 def test_the_snippets_of_each_other_page_and_with_spark(page: str, tmp_path: Path) -> None:
-    assert run_page(page, tmp_path, spark=True) == sum(each.runs for each in snippets(page))
+    ran, _ = run_page(page, tmp_path, spark=True)
+    assert ran == sum(each.runs for each in snippets(page))
 
 
 def test_what_is_said_of_snippets_is_said_of_some() -> None:
@@ -546,13 +682,26 @@ def test_what_is_said_of_snippets_is_said_of_some() -> None:
     assert PREPARED.keys() | MEANWHILE.keys() | set(SHORT) <= set(WITH_SNIPPETS)
 
 
+def test_only_what_varies_may_differ() -> None:
+    shown = Output(
+        "+--+\n| JOB_ID | ROWS | COMMENTS |\n+--+\n| 71 | 3 | waited 8 s for 12 rows |\n"
+    )
+    same = Output("| JOB_ID | ROWS | COMMENTS |\n| 5 |  3 | waited 0.5 s for 12 rows |")
+    assert shown.lines == same.lines and (shown.job_ids, same.job_ids) == (["71"], ["5"])
+    for other in ("| 5 | 4 | waited 8 s for 12 rows |", "| 5 | 3 | waited 8 s for 13 rows |"):
+        assert Output(f"| JOB_ID | ROWS | COMMENTS |\n{other}").lines != shown.lines
+    assert Output("ERROR 1062 (23000): a\n  (b)").lines == Output("ERROR 1062: a (b)").lines
+    assert Output("ERROR 1062 (23000): a").lines != Output("ERROR 1063: a").lines
+    assert Output("Query OK, 1 row affected (2 sec)").lines != Output("Empty set").lines
+
+
 def test_each_fence_says_what_it_is() -> None:
     wrong = [
         f"{each.place}: {each.language or 'no language'} {each.mark}"
         for page in PAGES
         for each in snippets(page)
         if each.language not in (*RUN, *SHOWN)
-        or not (each.mark in ("", "output") or re.fullmatch(r"no-run .{10,}", each.mark))
+        or not (each.mark in MARKS or re.fullmatch(r"no-run .{10,}", each.mark))
     ]
     assert not wrong
     for page in PAGES:  # what is indented would be run by nobody
