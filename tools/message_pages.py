@@ -67,7 +67,7 @@ def error_page(name: str, error: MySQLError, words: Words) -> str:
     text += f"## Cause\n\n{words.cause}\n\n## What to do\n\n{words.remedy}\n"
     examples = list(refused_with(error.code))
     if examples:
-        text += "\n## For instance\n\n| statement | |\n| --- | --- |\n"
+        text += "\n## For instance\n\n| statement | example |\n| --- | --- |\n"
         for page, statement in examples:
             text += f"| [{page.title}](../statements/{page.name}.md) | `{cell(statement)}` |\n"
     return text

@@ -13,6 +13,7 @@ A file is a family of statements, a section a page:
 
     ```syntax                            read, drawn and tried by tools/syntax.py
     ```sql                               an example; tests run it
+    ```sql no-run why                    another one, which tests only parse
     - 1061 `CREATE INDEX ...`: why.      what is refused; tests run that, too
 
 `elements.md` is a family like others: its rules may be used by all, and its list of placeholders
@@ -34,6 +35,14 @@ from exuvia.ddl.actions import ACTIONS
 FOLDER = Path(__file__).parents[1] / "docs" / "statements"
 
 
+ELEMENTS = "Syntax elements"
+"""The family whose rules and placeholders all others may use."""
+
+
+def file_name(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
 class Refusal(NamedTuple):
     code: int
     statement: str
@@ -52,11 +61,12 @@ class Page(NamedTuple):
     notes: str
     rules: list[syntax.Rule]
     example: str
+    not_run: str
     refusals: list[Refusal]
 
     @property
     def name(self) -> str:
-        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+        return file_name(self.title)
 
     @property
     def summary(self) -> str:
@@ -68,8 +78,12 @@ class Family(NamedTuple):
     about: str
     pages: list[Page]
 
+    @property
+    def name(self) -> str:
+        return file_name(self.title)
 
-_FENCE = re.compile(r"^```(syntax|sql)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+
+_FENCE = re.compile(r"^```(syntax|sql no-run|sql)(?: [^\n]+)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _REFUSAL = re.compile(r"^- (\d+) `(.+?)`: (.+(?:\n  .+)*)\n?", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"^- ([a-z_]+): (.+?); `(.+)`$", re.MULTILINE)
 
@@ -109,6 +123,7 @@ def _page(family: str, section: str) -> Page:
         about, notes.strip(),
         syntax.read(fences["syntax"]),
         fences.get("sql", ""),
+        fences.get("sql no-run", ""),
         refusals,
     )  # fmt: skip
 
@@ -119,7 +134,7 @@ def _page(family: str, section: str) -> Page:
 @cache
 def placeholders() -> dict[str, tuple[str, str]]:
     """By name: (what it stands for, a sample)."""
-    [elements] = [family for family in families() if family.title == "Syntax elements"]
+    [elements] = [family for family in families() if family.title == ELEMENTS]
     return {name: (what, sample) for name, what, sample in _PLACEHOLDER.findall(elements.about)}
 
 
@@ -129,7 +144,7 @@ def shared_rules() -> dict[str, tuple[syntax.Rule, str]]:
     return {
         rule.name: (rule, page.name)
         for page in pages()
-        if page.family == "Syntax elements"
+        if page.family == ELEMENTS
         for rule in page.rules
         if rule.name
     }
@@ -161,7 +176,7 @@ def _href(page: Page, name: str) -> str:
         return f"#{name.replace('_', '-')}"
     if name in shared_rules():
         return f"{shared_rules()[name][1]}.html"
-    return "../statements.html#syntax-elements" if name in placeholders() else ""
+    return f"{file_name(ELEMENTS)}.html#placeholders" if name in placeholders() else ""
 
 
 def cell(text: str) -> str:
@@ -175,9 +190,7 @@ def _syntax(page: Page) -> Iterator[str]:
         drawn = syntax.diagram(rule, lambda name: _href(page, name))
         yield f'```{{raw}} html\n{label if rule.name else ""}<div class="diagram">{drawn}</div>\n```\n'
     whole = "\n\n".join(rule.text for rule in page.rules)
-    yield "```{admonition} As text\n:class: dropdown\n\n:::text\n:::\n```\n".replace(
-        ":::text\n:::", f"~~~text\n{whole}\n~~~"
-    )
+    yield f"As text:\n\n```{{code-block}} text\n:class: syntax\n\n{whole}\n```\n"
 
 
 def _states(page: Page) -> Iterator[str]:
@@ -214,8 +227,8 @@ def markdown(page: Page) -> str:
     if page.privileges:
         parts.append(f"## Privileges\n\n{page.privileges}\n")
     parts += _states(page)
-    if page.example:
-        parts.append(f"## Example\n\n```sql\n{page.example}```\n")
+    if page.example or page.not_run:
+        parts.append(f"## Example\n\n```sql\n{page.not_run}{page.example}```\n")
     if page.refusals:
         parts.append("## Refused\n\n| error | for instance | reason and next step |\n| --- | --- | --- |")
         for code, statement, reason in page.refusals:
@@ -224,24 +237,40 @@ def markdown(page: Page) -> str:
 
 
 def index() -> str:
-    """The list of all statements, and the placeholders."""
-    text = "# Statements\n\nEach statement has a page: syntax, privileges, states of a schema change, an example, what is refused. "
-    text += "Anything else is refused with [1064](errors/1064.md), a statement of MySQL or TiDB that is known but not supported with [1235](errors/1235.md).\n\n"
-    text += "Examples use the database `shop`:\n\n```sql\n" + SHOP + "```\n"
+    """The list of all statements by family."""
+    text = """# Statements
+
+Each statement has a page: syntax, privileges, states of a schema change, an example, and what is
+refused. Any other text is refused with [1064](errors/1064.md), a statement of MySQL or TiDB that
+is known but not supported with [1235](errors/1235.md).
+
+Examples use these tables in the database `shop`:
+
+"""
+    text += f"```sql\n{SHOP}```\n"
     for family in families():
-        text += f"\n## {family.title}\n\n"
-        about = _PLACEHOLDER.sub("", family.about).strip()
-        text += about + "\n\n" if about else ""
-        if family.title == "Syntax elements":
-            text += "| placeholder | stands for | for instance |\n| --- | --- | --- |\n"
-            for name, (what, sample) in placeholders().items():
-                text += f"| {name} | {what} | `{cell(sample)}` |\n"
-            text += "\n"
-        text += "| statement | what it does |\n| --- | --- |\n" if family.pages else ""
-        for page in family.pages:
-            text += f"| [{page.title}](statements/{page.name}.md) | {cell(page.summary)} |\n"
-        text += "\n```{toctree}\n:hidden:\n\n" + "".join(f"statements/{p.name}\n" for p in family.pages) + "```\n"
-    return text
+        text += f"\n## {family.title}\n\n{_listed(family, 'statements/')}"
+    names = "".join(f"statements/{family.name}\n" for family in families())
+    return f"{text}\n```{{toctree}}\n:hidden:\n\n{names}```\n"
+
+
+def family_page(family: Family) -> str:
+    """The family's list, and for syntax elements the placeholders."""
+    text = f"# {family.title}\n\n"
+    about = _PLACEHOLDER.sub("", family.about).strip()
+    text += f"{about}\n\n" if about else ""
+    text += _listed(family, "")
+    if family.title == ELEMENTS:
+        text += "\n## Placeholders\n\n| name | stands for | for instance |\n| --- | --- | --- |\n"
+        for name, (what, sample) in placeholders().items():
+            text += f"| {name} | {what} | `{cell(sample)}` |\n"
+    names = "".join(f"{page.name}\n" for page in family.pages)
+    return f"{text}\n```{{toctree}}\n:hidden:\n\n{names}```\n"
+
+
+def _listed(family: Family, place: str) -> str:
+    lines = (f"| [{p.title}]({place}{p.name}.md) | {cell(p.summary)} |\n" for p in family.pages)
+    return f"| page | what it is about |\n| --- | --- |\n{''.join(lines)}"
 
 
 SHOP = """\
@@ -262,6 +291,7 @@ INSERT INTO visits VALUES (1, 2024), (2, 2025);
 
 def write(folder: Path) -> dict[Path, str]:
     """Each generated file of the folder `reference` with its text."""
+    place = folder / "statements"
     made = {folder / "statements.md": index()}
-    made |= {folder / "statements" / f"{page.name}.md": markdown(page) for page in pages()}
-    return made
+    made |= {place / f"{family.name}.md": family_page(family) for family in families()}
+    return made | {place / f"{page.name}.md": markdown(page) for page in pages()}

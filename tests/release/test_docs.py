@@ -6,6 +6,11 @@ What the pages tell to run: test_snippets.py.
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +20,7 @@ from bench.tuning import BEGIN, END
 from exuvia.catalog.sysvar.variables import VARIABLES
 from exuvia.ddl.actions import ACTIONS
 from exuvia.server.metrics import METERS
+from support.browser import open_browser
 from support.node_processes import ROOT
 
 DOCS = ROOT / "docs"
@@ -124,20 +130,74 @@ def test_each_page_has_its_place_in_the_site() -> None:
     assert pages <= set(listed)
 
 
-@pytest.mark.long
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does."""
+    folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(DOCS), str(tmp_path)],
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(DOCS), str(folder)],
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
     )
     assert done.returncode == 0, done.stderr
-    assert "ErrDupEntry" in (tmp_path / "reference/errors.html").read_text()
-    index = (tmp_path / "searchindex.js").read_text()
-    assert '"8200":' in index, "codes are words of the search"
-    home = (tmp_path / "index.html").read_text()
+    return folder
+
+
+@pytest.mark.long
+def test_the_site_is_built_without_a_warning(site: Path) -> None:
+    assert "ErrDupEntry" in (site / "reference/errors.html").read_text()
+    home = (site / "index.html").read_text()
     assert "decisions/001" not in home, "decisions are not in the navigation"
+
+
+RESULTS = "[...document.querySelectorAll('#search-results li > a')].map(a => a.pathname)"
+TOO_WIDE = """[...document.querySelectorAll('.table-wrapper')]
+    .filter(table => table.scrollWidth > table.clientWidth + 1).map(table => table.innerText)"""
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_the_site_in_a_browser_finds_codes_and_its_tables_fit(site: Path) -> None:
+    """At 1280 px, each page but decisions, and of the many alike the first ones."""
+    few = {"errors": 5, "statements": 200, "decisions": 0}
+    wide = []
+    with serving(site) as address, open_browser() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        for query, first in (("8200", "errors/8200"), ("1062", "errors/1062")):
+            page.goto(f"{address}/search.html?q={query}")
+            page.wait_for_selector("#search-results li > a")
+            page.wait_for_function("document.querySelector('.search-summary').innerText != ''")
+            found = page.evaluate(RESULTS)
+            assert found[0].endswith(f"reference/{first}.html"), (query, found)
+            decisions = ["/decisions/" in each for each in found]
+            assert decisions == sorted(decisions), "decisions are last"
+        for file in sorted(site.rglob("*.html")):
+            kind = file.parent.name
+            few[kind] = few.get(kind, 1000) - 1
+            if few[kind] >= 0:
+                page.goto(f"{address}/{file.relative_to(site)}")
+                wide += [(file.name, text[:60]) for text in page.evaluate(TOO_WIDE)]
+    assert not wide
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """A web server for the files of a folder."""
+    handler = partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def test_tuning_names_variables_with_their_defaults() -> None:

@@ -11,10 +11,10 @@ import pytest
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
+from exuvia.ddl import queue
 from exuvia.ddl.actions import ACTIONS
 from exuvia.sql.parse.text import parse_file, parse_one
 from exuvia.sql.privileges.rights import DYNAMIC, EVERYTHING, Rights
-from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.session.statement_registry import STATEMENTS, check_privileges
 from exuvia.sql.show.show import KINDS
@@ -69,12 +69,20 @@ def statements_of(page: statement_pages.Page) -> list[str]:
     own = {rule.name for rule in page.rules}
     known = {n: s for n, s in statement_pages.samples().items() if n not in own}
     assert page.rules[0].name == "", "the first form is the statement itself"
-    assert not own & shared.keys() or page.family == "Syntax elements", own & shared.keys()
+    assert not own & shared.keys() or page.family == statement_pages.ELEMENTS, own & shared.keys()
     return syntax.sentences(page.rules, known)
 
 
 def name_of(node: object) -> str:
     return "Query" if isinstance(node, exp.Query | exp.Values) else type(node).__name__
+
+
+def tried(text: str) -> str:
+    """The class of the statement, "" where the parser refuses it."""
+    try:
+        return name_of(parse_one(text))
+    except Refused:
+        return ""
 
 
 def test_each_statement_has_a_page() -> None:
@@ -90,18 +98,24 @@ def test_each_kind_of_schema_change_is_on_a_page() -> None:
     wrong = [
         page.name
         for page in PAGES
-        if page.family != "Syntax elements" and changes & set(page.of) and not page.jobs
+        if page.family != statement_pages.ELEMENTS and changes & set(page.of) and not page.jobs
     ]
     assert not wrong
 
 
 def test_pages_have_names_of_their_own() -> None:
-    names = [page.name for page in PAGES]
+    names = [each.name for each in (*PAGES, *statement_pages.families())]
     assert len(names) == len(set(names))
+    assert sum(bool(page.not_run) for page in PAGES) == 6
     for page in PAGES:
         assert page.about, page.title
-        assert page.example or page.family == "Syntax elements", f"{page.title}: an example"
-        assert page.privileges or page.family == "Syntax elements", f"{page.title}: privileges"
+        shown = {name_of(parse_one(text)) for text in split(page.example + page.not_run)}
+        is_refused = {tried(each.statement) for each in page.refusals}
+        if page.family != statement_pages.ELEMENTS:
+            assert set(page.of) & (shown | is_refused), f"{page.title}: an example of it"
+        assert page.privileges or page.family == statement_pages.ELEMENTS, (
+            f"{page.title}: privileges"
+        )
 
 
 @each_page
@@ -174,7 +188,7 @@ def split(text: str) -> list[str]:
     return [each.text for each in parse_file(text)]
 
 
-FIRST = {page.family: page for page in reversed(PAGES) if page.family != "Syntax elements"}
+FIRST = {page.family: page for page in reversed(PAGES) if page.family != statement_pages.ELEMENTS}
 
 
 @pytest.mark.parametrize(
@@ -191,14 +205,11 @@ def test_the_example_runs_and_what_is_refused_is_refused(
     session = Asked(world.services, 99, database="")
     for text in (*CLEAN, *split(statement_pages.SHOP), *split(BEFORE.get(page.name, ""))):
         session.execute(text)
-    found = session.execute("ADMIN SHOW DDL JOBS 1")
-    assert isinstance(found, Result)
-    newest = str(found.rows[0][0])
     asked: set[str] = set()
     for text in split(page.example):
         own = name_of(parse_one(text)) in page.of
         session.recorder = Recorder() if own else None
-        session.execute(re.sub(r"\b57\b", newest, text))
+        session.execute(re.sub(r"\b57\b", newest_job(session), text))
         asked |= session.recorder.asked if session.recorder else set()
     session.recorder = None
     for text in split(ENDING.get(page.name, "")):
@@ -210,10 +221,16 @@ def test_the_example_runs_and_what_is_refused_is_refused(
     session.close()
     texts = [*statements_of(page), *split(page.example)]
     asked |= set().union(*(demanded(text) for text in texts if name_of(parse_one(text)) in page.of))
-    if page.family != "Syntax elements" and "hose of the" not in page.privileges:
+    if page.family != statement_pages.ELEMENTS and "hose of the" not in page.privileges:
         told = {each for each in NAMES if re.search(rf"\b{each}\b", page.privileges)}
         missing = {each for each in asked if not any(each in other for other in told)}
         assert not missing, f"{page.title} asks for {missing}"
+
+
+def newest_job(session: Session) -> str:
+    with session.services.store.read() as txn:
+        jobs = [*queue.unfinished(txn), *queue.history(txn, 1)]
+    return str(max(job.id for job in jobs))
 
 
 def demanded(text: str) -> set[str]:
