@@ -130,6 +130,12 @@ def test_each_page_has_its_place_in_the_site() -> None:
     assert pages <= set(listed)
 
 
+def test_the_index_leads_to_each_page_by_a_task() -> None:
+    tasks = [line for line in (DOCS / "index.md").read_text().splitlines() if line[:2] == "| "]
+    linked = set(re.findall(r"\]\(([a-z-]+)\.md", "".join(tasks)))
+    assert linked == {each.stem for each in DOCS.glob("*.md")} - {"index"}
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does."""
