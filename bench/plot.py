@@ -91,8 +91,8 @@ def _panel(panel: Panel, top: int) -> list[str]:
         drawn.append(
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_text(value)}</text>'
         )
-    for value, line in panel.marks:
-        colour = COLOURS[line % len(COLOURS)]
+    for value, number in panel.marks:
+        colour = COLOURS[number % len(COLOURS)]
         drawn.append(
             f'<path d="M{across.place(value):.1f} {base}v{-HEIGHT}" stroke="{colour}" '
             'stroke-dasharray="2 3"/>'
