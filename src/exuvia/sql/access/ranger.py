@@ -717,6 +717,7 @@ def _indexed_expressions(table: Table) -> dict[str, int]:
         for each in generated_columns(info)
         if each.column.id in indexed
         and not each.is_array
+        and each.bound.type.Tp != TypeCode.NULL  # NULL in a query is not meant as that column
         and (each.column.hidden or _same(each.column.type, each.bound.type))
     }
 
