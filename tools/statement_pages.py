@@ -160,7 +160,7 @@ def samples() -> dict[str, str]:
         for rule in rules:
             if rule.name not in found:
                 try:
-                    found[rule.name] = syntax._Writer({}, found).shortest(rule.node)
+                    found[rule.name] = syntax.shortest(rule.node, found)
                 except KeyError:
                     continue
         if len(found) == before:

@@ -153,6 +153,11 @@ def sentences(rules: list[Rule], samples: Samples) -> list[str]:
     return [_joined(each) for rule in rules if not rule.name for each in writer.all_of(rule.node)]
 
 
+def shortest(node: Node, samples: Samples) -> str:
+    """The shortest text of a rule. Raises KeyError for a name without a sample."""
+    return _Writer({}, samples).shortest(node)
+
+
 def _joined(text: str) -> str:
     return re.sub(r"(@+|\.) | (?=[.,])", r"\1", " ".join(text.split()))
 
@@ -230,19 +235,30 @@ def _drawn(node: Node, href: Callable[[str], str], width: float) -> railroad.Dia
         case Name(text):
             return railroad.NonTerminal(text, href=href(text) or None)
         case Choice(items):
-            return railroad.Choice(0, *(_drawn(item, href, width - 40) for item in items))
-        case Optional(Repeat(item, separator)):
-            return railroad.ZeroOrMore(
-                _drawn(item, href, width - 80), railroad.Terminal(separator) if separator else None
-            )
+            return _choice(0, [_drawn(item, href, width - 40) for item in items])
         case Optional(item):
-            return railroad.Optional(_drawn(item, href, width - 40))
+            return _choice(1, [railroad.Skip(), _drawn(item, href, width - 40)])
         case Repeat(item, separator):
             return railroad.OneOrMore(
                 _drawn(item, href, width - 40), railroad.Terminal(separator) if separator else None
             )
         case Sequence(items):
             return _wrapped([_drawn(item, href, width) for item in items], width)
+
+
+def _choice(default: int, items: list[railroad.DiagramItem]) -> railroad.DiagramItem:
+    """A choice that knows how far down it reaches. The library's forgets the height of a last branch
+    of several lines, which is then cut off."""
+    drawn = railroad.Choice(default, *items)
+    reached = 0.0
+    for place in range(default + 1, len(items)):
+        above, item = items[place - 1], items[place]
+        arcs = railroad.AR * (2 if place == default + 1 else 1)
+        gap = item.up + railroad.VS + above.down + above.height
+        reached += max(arcs, gap)
+    last = items[-1]
+    drawn.down = reached + last.height + last.down - items[default].height
+    return drawn
 
 
 def _wrapped(items: list[railroad.DiagramItem], width: float) -> railroad.DiagramItem:

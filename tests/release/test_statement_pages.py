@@ -132,6 +132,21 @@ def test_each_branch_of_the_syntax_is_read(page: statement_pages.Page) -> None:
     assert not wrong
 
 
+RECT = re.compile(r'<rect height="([\d.]+)"[^>]* width="([\d.]+)" x="([\d.]+)" y="([\d.]+)"')
+
+
+@each_page
+def test_no_part_of_a_diagram_is_cut_off(page: statement_pages.Page) -> None:
+    for rule in page.rules:
+        drawn = syntax.diagram(rule)
+        size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
+        assert size is not None
+        for found in RECT.findall(drawn):
+            height, width, x, y = map(float, found)
+            assert x + width < float(size[1]), rule
+            assert y + height < float(size[2]), rule
+
+
 def test_each_kind_of_show_is_on_a_page() -> None:
     texts = [text for page in PAGES if "Show" in page.of for text in statements_of(page)]
     assert {parse_one(text).kind for text in texts} >= KINDS.keys()
