@@ -110,9 +110,11 @@ def draw(results: Record, path: Path) -> None:
     """Write the picture of a run."""
     products = results["products"]
     lines = [
-        plot.Line(f"{each['title']}: {each['p99_alone_ms']:.0f} to {each['p99_ms']:.0f} ms", points)
+        plot.Line(
+            f"{each['title']}: {each['p99_alone_ms']:.0f} to {each['p99_ms']:.0f} ms",
+            [(x, y) for x, y in each["points"]],
+        )
         for each in products
-        if (points := [(x, y) for x, y in each["points"]])
     ]
     marks = [(statistics.median(each["build_s"]), n) for n, each in enumerate(products)]
     title = (
