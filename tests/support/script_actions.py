@@ -1001,7 +1001,8 @@ _IB = _part(requests.add_index, index("ib", "b"))
 MOVED = "several, moved rows and a dropped index"
 MOVED_TOO = "several, moved rows and what is filled before"
 MOVED_TO_NUMBERS = "several, moved rows and their new numbers"
-WITH_MOVED_ROWS = {MOVED, MOVED_TOO, MOVED_TO_NUMBERS}
+MOVED_BEHIND = "several, moved rows and indexes filled at once"
+WITH_MOVED_ROWS = {MOVED, MOVED_TOO, MOVED_TO_NUMBERS, MOVED_BEHIND}
 MOVED_TO_KEYS = {*OF_KEYS, *WITH_MOVED_ROWS}
 """Where rows get handles that follow from other columns."""
 SHORTER_C = changed(column("c", default="7"), Tp=TypeCode.LONG)
@@ -1075,6 +1076,16 @@ SEVERAL: dict[str, Several] = {
         _together(
             _part(requests.add_column, _numbered),
             _part(requests.change_primary_key, index("PRIMARY", "n", primary=True), True),
+        ),
+        3 + 3 + 1,
+        3 + 3 + 1 + 2,
+    ),
+    MOVED_BEHIND: Several(
+        _t(IA, UB, ITS_ID),
+        _together(
+            _part(requests.add_index, index("iba", "b", "a")),
+            _part(requests.change_primary_key, WIDER, True),
+            _part(requests.add_index, index("iab", "a", "b")),
         ),
         3 + 3 + 1,
         3 + 3 + 1 + 2,

@@ -231,7 +231,7 @@ def _next(job: Job) -> int | None:
     """Number of the sub-job that is to move by itself; None when all stand at the non-revertible
     point."""
     revertible = is_revertible(job)
-    numbered = list(enumerate(sub_jobs(job)))
+    numbered = _in_order_of_begin(job)
     if not revertible:  # the others' elements are those of the old rows, too, until these are left
         numbered.sort(key=lambda each: not action_of(each[1]).moves_rows)
     for at, sub in numbered:
@@ -239,6 +239,13 @@ def _next(job: Job) -> int | None:
         if not stays:
             return at
     return None
+
+
+def _in_order_of_begin(job: Job) -> list[tuple[int, Job]]:
+    """The sub-jobs with their numbers, as they begin. One that moves rows to other handles is the
+    last: the other set of rows has copies of the elements that the others have filled."""
+    numbered = list(enumerate(sub_jobs(job)))
+    return sorted(numbered, key=lambda each: kind_of(each[1]).moves_rows)
 
 
 def _step_across(action: Action) -> Step:
@@ -397,9 +404,9 @@ def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
 
 
 def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """The last sub-job that has changed anything goes one state back."""
+    """The sub-job that has begun last goes one state back, of those that have changed anything."""
     at = None
-    for n, sub in enumerate(sub_jobs(job)):
+    for n, sub in _in_order_of_begin(job):
         if sub.state in _TURNED_BACK:
             continue
         if sub.begun and sub.schema_state != action_of(sub).path[0].source:
