@@ -30,6 +30,19 @@ def driver(node: NodeProcess) -> Iterator[Any]:
     found.close()
 
 
+def test_a_driver_that_raises_warnings_raises_them_once(node: NodeProcess) -> None:
+    """SHOW WARNINGS itself has none, so the driver does not ask for them again and again."""
+    found = mysql.connector.connect(
+        host="127.0.0.1", port=node.port, user="root", raise_on_warnings=True, use_pure=True
+    )
+    with found, found.cursor() as cursor:
+        with pytest.raises(mysql.connector.Error) as caught:
+            cursor.execute("SET unique_checks = 0")
+        assert caught.value.errno == 1681
+        cursor.execute("SELECT @@unique_checks")
+        assert cursor.fetchall() == [(0,)]
+
+
 def test_the_first_session_of_a_newcomer(node: NodeProcess) -> None:
     text = """
         CREATE DATABASE shop; USE shop;

@@ -262,7 +262,7 @@ def answer(
     result: Result, outgoing: Outgoing, agreed: Agreed, status: int, binary: bool = False
 ) -> Iterator[bytearray]:
     """The packets of one result, in chunks; `outgoing` carries the sequence on."""
-    warnings = len(result.warnings)
+    warnings = result.warning_count
     if not result.columns:
         outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
         return iter((outgoing.take(),))

@@ -80,6 +80,7 @@ class Result:
         "found_rows",
         "info",
         "last_insert_id",
+        "lists_warnings",
         "rows",
         "warnings",
         "written_id",
@@ -102,7 +103,13 @@ class Result:
         self.warnings = warnings
         self.info = info
         self.found_rows: int | None = None  # where they are more than `rows`
+        self.lists_warnings = False  # SHOW WARNINGS: `warnings` are those of the statement before
         self.written_id = written_id
+
+    @property
+    def warning_count(self) -> int:
+        """What a client is told: SHOW WARNINGS has none, or drivers would ask for them again."""
+        return 0 if self.lists_warnings else len(self.warnings)
 
     @property
     def shown_id(self) -> int:

@@ -506,6 +506,7 @@ def _warnings(context: Context, node: Show) -> Result:
     else:
         result = Result(columns_of("Level Code# Message:1024"), [list(note) for note in notes])
     result.warnings = context.session.warnings
+    result.lists_warnings = True
     result.found_rows = context.session.found_rows  # FOUND_ROWS() is not about what drivers look at
     return result
 
