@@ -226,6 +226,13 @@ def test_tables_are_listed_before_one_filters(browser: Any, node: NodeProcess) -
         until(lambda: "No table" in tab.locator("#table-found").inner_text())
         tab.fill("#table-name", "")
         until(lambda: tab.locator("#table-found button").all_inner_texts() == names)
+
+
+@pytest.mark.long
+def test_a_new_table_is_listed_by_itself(browser: Any, node: NodeProcess) -> None:
+    """It was not within a minute, once, on a node that two other groups of tests kept busy."""
+    with opened(browser, node) as tab:
+        tab.wait_for_selector("#table-found button")
         with node.connect(autocommit=True) as client:
             client.query("CREATE DATABASE aaa")
             client.query("CREATE TABLE aaa.first (a INT)")

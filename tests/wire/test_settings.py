@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
-from exuvia.cli.client import NodeClient
+from exuvia.cli.client import NodeAddress, NodeClient
 from support.node_processes import NodeProcess, until
 
 
@@ -135,7 +135,7 @@ def test_commands_list_all_rows_whatever_sessions_are_limited_to(
 ) -> None:
     run(root, "SET GLOBAL sql_select_limit = 1")
     try:
-        client = NodeClient("127.0.0.1", node.port, "root")
+        client = NodeClient(NodeAddress("127.0.0.1", node.port, "root", ""))
         assert len(client.ask("SELECT * FROM information_schema.schemata").rows) > 1
         client.close()
     finally:
