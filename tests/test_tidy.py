@@ -6,6 +6,7 @@ with its reason.
 
 import ast
 import importlib.util
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -247,6 +248,48 @@ def test_no_docstring_says_nothing() -> None:
     assert not found
 
 
+def test_no_package_gains_prose_that_needs_a_translator() -> None:
+    prose = tool("prose")
+    allowed = json.loads((ROOT / "tools" / "prose.json").read_text())
+    worse = []
+    for package, rules in prose.counts(SOURCE, ROOT / "src").items():
+        for rule, number in rules.items():
+            most = allowed.get(package, {}).get(rule, 0)
+            if number > most:
+                worse.append(f"{package}: {rule} {number}, {most} allowed")
+    assert not worse, "see `python tools/prose.py src`"
+
+
+PROSE = '''
+"""Of a row, what it says: likewise `who asks` is a quote."""
+
+# A cell stands behind the others.
+def each(found: int) -> None:
+    """See the module."""
+    kept = found  # noqa: likewise
+    row = kept
+    """A table:
+
+        who   stands here
+    """
+'''
+
+
+def test_findings_of_prose() -> None:
+    findings = tool("prose").findings(PROSE.lstrip())
+    assert [(finding.line, finding.rule) for finding in findings] == [
+        (1, "inversion"),
+        (1, "quantity"),
+        (1, "speech"),
+        (3, "relation"),
+        (3, "stands"),
+        (4, "filler"),
+        (4, "filler"),
+        (5, "empty"),
+        (6, "filler"),
+    ]
+
+
 def imported_modules() -> set[str]:
     found = set()
     for path in [*SOURCE, *TESTS, *sorted((ROOT / "bench").rglob("*.py"))]:
@@ -274,9 +317,9 @@ def test_no_module_is_dead() -> None:
 
 
 @cache
-def house() -> Any:
-    """tools/house.py, which `make house` runs."""
-    spec = importlib.util.spec_from_file_location("house", ROOT / "tools" / "house.py")
+def tool(name: str) -> Any:
+    """The module tools/<name>.py."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -285,13 +328,13 @@ def house() -> Any:
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    tool = house()
-    return {tool.module_of(path, ROOT / "src"): tree_of(path) for path in SOURCE}
+    module_of = tool("house").module_of
+    return {module_of(path, ROOT / "src"): tree_of(path) for path in SOURCE}
 
 
 @cache
 def import_graph() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = house().import_graph(modules())
+    found: dict[str, set[str]] = tool("house").import_graph(modules())
     return found
 
 
@@ -307,7 +350,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
     """Imports for types only and those inside functions count."""
     trees = modules()
     assert len(trees) > 300
-    assert house().circles(import_graph()) == []
+    assert tool("house").circles(import_graph()) == []
 
 
 def test_a_circle_would_be_seen() -> None:
@@ -316,7 +359,7 @@ def test_a_circle_would_be_seen() -> None:
         "a.c": ast.parse("if TYPE_CHECKING:\n    from a.b import f"),
         "a.d": ast.parse("import a.b"),
     }
-    assert house().circles(house().import_graph(trees)) == [["a.b", "a.c"]]
+    assert tool("house").circles(tool("house").import_graph(trees)) == [["a.b", "a.c"]]
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -375,9 +418,9 @@ def test_files_are_made_private() -> None:
 
 def test_few_small_modules_serve_one_beside_them() -> None:
     """A concept lies in one file: a small module that only its neighbour imports is part of it."""
-    tool = house()
-    alone = [module for module, _ in tool.single_importers(import_graph())]
-    sizes = {tool.module_of(p, ROOT / "src"): len(text_of(p).splitlines()) for p in SOURCE}
+    house = tool("house")
+    alone = [module for module, _ in house.single_importers(import_graph())]
+    sizes = {house.module_of(p, ROOT / "src"): len(text_of(p).splitlines()) for p in SOURCE}
     assert len([module for module in alone if sizes[module] < 120]) <= SHREDS
 
 
