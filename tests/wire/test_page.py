@@ -22,7 +22,7 @@ from exuvia.ddl.job import ActionCode, Job, JobState
 from exuvia.server import http as http_server
 from exuvia.server.http import is_loopback
 from exuvia.server.page import pace_of, path_of, shown_query
-from exuvia.server.watchers import MOST, Watchers, difference
+from exuvia.server.watchers import MOST, Watchers, difference, pause_s
 from support.node_processes import ANSWER_S, READY_S, NodeProcess, end_all, until
 
 FILES = {
@@ -326,6 +326,13 @@ def test_a_thousand_jobs_are_told_in_little(node: NodeProcess) -> None:
         assert len(text) < 1_000_000
         quiet = until(lambda: (said := stream.next("change")[1])["jobs"] == [] and said)
         assert quiet["unfinished"] == 1000 and quiet["gone"] == []
+
+
+@pytest.mark.parametrize(
+    ("took_s", "pause"), [(0.0, 1.0), (0.1, 0.9), (0.2, 0.8), (2.0, 8.0), (12.0, 10.0)]
+)
+def test_a_slow_look_does_not_silence_the_page(took_s: float, pause: float) -> None:
+    assert pause_s(1.0, took_s) == pytest.approx(pause)
 
 
 def test_only_so_many_watch_and_others_may_when_they_leave(node: NodeProcess) -> None:

@@ -228,15 +228,70 @@ def test_tables_are_listed_before_one_filters(browser: Any, node: NodeProcess) -
         until(lambda: tab.locator("#table-found button").all_inner_texts() == names)
 
 
-@pytest.mark.long
 def test_a_new_table_is_listed_by_itself(browser: Any, node: NodeProcess) -> None:
-    """It was not within a minute, once, on a node that two other groups of tests kept busy."""
+    with opened(browser, node) as tab, new_table(tab, node, "aaa"):
+        pass
+
+
+@contextmanager
+def new_table(tab: Any, node: NodeProcess, database: str) -> Iterator[None]:
+    """A table that the page must list at the end of the block, and its job in the history."""
+    names = tab.locator("#table-found")
+    names.locator("button").first.wait_for()
+    with node.connect(autocommit=True) as client:
+        client.query(f"CREATE DATABASE {database}")
+        client.query(f"CREATE TABLE {database}.first (a INT)")
+    yield
+    until(lambda: f"{database}.first" in names.inner_text())
+    until(lambda: f"{database}.first" in tab.locator("#history-rows").inner_text())
+
+
+@contextmanager
+def failing(tab: Any, path: str, count: int) -> Iterator[list[str]]:
+    """The next requests for a path fail, as when their connection breaks: those that did."""
+    failed: list[str] = []
+
+    def answer(route: Any) -> None:
+        if len(failed) < count:
+            failed.append(route.request.url)
+            route.abort("connectionreset")
+        else:
+            route.continue_()
+
+    tab.route(path, answer)
+    yield failed
+    until(lambda: tab.evaluate("1") and len(failed) == count)
+    tab.unroute(path)
+
+
+def test_lists_are_requested_again_after_an_error(browser: Any, node: NodeProcess) -> None:
+    """A list stayed as it was until the next change of a table: the page noted the schema version
+    although its request had failed."""
+    with closing(browser.new_context()) as context:
+        tab = context.new_page()
+        tab.goto(f"http://127.0.0.1:{node.status_port}/")
+        tab.wait_for_selector("#history-rows tr")
+        with (
+            failing(tab, "**/page/tables?*", 2),
+            failing(tab, "**/page/history", 2),
+            new_table(tab, node, "aab"),
+        ):
+            pass
+        with failing(tab, "**/page/tables?*", 1):
+            tab.fill("#table-name", "aab.")
+            until(lambda: tab.locator("#table-found").inner_text() == "aab.first")
+
+
+def test_a_list_with_the_focus_is_refreshed_when_it_loses_it(
+    browser: Any, node: NodeProcess
+) -> None:
     with opened(browser, node) as tab:
         tab.wait_for_selector("#table-found button")
-        with node.connect(autocommit=True) as client:
-            client.query("CREATE DATABASE aaa")
-            client.query("CREATE TABLE aaa.first (a INT)")
-        until(lambda: "aaa.first" in tab.locator("#table-found").inner_text())
+        tab.focus("#table-found button")
+        with new_table(tab, node, "aac"):
+            until(lambda: "aac.first" in tab.locator("#history-rows").inner_text())
+            assert "aac.first" not in tab.locator("#table-found").inner_text()
+            tab.focus("#table-name")
 
 
 def test_it_is_used_without_a_mouse(browser: Any, node: NodeProcess) -> None:

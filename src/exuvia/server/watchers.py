@@ -27,6 +27,7 @@ from exuvia.server.page import CLUSTER_S, LIVE_S, StatusPage, Values
 
 MOST = 64
 _MOST_SHARE = 0.2  # of the time, for looks at a very long queue
+_LONGEST_PAUSE_S = 10.0  # a single look may be slow for another reason
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +41,11 @@ def difference(before: Values, now: Values) -> Values:
     known = {job["id"]: job for job in before["jobs"]}
     changed = [job for job in now["jobs"] if known.pop(job["id"], None) != job]
     return now | {"jobs": changed, "gone": list(known)}
+
+
+def pause_s(every_s: float, took_s: float) -> float:
+    """The pause after a look that took `took_s`: after 12 s it would otherwise be 48 s."""
+    return min(max(every_s, took_s / _MOST_SHARE) - took_s, _LONGEST_PAUSE_S)
 
 
 class _EventStream(StreamingResponse):
@@ -121,8 +127,7 @@ class Watchers:
             except Exception as error:
                 _log.exception("a look for the page broke")
                 self._say("trouble", {"error": f"{type(error).__name__}: {error}"})
-            took = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(every_s - took, took / _MOST_SHARE - took))
+            await asyncio.sleep(pause_s(every_s, asyncio.get_running_loop().time() - began))
 
     def _tell(self, live: Values) -> None:
         before, self._live, self._all = self._live, live, None

@@ -320,33 +320,68 @@ function finishedRow(body, job, table) {
   ]);
 }
 
+let changes = 0; // how often tables, finished jobs or the login have changed
+
+/** The state of a list that follows `changes`. Only the answer to its last request is shown. A
+ *  request that fails leaves `isCurrent()` false, so the next event of the node repeats it. */
+class Listing {
+  constructor() {
+    this.requests = 0;
+    this.waits = false;
+    this.shown = {}; // what the rows on the page are: {change, name}
+  }
+
+  isCurrent(name = "") {
+    return this.shown.change === changes && this.shown.name === name;
+  }
+
+  /** Shows the answer to `path` by `show`. `name`: the filter, undefined for a further page. */
+  async request(path, show, name = undefined) {
+    const number = ++this.requests, change = changes;
+    this.waits = true;
+    try {
+      const answer = await get(path);
+      if (number !== this.requests) return;
+      show(answer);
+      if (name !== undefined) this.shown = { change, name };
+    } catch (error) {
+      trouble(error.message);
+    } finally {
+      if (number === this.requests) this.waits = false;
+    }
+  }
+}
+
 class History {
   constructor() {
+    this.listing = new Listing();
     this.below = null;
     by("history-more").addEventListener("click", () => this.look(this.below));
     by("history-again").addEventListener("click", () => this.look(null));
   }
 
-  async look(below) {
-    try {
-      const found = await get(`/page/history${below === null ? "" : `?below=${below}`}`);
+  follow() {
+    if (!this.listing.waits && !this.listing.isCurrent()) this.look(null);
+  }
+
+  look(below) {
+    const isFirst = below === null;
+    return this.listing.request(`/page/history${isFirst ? "" : `?below=${below}`}`, (found) => {
       const body = by("history-rows");
       const rows = found.jobs.map((job) => finishedRow(body, job, true));
-      if (below === null) body.replaceChildren(...rows);
+      if (isFirst) body.replaceChildren(...rows);
       else body.append(...rows);
       this.below = found.more;
       by("history-more").hidden = found.more === null;
       by("history-none").hidden = body.children.length > 0;
-    } catch (error) {
-      trouble(error.message);
-    }
+    }, isFirst ? "" : undefined);
   }
 }
 
 class Tables {
   constructor() {
     let timer = 0;
-    this.asked = 0;
+    this.listing = new Listing();
     this.shown = null;
     this.more = null; // behind which one the next page's are
     by("table-more").addEventListener("click", () => this.find(this.more));
@@ -361,24 +396,27 @@ class Tables {
   }
 
   /** Those whose name begins as it says, a page of them; with `behind` the next page. */
-  async find(behind = null) {
-    const name = by("table-name").value.trim();
-    const asked = ++this.asked;
+  find(behind = null) {
+    const name = this.name();
     const where = new URLSearchParams({ name, database: behind?.[0] ?? "", table: behind?.[1] ?? "" });
-    const found = await get(`/page/tables?${where}`);
-    if (asked !== this.asked) return;
-    const items = found.tables.map(([database, table]) => {
-      const button = make("button", "", `${database}.${table}`);
-      button.type = "button";
-      Object.assign(button.dataset, { database, table });
-      return make("li", "", button);
-    });
-    if (!items.length) items.push(make("li", "soft", name ? "No table with this prefix." : "No tables yet."));
-    if (behind) by("table-found").append(...items);
-    else by("table-found").replaceChildren(...items);
-    this.more = found.more ?? null;
-    by("table-more").hidden = !this.more;
-    if (behind) items[0]?.querySelector("button")?.focus();
+    return this.listing.request(`/page/tables?${where}`, (found) => {
+      const items = found.tables.map(([database, table]) => {
+        const button = make("button", "", `${database}.${table}`);
+        button.type = "button";
+        Object.assign(button.dataset, { database, table });
+        return make("li", "", button);
+      });
+      if (!items.length) items.push(make("li", "soft", name ? "No table with this prefix." : "No tables yet."));
+      if (behind) by("table-found").append(...items);
+      else by("table-found").replaceChildren(...items);
+      this.more = found.more ?? null;
+      by("table-more").hidden = !this.more;
+      if (behind) items[0]?.querySelector("button")?.focus();
+    }, behind ? undefined : name);
+  }
+
+  name() {
+    return by("table-name").value.trim();
   }
 
   /** Another login sees other parts of it. */
@@ -386,12 +424,12 @@ class Tables {
     if (this.shown) this.show(...this.shown, false);
   }
 
-  /** The first page of all, while nobody filters or has come further: tables come and go. */
-  refresh() {
-    const few = by("table-found").children.length <= FIRST_TABLES;
-    if (!by("table-name").value && few && !by("table-found").contains(document.activeElement)) {
-      this.find().catch((error) => trouble(error.message));
-    }
+  /** The first page, unless a further one of the same filter is shown or the focus is in the list. */
+  follow() {
+    const list = by("table-found"), name = this.name();
+    if (this.listing.waits || this.listing.isCurrent(name)) return;
+    const isFurther = list.children.length > FIRST_TABLES && this.listing.shown.name === name;
+    if (!isFurther && !list.contains(document.activeElement)) this.find();
   }
 
   /** What ANALYZE found of its columns and indexes, and its drawing once it is asked for. */
@@ -477,8 +515,9 @@ const jobs = new Jobs();
 const commands = new Commands(() => {
   jobs.anew();
   tables.anew();
-  history.look(null);
-  tables.refresh();
+  changes++;
+  history.follow();
+  tables.follow();
 });
 const history = new History();
 const tables = new Tables();
@@ -506,12 +545,11 @@ function showLive(state) {
   fact("Nodes behind", facts.nodes ? `${facts.behind}` : "…", facts.behind ? "warn" : "");
   document.title = state.unfinished ? `${plural(state.unfinished, "job")} – Exuvia` : "Exuvia";
   const ids = new Set(state.jobs.keys());
-  if (state.version !== version || [...begun].some((id) => !ids.has(id))) { // a job may be quick
-    history.look(null);
-    tables.refresh();
-  }
+  if (state.version !== version || [...begun].some((id) => !ids.has(id))) changes++; // a job may be quick
   version = state.version;
   begun = ids;
+  history.follow();
+  tables.follow();
 }
 
 follow({

@@ -1,6 +1,7 @@
 // What the node says: server-sent events, or asked for every other second where they do not come.
 
 const PATIENCE_MS = 6000;
+const ANSWER_MS = 30_000; // a request without an answer fails then, and may be repeated
 
 /** Calls `told.live(state)`, `told.cluster(values)`, `told.link(kind, text)`, `told.trouble(text)`,
  *  `told.refused(error)`.
@@ -84,7 +85,7 @@ export function keepToken(text) {
 }
 
 /** JSON of a page of the node's. Throws what it says, with its status. */
-export async function get(path, settings = {}) {
+export async function get(path, settings = { signal: AbortSignal.timeout(ANSWER_MS) }) {
   const headers = { ...settings.headers, ...(token && { "X-Exuvia-Token": token }) };
   const answer = await fetch(path, { ...settings, headers });
   const values = await answer.json();
