@@ -94,7 +94,7 @@ def test_what_is_waited_for_is_said_by_the_table_of_waits() -> None:
     said = re.compile(r"[\"'](waiting: |held before|broken: )")
     may = {
         "src/exuvia/base/waits.py",
-        "src/exuvia/sql/statement/waits.py",  # takes the word away
+        "src/exuvia/sql/statement/job_waits.py",  # takes the word away
     }
     found = {
         str(path.relative_to(ROOT))

@@ -8,7 +8,7 @@ import pytest
 from exuvia.sql.privileges.rights import OnDatabase, Rights
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
-from exuvia.sql.statement import waits
+from exuvia.sql.statement import job_waits
 from support.node_processes import until
 from support.world import Later, error, rows, run
 
@@ -197,7 +197,7 @@ def test_a_table_written_only_after_a_savepoint_may_change(
 
 
 def test_a_change_that_waited_says_for_what(session, another, monkeypatch):
-    monkeypatch.setattr(waits, "NOTED_S", waits.FIRST_LOOK_S)
+    monkeypatch.setattr(job_waits, "NOTED_S", job_waits.FIRST_LOOK_S)
     run(session, "CREATE TABLE t (a INT)")
     run(another, "BEGIN")
     run(another, "INSERT INTO t VALUES (1)")

@@ -3,7 +3,7 @@
     commit what is open -> a snapshot -> build (sql/schema) -> Change
         -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
 
-What a job waited for, if it was long, is a note (statement/waits.py).
+What a job waited for, if it was long, is a note (statement/job_waits.py).
 
 With exuvia_ddl_async = ON, or in a group, nothing is waited for: the answer is a row for each job,
 and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.

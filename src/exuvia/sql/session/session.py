@@ -64,6 +64,7 @@ from exuvia.sql.session.statement_registry import StatementKind, check_privilege
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.show import explain_plan
 from exuvia.sql.statement.context import Context, Course, Ready, Seen, VirtualTable
+from exuvia.sql.statement.job_waits import JobWaits
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, ShapedStatement, StatementShape
@@ -71,7 +72,6 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
-from exuvia.sql.statement.waits import Waits
 from exuvia.sql.write.insert import InsertAlike
 
 MOST_ASIDE = 256
@@ -122,7 +122,7 @@ class Session:
         self.transactions = TransactionRunner(self)
         self.temporary: TemporaryTables | None = None
         self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
-        self.waits = Waits(services.store, services.clock, services.owner)
+        self.waits = JobWaits(services.store, services.clock, services.owner)
         self.user_variables: dict[str, tuple[Value, FieldType]] = {}
         self.snapshot_time: ReadTime | None = None  # of tidb_snapshot
         self.sequence_values: dict[int, int] = {}  # LASTVAL by the sequence's id

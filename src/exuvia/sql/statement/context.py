@@ -46,13 +46,13 @@ from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import TYPED, TypedValue, type_of
 from exuvia.sql.privileges.rights import ALL, EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row
+from exuvia.sql.statement.job_waits import JobWaits
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
 from exuvia.sql.statement.plan_cache import ShapedStatement
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings, global_text
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
-from exuvia.sql.statement.waits import Waits
 
 Seen = TypeVar("Seen")
 
@@ -127,7 +127,7 @@ class SessionApi(Protocol):
     resource_group: str  # kept and shown
     must_change_password: bool
     named_locks: NamedLocks
-    waits: Waits
+    waits: JobWaits
     temporary: TemporaryTables | None
     user_variables: dict[str, tuple[Value, FieldType]]
     snapshot_time: ReadTime | None

@@ -1,4 +1,4 @@
-"""What a session waits for while it waits for its schema change.
+"""The reasons for which a session's schema change waits, for the session.
 
     meanwhile    SHOW PROCESSLIST, State    waiting: node 10.0.0.2:4000: has not answered yet
     afterwards   SHOW WARNINGS, a note      schema change 71 waited 17 s, at last for node ...
@@ -23,7 +23,7 @@ _GROWTH = 0.1
 """The part of its age after which a wait is looked at again: many sessions may wait for long."""
 
 
-class Waits:
+class JobWaits:
     """The waits of one statement. Any thread may read `reason`, which is "" without a wait."""
 
     def __init__(self, store: Store, clock: Clock, owner: OwnerWatch | None) -> None:
@@ -58,9 +58,9 @@ class Waits:
 
 
 class JobWait:
-    """See `Waits.watch`. Use it as a context manager: its end writes the note."""
+    """See `JobWaits.watch`. Use it as a context manager: its end writes the note."""
 
-    def __init__(self, waits: Waits, job_id: int, check: Callable[[], None]) -> None:
+    def __init__(self, waits: JobWaits, job_id: int, check: Callable[[], None]) -> None:
         self._waits = waits
         self._job_id = job_id
         self._check = check
