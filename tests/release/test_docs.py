@@ -157,6 +157,24 @@ def test_the_site_is_built_without_a_warning(site: Path) -> None:
     assert "decisions/001" not in home, "decisions are not in the navigation"
 
 
+QUESTIONS = {
+    "error 8200": "reference/errors/8200",
+    "1062 when adding unique index": "reference/errors/1062",
+    "schema change waiting": "troubleshooting",
+    "what is metadata lock wait": "troubleshooting",
+    "add index slow": "tuning",
+    "how to cancel an alter": "reference/statements/admin-cancel-ddl-jobs",
+    "undo drop column": "reference/statements/admin-undo-ddl-job",
+    "import from mysql": "import",
+    "back up and restore": "operations",
+    "run on several machines": "operations",
+    "read with Spark": "spark",
+    "connect from Django": "clients",
+    "upgrade from 0.4": "upgrade",
+}
+"""What a newcomer types, with the page that answers it."""
+FOUND = """query => Search._performSearch(...Search._parseQuery(query)).reverse()
+    .map(([page]) => page)"""
 RESULTS = "[...document.querySelectorAll('#search-results li > a')].map(a => a.pathname)"
 TOO_WIDE = """[...document.querySelectorAll('.table-wrapper')]
     .filter(table => table.scrollWidth > table.clientWidth + 1).map(table => table.innerText)"""
@@ -164,7 +182,7 @@ TOO_WIDE = """[...document.querySelectorAll('.table-wrapper')]
 
 @pytest.mark.browser
 @pytest.mark.long
-def test_the_site_in_a_browser_finds_codes_and_its_tables_fit(site: Path) -> None:
+def test_the_site_in_a_browser_answers_questions_and_its_tables_fit(site: Path) -> None:
     """At 1280 px, each page but decisions, and of the many alike the first ones."""
     few = {"errors": 5, "statements": 200, "decisions": 0}
     wide = []
@@ -178,6 +196,9 @@ def test_the_site_in_a_browser_finds_codes_and_its_tables_fit(site: Path) -> Non
             assert found[0].endswith(f"reference/{first}.html"), (query, found)
             decisions = ["/decisions/" in each for each in found]
             assert decisions == sorted(decisions), "decisions are last"
+        for query, answer in QUESTIONS.items():
+            pages = list(dict.fromkeys(page.evaluate(FOUND, query)))
+            assert answer in pages[:3], (query, pages[:8])
         for file in sorted(site.rglob("*.html")):
             kind = file.parent.name
             few[kind] = few.get(kind, 1000) - 1
