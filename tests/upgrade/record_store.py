@@ -1,6 +1,6 @@
 """Makes the small store that a release leaves behind for all later ones to open.
 
-    PYTHONPATH=src python tests/upgrade/record_store.py 0.2.0
+    PYTHONPATH=src python tests/upgrade/record_store.py 0.5.0
 
 To be run once, on the commit of the release, before the first change of a stored byte after it. The
 store is left as a killed node leaves it: its members never went, an ADD INDEX is paused in the

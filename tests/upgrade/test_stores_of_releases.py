@@ -29,6 +29,7 @@ TABLES = (
 )
 WITHOUT_CHANGE_LOGS = ("0.1.0", "0.2.0")
 WITHOUT_UNDO = (*WITHOUT_CHANGE_LOGS, "0.3.0")
+WITHOUT_ARRAYS = (*WITHOUT_UNDO, "0.4.0")
 # What a later release answers otherwise, and rightly: {question: reason}.
 CHANGED: dict[str, str] = {}
 
@@ -88,6 +89,8 @@ def test_a_store_of_the_release_serves_and_finishes_what_it_had_begun(
             reads_its_change_log(node)
         if release not in WITHOUT_UNDO:
             takes_back_what_it_dropped(node)
+        if release not in WITHOUT_ARRAYS:
+            goes_on_with_arrays_keys_and_ids(node)
         for [name] in ask(node, TABLES):
             ask(node, f"ADMIN CHECK TABLE shop.{name[1:-1]}")
     with lmdb.open(str(store), map_size=1 << 40) as environment, environment.begin() as txn:
@@ -128,6 +131,28 @@ def takes_back_what_it_dropped(node: NodeProcess) -> None:
         ask(node, "UPDATE shop.partly SET b = 5 WHERE id = 1")
     with pytest.raises(pymysql.Error, match="1062"):
         ask(node, "INSERT INTO shop.spread VALUES (4, 4, 10)")
+
+
+def goes_on_with_arrays_keys_and_ids(node: NodeProcess) -> None:
+    """Arrays are indexed, another clustered key is undone, ids go on without a gap."""
+    with pytest.raises(pymysql.Error, match="1062"):
+        ask(node, """INSERT INTO shop.tagged VALUES (4, '{"names": ["c", "a"]}')""")
+    ask(node, """UPDATE shop.tagged SET j = '{"tags": [3], "names": ["a"]}' WHERE id = 1""")
+    tagged = "SELECT id FROM shop.tagged WHERE %s MEMBER OF (j->'$.tags') ORDER BY id"
+    assert [ask(node, tagged % tag) for tag in (1, 2, 3)] == [[], [["2"]], [["1"], ["2"]]]
+    ask(node, "UPDATE shop.rekeyed SET v = 22 WHERE id = 2")
+    [[job]] = ask(
+        node,
+        "SELECT job_id FROM information_schema.ddl_jobs WHERE table_name = 'rekeyed'"
+        " AND job_type = 'exuvia change primary key'",
+    )
+    ask(node, f"ADMIN UNDO DDL JOB {job}")
+    assert "PRIMARY KEY (`id`)" in ask(node, "SHOW CREATE TABLE shop.rekeyed")[0][1]
+    assert ask(node, "SELECT k FROM shop.rekeyed WHERE v = 22") == [["20"]]
+    ask(node, "INSERT INTO shop.gapless (v) VALUES (3)")
+    assert ask(node, "SELECT id FROM shop.gapless ORDER BY id") == [["1"], ["2"], ["3"]]
+    ask(node, "INSERT INTO shop.chinese VALUES (3, '文')")
+    assert ask(node, "SELECT id FROM shop.chinese WHERE w >= '文' ORDER BY w") == [["3"], ["1"]]
 
 
 def finishes_its_jobs(node: NodeProcess) -> None:
