@@ -6,6 +6,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,22 @@ from exuvia.pipeline.spark import FRUGAL, SILENT, Spark, archive
 _EXIT_S = 300.0
 
 
-def make_archive(target: Path) -> None:
+def make_archive(target: Path, begin: Callable[[str], None]) -> None:
     """Run a wave of tasks in a JVM that keeps the classes it has loaded when it ends.
 
-    Raises ExuviaError if that JVM leaves none, or does not end."""
+    `begin` is called with the name of each step. Raises ExuviaError if that JVM leaves no archive,
+    or does not end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     made = target.with_suffix(f".{os.getpid()}")
     keep = " ".join((*FRUGAL, *SILENT, f"-XX:ArchiveClassesAtExit={made}"))
     spark = Spark("memory:", "local[1]", {"spark.driver.extraJavaOptions": keep})
+    begin("starting Spark")
+    session = spark.session()
+    begin("running tasks")
     wave = spark.warm(1)
     wave.wait()
-    _end(spark.session())
+    begin("writing the archive")
+    _end(session)
     if wave.error is not None or not made.exists():
         raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
     made.rename(target)
@@ -50,7 +57,7 @@ def wait_for(process: "subprocess.Popen[bytes]") -> None:
 
 if __name__ == "__main__":
     try:
-        make_archive(archive())
+        make_archive(archive(), partial(print, flush=True))
     except Exception as error:  # also what Spark and py4j raise, which have long texts
         reason = str(error).strip().partition("\n")[0]
         sys.stderr.write(f"{type(error).__name__}: {reason}\n")
