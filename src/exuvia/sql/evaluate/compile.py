@@ -8,7 +8,7 @@ semantics.
                                  what its arguments claimed
 
 The binder has put a Cast wherever a type changes, so operands of one operator have one family here.
-Subqueries are the business of sql/select/build.py: they never come here.
+Subqueries are run by sql/select: they never come here.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,4 @@
-"""One SELECT: its clauses bound in MySQL's order, then rendered; see select/query.py for the form
-of the SQL.
+"""One SELECT: its clauses bound in MySQL's order.
 
 clause       sees                                        1054 says
 WHERE        columns                                     where clause
@@ -8,20 +7,14 @@ GROUP BY     columns, then names and places of the list  group statement
 HAVING       names of the list, columns, aggregates      having clause
 ORDER BY     names and places of the list, then columns  order clause
 
-ONLY_FULL_GROUP_BY: what a grouped SELECT may name beside its aggregates (1055, 1140).
+ONLY_FULL_GROUP_BY: the columns that a grouped SELECT may name outside aggregates (1055, 1140).
 
 A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE,
 or if a whole primary key (or a unique key that cannot be NULL) of its table is determined. Columns
-of common table expressions are not looked at, as in TiDB: any value of the group is theirs.
-
-What is computed from groups, as SQL: aggregates, the group's own values, and WITH ROLLUP.
-
-In a row of ROLLUP that sums over a key the key is NULL, also where an expression names it; GROUPING
-tells it apart. DuckDB groups by ROLLUP itself, so a key is written alike wherever it stands.
+of common table expressions are not checked, as in TiDB: any value of the group is theirs.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -41,17 +34,13 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Field, Scope, labelled, stored
+from exuvia.sql.bind.scope import Scope, labelled, stored
 from exuvia.sql.bind.windows import named_windows
-from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
     Aggregate,
     Call,
     Column,
     Expr,
-    Outer,
-    Subquery,
     Windowed,
     children,
     is_constant,
@@ -59,171 +48,100 @@ from exuvia.sql.expr import (
 )
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import (
-    Build,
-    CommonTable,
-    Frame,
-    Planned,
-    distinct_rows,
-    limit_clause,
-    limits,
-    nested_leaf,
-    subquery,
-)
 from exuvia.sql.select.from_clause import from_clause
 from exuvia.sql.select.scan import TableScan, TopRows
+from exuvia.sql.select.tree import (
+    Block,
+    Build,
+    Commons,
+    Frame,
+    FromItem,
+    Query,
+    SelectItem,
+    TableRef,
+    limit_of,
+)
 
 MOST_TOP_ROWS = 10_000
 
-# -- groups ----------------------------------------------------------------------------------------
 
-
-def grouped_renderer(group: Sequence[Expr], rollup: bool, frame: Frame) -> Renderer:
-    """The renderer of what stands behind GROUP BY."""
-    rows = frame.renderer()
-    outer = nested_leaf(frame)
-
-    def leaf(expr: Expr) -> str:
-        if isinstance(expr, Aggregate):
-            return aggregate(expr, rows, finished)
-        if isinstance(expr, Windowed):
-            return windowed(expr, finished)
-        if isinstance(expr, Column):
-            return finished.of_group(expr)
-        if isinstance(expr, Subquery):
-            return subquery(expr, frame, leaf)
-        return outer(expr)
-
-    finished = _GroupRenderer(leaf, rows, group, rollup)
-    return finished
-
-
-def group_clause(group: Sequence[Expr], rollup: bool, rows: Renderer) -> str:
-    if not group:
-        return ""
-    keys = ", ".join(rows.key(key) for key in group)
-    return f" GROUP BY ROLLUP ({keys})" if rollup else f" GROUP BY {keys}"
-
-
-def check_grouping(nodes: Sequence[Expr], group: Sequence[Expr], rollup: bool) -> None:
-    """GROUPING needs ROLLUP (1111) and keys of the group (3602)."""
-    for node in nodes:
-        for part in walk(node):
-            if not (isinstance(part, Aggregate) and part.function == "grouping"):
-                continue
-            if not rollup:
-                raise ErrInvalidGroupFuncUse()
-            for place, key in enumerate(part.arguments):
-                if key not in group:
-                    raise ErrFieldInGroupingNotGroupBy(place)
-
-
-class _GroupRenderer(Renderer):
-    """A renderer that knows the group's expressions: each stands for its one value in the group."""
-
-    def __init__(self, leaf: Leaf, rows: Renderer, group: Sequence[Expr], rollup: bool) -> None:
-        super().__init__(leaf, rows.functions, rows.env)
-        self._rows = rows
-        self._keys = group
-        self._group = frozenset(key for key in group if not isinstance(key, Column | Outer))
-        self._rollup = rollup
-
-    def value(self, expr: Expr) -> str:
-        """The value in the group."""
-        is_key = bool(self._group) and expr in self._group
-        return self.of_group(expr) if is_key else super().value(expr)
-
-    def of_group(self, expr: Expr) -> str:
-        """The value of a key, or of a column that follows from the keys."""
-        value = f"any_value({self._rows.value(expr)})"
-        if not self._rollup or expr not in self._keys:
-            return value
-        return f"CASE WHEN grouping({self._rows.key(expr)}) = 0 THEN {value} END"
-
-
-# -- the block -------------------------------------------------------------------------------------
-
-
-class SelectItem(NamedTuple):
-    """One column of the select list."""
-
-    name: str
-    expr: Expr
-    field: Field | None
-
-
-class SelectBlock(NamedTuple):
-    items: list[SelectItem]
-    where: Expr | None
-    group: list[Expr]
-    having: Expr | None
-    order: list[tuple[Expr, bool]]
-    grouped: bool
-    distinct: bool
-    rollup: bool
-
-
-def plan_block(
-    tree: exp.Select, build: Build, parent: Frame | None, commons: dict[str, CommonTable]
-) -> Planned:
+def bind_block(tree: exp.Select, build: Build, parent: Frame | None, commons: Commons) -> Query:
+    """The tree of a SELECT."""
     frame = Frame(build, parent, commons)
     source = from_clause(tree, frame)
-    block = _of_stored(bind_block(tree, frame))
-    build.blocks.append((block, frame))
+    block = bind_clauses(tree, frame, source)
+    build.blocks.append(block)
     if block.grouped:
-        check_full_group(block, frame)
+        _check_full_group(block)
     if block.distinct:
-        check_distinct_order(block, frame)
-    _tell_scan(tree, block, source, frame)
-    rows = frame.renderer()
-    finished = grouped_renderer(block.group, block.rollup, frame) if block.grouped else rows
-    items = [
-        f"CAST({finished.value(item.expr)} AS {duck.type_of(item.expr.type)}) AS o{n}"
-        for n, item in enumerate(block.items)
-    ]
-    keys = []  # (item to add or "", ORDER BY term): a key that is an item is not computed twice
-    for n, (key, descending) in enumerate(block.order):
-        direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
-        place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
-        if place is not None:
-            keys.append(("", f"{duck.order_key_of(f'o{place}', key.type)} {direction}"))
-        else:
-            keys.append((f"{finished.order_key(key)} AS s{n}", f"s{n} {direction}"))
-    sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
-    conditions = [rows.filter(block.where)] if block.where is not None else []
-    if block.having is not None and not block.grouped:
-        conditions.append(rows.condition(block.having))
-    if conditions:
-        sql += " WHERE " + " AND ".join(conditions)
-    sql += group_clause(block.group, block.rollup, rows)
-    kept = [finished.condition(block.having)] if block.having is not None else []
-    kept += ["count(*) > 0"] * block.rollup  # no rows have no sum over all of them
-    if kept and block.grouped:
-        sql += f" HAVING {' AND '.join(kept)}"
-    columns = [_output(item) for item in block.items]
-    limit = limit_clause(tree, build)
-    sql = _finish(sql, block, columns, keys, limit)
-    windows = any(isinstance(node, Windowed) for item in block.items for node in walk(item.expr))
-    merges = bool(source) and not (block.grouped or block.distinct or limit or windows)
-    return Planned(sql, columns, [item.expr.coercibility for item in block.items], merges)
+        _check_distinct_order(block)
+    _tell_scan(block)
+    return block
 
 
-def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) -> None:
+def bind_clauses(tree: exp.Select, frame: Frame, source: FromItem | None) -> Block:
+    """All clauses over the rows of `source`. Raises 1054, 1052, 1111 and the errors of expressions.
+
+    TIMESTAMPs in plain columns of the select list and in keys are stored ones: only the client's
+    query converts them to the session's zone (relational.py)."""
+    where = tree.args.get("where")
+    condition = None
+    if where is not None:
+        condition = bind_condition(where.this, frame.scope("where clause"))
+    scope = frame.scope()
+    scope.grouped, scope.windows = [], named_windows(tree)
+    items = _items(tree, frame, scope)
+    group = _group(tree, items, frame)
+    aliases = {item.name.lower(): item.expr for item in reversed(items)}
+    having_tree = tree.args.get("having")
+    having = None
+    if having_tree is not None:
+        named = {k: v for k, v in aliases.items() if k not in _grouped_names(tree, group)}
+        inner = _after(scope, "having clause", named)
+        having = bind_condition(having_tree.this, inner)
+    order = _order(tree, items, _after(scope, "order clause", aliases))
+    if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
+        raise ErrNotSupportedYet("a window function in HAVING")
+    rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
+    keys = [stored(key) for key in group]
+    _check_grouping(scope.grouped, keys, rollup)
+    items = [item._replace(expr=stored(item.expr)) for item in items]
+    grouped, distinct = bool(scope.grouped) or bool(group), tree.args.get("distinct") is not None
+    limit = limit_of(tree, frame.build.context)
+    windows = any(isinstance(node, Windowed) for item in items for node in walk(item.expr))
+    return Block(
+        columns=[_output(item) for item in items],
+        levels=[item.expr.coercibility for item in items],
+        merges=source is not None and not (grouped or distinct or limit or windows),
+        frame=frame,
+        source=source,
+        items=items,
+        where=condition,
+        group=keys,
+        having=having,
+        order=[(stored(key), descending) for key, descending in order],
+        grouped=grouped,
+        distinct=distinct,
+        rollup=rollup,
+        limit=limit,
+    )
+
+
+def _tell_scan(block: Block) -> None:
     """ORDER BY .. LIMIT of one whole table's columns: its scan passes over what comes too late."""
-    build = frame.build
-    scan = build.scans[-1] if build.scans else None
-    if not isinstance(scan, TableScan) or scan.path is not None or source != f" FROM {scan.name}":
+    scan = block.source.scan if isinstance(block.source, TableRef) else None
+    if not isinstance(scan, TableScan) or scan.path is not None:
         return
     narrows = block.where is not None or block.having is not None or block.grouped
     if narrows or block.distinct or not block.order:
         return
     key, descending = block.order[0]
-    most, skip = limits(tree, build.context)
+    most, skip = block.limit
     if most is None or not 0 < most + skip <= MOST_TOP_ROWS or not isinstance(key, Column):
         return
     if not all(isinstance(item.expr, Column) for item in block.items):
         return
-    column = frame.fields[key.position].column
+    column = block.frame.fields[key.position].column
     position = next((n for n, each in enumerate(scan.table.info.cols) if each is column), None)
     virtual = scan.table.virtual
     if position is None or (virtual is not None and position in virtual.positions):
@@ -231,17 +149,6 @@ def _tell_scan(tree: exp.Select, block: SelectBlock, source: str, frame: Frame) 
     kind = scan.kinds[position]
     if TopRows.fits(kind):
         scan.top = TopRows(position, kind, descending, most + skip)
-
-
-def _of_stored(block: SelectBlock) -> SelectBlock:
-    """The block with stored TIMESTAMPs, for plain columns in the select list and in keys.
-
-    Only the client's query converts them to the session's zone (relational.plan)."""
-    return block._replace(
-        items=[item._replace(expr=stored(item.expr)) for item in block.items],
-        group=[stored(key) for key in block.group],
-        order=[(stored(key), descending) for key, descending in block.order],
-    )
 
 
 def _output(item: SelectItem) -> OutputColumn:
@@ -259,55 +166,17 @@ def _output(item: SelectItem) -> OutputColumn:
     )
 
 
-def _finish(
-    sql: str,
-    block: SelectBlock,
-    columns: Sequence[OutputColumn],
-    keys: Sequence[tuple[str, str]],
-    limit: str,
-) -> str:
-    """DISTINCT, ORDER BY and LIMIT around the finished rows."""
-    order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
-    if block.distinct and any(added for added, _ in keys):  # of equal rows the first one counts
-        parts = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
-        first = f"row_number() OVER (PARTITION BY {parts}{order})"
-        sql = f"SELECT * FROM ({sql}) q QUALIFY {first} = 1"
-    elif block.distinct:
-        sql = distinct_rows(sql, columns)
-    if not (order or limit or block.distinct):
-        return sql
-    names = ", ".join(f"o{n}" for n in range(len(columns)))
-    return f"SELECT {names} FROM ({sql}) q{order}{limit}"
-
-
-# -- binding ---------------------------------------------------------------------------------------
-
-
-def bind_block(tree: exp.Select, frame: Frame) -> SelectBlock:
-    """Bind all clauses. Raises 1054, 1052, 1111 and what expressions raise."""
-    where = tree.args.get("where")
-    condition = None
-    if where is not None:
-        condition = bind_condition(where.this, frame.scope("where clause"))
-    scope = frame.scope()
-    scope.grouped, scope.windows = [], named_windows(tree)
-    items = _items(tree, frame, scope)
-    group = _group(tree, items, frame)
-    aliases = {item.name.lower(): item.expr for item in reversed(items)}
-    having_tree = tree.args.get("having")
-    having = None
-    if having_tree is not None:
-        named = {k: v for k, v in aliases.items() if k not in _grouped_names(tree, group)}
-        inner = _after(scope, "having clause", named)
-        having = bind_condition(having_tree.this, inner)
-    order = _order(tree, items, _after(scope, "order clause", aliases))
-    aggregated = bool(scope.grouped) or bool(group)
-    distinct = tree.args.get("distinct") is not None
-    if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
-        raise ErrNotSupportedYet("a window function in HAVING")
-    rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
-    check_grouping(scope.grouped, [stored(key) for key in group], rollup)
-    return SelectBlock(items, condition, group, having, order, aggregated, distinct, rollup)
+def _check_grouping(nodes: Sequence[Expr], group: Sequence[Expr], rollup: bool) -> None:
+    """GROUPING needs ROLLUP (1111) and keys of the group (3602)."""
+    for node in nodes:
+        for part in walk(node):
+            if not (isinstance(part, Aggregate) and part.function == "grouping"):
+                continue
+            if not rollup:
+                raise ErrInvalidGroupFuncUse()
+            for place, key in enumerate(part.arguments):
+                if key not in group:
+                    raise ErrFieldInGroupingNotGroupBy(place)
 
 
 def _grouped_names(tree: exp.Select, group: list[Expr]) -> set[str]:
@@ -426,9 +295,9 @@ def _is_full_group_by(frame: Frame) -> bool:
     return "ONLY_FULL_GROUP_BY" in frame.build.context.variable("sql_mode").upper()
 
 
-def check_distinct_order(block: SelectBlock, frame: Frame) -> None:
+def _check_distinct_order(block: Block) -> None:
     """Raise 3065 or 3066 for a key of ORDER BY that DISTINCT rows have several values of."""
-    if not _is_full_group_by(frame):
+    if not _is_full_group_by(block.frame):
         return
     selected = frozenset(item.expr for item in block.items)
     for n, (key, _) in enumerate(block.order, 1):
@@ -447,8 +316,9 @@ def _unselected(expr: Expr, selected: frozenset[Expr]) -> Iterator[Column | Aggr
         yield from _unselected(part, selected)
 
 
-def check_full_group(block: SelectBlock, frame: Frame) -> None:
+def _check_full_group(block: Block) -> None:
     """Raise 1055 (GROUP BY) or 1140 (none) for an item that has no single value in a group."""
+    frame = block.frame
     if not _is_full_group_by(frame):
         return
     known, group = _determined(block, frame), frozenset(block.group)
@@ -480,7 +350,7 @@ def _free(expr: Expr, group: frozenset[Expr], known: set[int]) -> Column | None:
     return None
 
 
-def _determined(block: SelectBlock, frame: Frame) -> set[int]:
+def _determined(block: Block, frame: Frame) -> set[int]:
     known = {key.position for key in block.group if isinstance(key, Column)} | frame.commons_of
     pairs = list(_equalities(block.where))
     while True:

@@ -14,7 +14,7 @@ from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql import walks
 from exuvia.sql.parse.tokens import COUNTS_ROWS
 from exuvia.sql.result import Result
-from exuvia.sql.select.build import limits
+from exuvia.sql.select.tree import limit_of
 from exuvia.sql.statement.context import Context
 
 _NO_EFFECT = (
@@ -53,7 +53,7 @@ def without_limit(query: exp.Query) -> exp.Query:
 def page_of(whole: Result, query: Any, context: Context) -> Result:
     """The rows of the query's LIMIT, with the count of them all."""
     whole.found_rows = len(whole.rows)
-    most, skip = limits(query, context)
+    most, skip = limit_of(query, context)
     end = None if most is None else skip + most
     whole.rows = whole.rows[skip:end]
     return whole

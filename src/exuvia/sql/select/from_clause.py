@@ -43,10 +43,9 @@ from exuvia.base.mysql_errors import (
     ErrViewWrongList,
     ErrWrongNumberOfColumnsInSelect,
 )
-from exuvia.base.types import Family, FieldType, Flag, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
-from exuvia.sql import types
 from exuvia.sql.access.choose import Shares, WantedOrder, choose, index_hints, is_worth
 from exuvia.sql.access.members import member_terms
 from exuvia.sql.access.paths import over_partitions
@@ -56,14 +55,25 @@ from exuvia.sql.access.single_table import ROW_ID, partitions_of
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.operators import compare
 from exuvia.sql.bind.scope import Field, fields_of, is_shifted, nullable
-from exuvia.sql.duck import engine as duck
-from exuvia.sql.expr import IMPLICIT
+from exuvia.sql.expr import IMPLICIT, Expr
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Build, Frame, Planned
 from exuvia.sql.select.computed import rows_asked
-from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
+from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_id_field
+from exuvia.sql.select.tree import (
+    ROW_ID_AT,
+    Build,
+    CommonRef,
+    Cross,
+    DerivedRef,
+    Frame,
+    FromItem,
+    FromLeaf,
+    Join,
+    Query,
+    TableRef,
+)
 from exuvia.sql.statement.context import Context
 
 
@@ -142,7 +152,7 @@ def _check_shown(table: Table, context: Context) -> None:
         raise ErrViewNoExplain()
 
 
-def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
+def bound_view(table: Table, view: ViewInfo, build: Build) -> Query:
     """The view's query, planned, its columns named as the view's. Raises 1356, 1462."""
     place = table.database.db_name.O, table.info.name.O
     replaced = build.context.memory.get(REPLACED, (0, None))
@@ -160,7 +170,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     context.in_views += 1
     try:
         assert isinstance(tree, exp.Expression)
-        planned = build.plan(tree, None, {})
+        query = build.bind(tree, None, {})
     except Refused as error:
         denied = context.definers and error.code in _DENIED
         gone = denied or (error.code in _GONE and error is not replaced[1])
@@ -170,11 +180,11 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
         context.in_views -= 1
         build.views.pop()
         build.handles = handles
-    if len(planned.columns) != len(table.info.cols):
+    if len(query.columns) != len(table.info.cols):
         raise ErrViewInvalid(*place)
-    pairs = zip(table.info.cols, planned.columns, strict=True)
-    columns = [shown._replace(name=own.name.O, table="") for own, shown in pairs]
-    return planned._replace(columns=columns)
+    pairs = zip(table.info.cols, query.columns, strict=True)
+    query.columns = [shown._replace(name=own.name.O, table="") for own, shown in pairs]
+    return query
 
 
 # -- from clause -----------------------------------------------------------------------------------
@@ -185,14 +195,14 @@ MOST_TABLES = 61
 and cannot be interrupted."""
 
 
-def from_clause(tree: exp.Select, frame: Frame) -> str:
-    """SQL of FROM and its joins, "" where there is none; fills the frame."""
+def from_clause(tree: exp.Select, frame: Frame) -> FromItem | None:
+    """The FROM with its joins, None if there is no table; fills the frame."""
     origin = tree.args.get("from_") or tree.args.get("from")
     if origin is None or _is_dual(origin.this):
-        return ""
+        return None
     where = tree.args.get("where")
     builder = _From(frame, None if where is None else where.this)
-    sql = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
+    source = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
     for lateral in tree.args.get("laterals") or []:
         raise ErrNotSupportedYet(lateral.key.upper())
     seen: set[tuple[str, str]] = set()
@@ -200,7 +210,7 @@ def from_clause(tree: exp.Select, frame: Frame) -> str:
         if (database, name.lower()) in seen:
             raise ErrNonuniqTable(name)
         seen.add((database, name.lower()))
-    return f" FROM {sql}"
+    return source
 
 
 def _is_dual(tree: exp.Expression) -> bool:
@@ -232,19 +242,19 @@ class _From:
         self.single = True
         self.tables = 0
 
-    def joined(self, sql: str, joins: list[exp.Join], start: Mark) -> str:
-        """The item that began at `start`, with what is joined to it."""
-        parts = []
+    def joined(self, item: FromItem, joins: list[exp.Join], start: Mark) -> FromItem:
+        """The item that began at `start`, with the items joined to it."""
+        items = []
         for join in joins:
             if _is_comma(join):
-                parts.append(sql)
+                items.append(item)
                 start = Mark.of(self.frame)
-                sql = self.item(join.this)
+                item = self.item(join.this)
             else:
-                sql = self._join(sql, join, start)
-        return " CROSS JOIN ".join((*parts, sql)) if parts else sql
+                item = self._join(item, join, start)
+        return Cross([*items, item]) if items else item
 
-    def _join(self, left_sql: str, join: exp.Join, start: Mark) -> str:
+    def _join(self, left_item: FromItem, join: exp.Join, start: Mark) -> FromItem:
         frame, middle = self.frame, Mark.of(self.frame)
         side = (join.args.get("side") or "").upper()
         if (join.args.get("kind") or "").upper() in (
@@ -254,13 +264,13 @@ class _From:
             "FULL",
         ) or side == "FULL":
             raise Misplaced(side)
-        right_sql = self.item(join.this)
+        right_item = self.item(join.this)
         left, right = frame.order[start.shown : middle.shown], frame.order[middle.shown :]
         natural = (join.args.get("method") or "").upper() == "NATURAL"
         using = [each.name for each in join.args.get("using") or ()]
         if natural:
             using = common_names(frame, left, right)
-        condition = self._condition(join, using, left, right, side, start)
+        conditions = self._conditions(join, using, left, right, side, start)
         frame.order[start.shown :] = shown_order(
             frame, left, right, using, right_first=side == "RIGHT" and (natural or bool(using))
         )
@@ -268,16 +278,11 @@ class _From:
         for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
             field = frame.fields[position]
             frame.fields[position] = field._replace(type=nullable(field.type))
-        if side in ("LEFT", "RIGHT"):
-            if condition is None and not natural:
-                raise Misplaced("")
-            condition = condition or "TRUE"  # no name is common
-            return f"({left_sql} {side} JOIN {right_sql} ON {condition})"
-        if condition is None:
-            return f"({left_sql} CROSS JOIN {right_sql})"
-        return f"({left_sql} JOIN {right_sql} ON {condition})"
+        if side in ("LEFT", "RIGHT") and not conditions and not natural:
+            raise Misplaced("")
+        return Join(left_item, right_item, side if side in ("LEFT", "RIGHT") else "", conditions)
 
-    def _condition(
+    def _conditions(
         self,
         join: exp.Join,
         using: list[str],
@@ -285,20 +290,19 @@ class _From:
         right: list[int],
         side: str,
         start: Mark,
-    ) -> str | None:
+    ) -> list[Expr]:
         frame = self.frame
-        parts = []
+        conditions = []
         scope = frame.scope("from clause")
         sides = self._by_name(left), self._by_name(right)
         for name in using:
             a, b = (_named(name, side) for side in sides)
-            parts.append(frame.renderer().condition(compare("=", scope.at(a), scope.at(b))))
+            conditions.append(compare("=", scope.at(a), scope.at(b)))
             frame.hidden.add(a.position if side == "RIGHT" else b.position)
         on = join.args.get("on")
         if on is not None:
-            bound = bind_condition(on, frame.scope("on clause", start.fields))
-            parts.append(frame.renderer().condition(bound))
-        return " AND ".join(parts) if parts else None
+            conditions.append(bind_condition(on, frame.scope("on clause", start.fields)))
+        return conditions
 
     def _by_name(self, among: list[int]) -> dict[str, list[Field]]:
         named: dict[str, list[Field]] = {}
@@ -309,7 +313,7 @@ class _From:
 
     # -- items -------------------------------------------------------------------------------------
 
-    def item(self, tree: exp.Expression) -> str:
+    def item(self, tree: exp.Expression) -> FromItem:
         """One table reference; its own nested joins too."""
         start, joins = Mark.of(self.frame), tree.args.get("joins") or []
         self.tables += 1
@@ -325,12 +329,12 @@ class _From:
             if alias is None or not alias.name:
                 raise ErrDerivedMustHaveAlias()
             frame = self.frame
-            planned = frame.build.plan(tree.this, frame.parent, frame.commons)
+            query = frame.build.bind(tree.this, frame.parent, frame.commons)
             titles = [each.name for each in alias.args.get("columns") or ()]
-            name = frame.build.name()
-            levels, merges = planned.levels, planned.merges
-            self._columns(name, alias.name, planned.columns, titles, levels, merges=merges)
-            return self.joined(f"({planned.sql}) AS {name}", joins, start)
+            derived = DerivedRef(query, frame.build.name())
+            levels, merges = query.levels, query.merges
+            self._columns(derived, alias.name, query.columns, titles, levels, merges=merges)
+            return self.joined(derived, joins, start)
         if isinstance(tree, exp.Paren):
             self.tables -= 1
             return self.item(tree.this)
@@ -338,7 +342,7 @@ class _From:
 
     def _columns(
         self,
-        name: str,
+        item: FromLeaf,
         alias: str,
         columns: list[OutputColumn],
         titles: list[str],
@@ -364,20 +368,19 @@ class _From:
             )
             for n, (column, level) in enumerate(zip(columns, levels, strict=True))
         ]
-        places = [_fixed(f"{name}.o{n}") for n in range(len(columns))]
-        self.frame.add(fields, places)
+        self.frame.add(item, fields)
         self.names.append((database, alias))
 
-    def _table(self, tree: exp.Table) -> str:
+    def _table(self, tree: exp.Table) -> FromItem:
         frame = self.frame
         common = None if tree.db else frame.commons.get(tree.name.lower())
         alias = tree.alias or tree.name
         if common is not None:
-            name = frame.build.name()
+            item = CommonRef(common, frame.build.name())
             first = len(frame.fields)
-            self._columns(name, alias, common.columns, [], merges=common.merges)
+            self._columns(item, alias, common.columns, [], merges=common.merges)
             frame.commons_of.update(range(first, len(frame.fields)))
-            return f"{common.name} AS {name}"
+            return item
         if not isinstance(tree.this, exp.Identifier):
             raise ErrNotSupportedYet("table function")
         context = frame.build.context
@@ -401,11 +404,10 @@ class _From:
                 )
                 for n, column in enumerate(virtual.columns)
             ]
-            self._scanned(scan, fields, virtual.database, alias)
-            return scan.name
+            return self._scanned(scan, fields, virtual.database, alias)
         return self._stored(tree, alias)
 
-    def _stored(self, tree: exp.Table, alias: str) -> str:
+    def _stored(self, tree: exp.Table, alias: str) -> FromItem:
         frame = self.frame
         table = frame.build.context.table(tree.db, tree.name)
         frame.build.context.demand(table, "SELECT")
@@ -418,27 +420,27 @@ class _From:
             kind = scan.kinds[scan.handle_position]
             database = table.database.db_name.O
             fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
-        self._scanned(scan, fields, table.database.db_name.O, alias)
         if not table.handle_positions:
             scan.row_terms = terms_of(self.where, lambda column: _row_id(column, alias)).usable
-            frame.add(*row_ids(scan, alias))
-        return scan.name
+            fields.append(row_id_field(ROW_ID_AT, table, alias))
+        return self._scanned(scan, fields, table.database.db_name.O, alias)
 
-    def _view(self, table: Table, view: ViewInfo, alias: str) -> str:
+    def _view(self, table: Table, view: ViewInfo, alias: str) -> FromItem:
         frame = self.frame
         if frame.build.context.explains:
             _check_shown(table, frame.build.context)
-        planned = planned_view(table, view, frame.build)
-        name = frame.build.name()
+        query = bound_view(table, view, frame.build)
+        item = DerivedRef(query, frame.build.name())
         database = table.database.db_name.O
-        levels, merges = planned.levels, planned.merges
-        self._columns(name, alias, planned.columns, [], levels, database, merges)
-        return f"({planned.sql}) AS {name}"
+        self._columns(item, alias, query.columns, [], query.levels, database, query.merges)
+        return item
 
-    def _scanned(self, scan: Scan, fields: list[Field], database: str, alias: str) -> None:
+    def _scanned(self, scan: Scan, fields: list[Field], database: str, alias: str) -> FromItem:
+        item = TableRef(scan)
         self.frame.build.scans.append(scan)
-        self.frame.add(fields, [_used(scan, field.position) for field in fields])
+        self.frame.add(item, fields)
         self.names.append((database, alias))
+        return item
 
     def _path(self, tree: exp.Table, scan: TableScan, fields: list[Field], alias: str) -> Any:
         """The access path of a selective key; None to read the table whole.
@@ -476,18 +478,6 @@ class _From:
     def _alone(self) -> bool:
         """Whether this is the only table of its FROM, so that plain names are its own."""
         return not self.names and self.single
-
-
-def _fixed(text: str) -> Any:
-    return lambda: text
-
-
-def _used(scan: Scan, position: int) -> Any:
-    """A column where it is used; a DECIMAL of more than 38 digits comes as its text."""
-    kind = scan.kinds[position]
-    if types.family_of(kind) is Family.DECIMAL and kind.Flen > duck.MOST_DIGITS:
-        return lambda: f"CAST({scan.use(position)} AS {duck.type_of(kind)})"
-    return lambda: scan.use(position)
 
 
 def _row_id(column: exp.Column, alias: str) -> int | None:

@@ -27,6 +27,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import tzinfo
+from functools import cached_property
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -52,11 +53,12 @@ from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predica
 from exuvia.sql.expr import Column, Expr, Subquery, walk
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.select.block import SelectBlock, bind_block
-from exuvia.sql.select.build import Build, Frame, Planned, limits
+from exuvia.sql.select.block import bind_clauses
+from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
-from exuvia.sql.select.query import plan_query
+from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
+from exuvia.sql.select.tree import Block, Build, Frame, Query
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
@@ -73,12 +75,13 @@ def plan(
     """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME.
     `stored`: TIMESTAMPs are answered as they are stored, not as the session's zone shows them."""
     if _is_plain(node):
-        block = bind_block(node, Frame(Build(context, plan_query), None, {}))  # type: ignore[arg-type]
+        assert isinstance(node, exp.Select)
+        block = bind_clauses(node, Frame(Build(context, bind_query), None, {}), None)
         if not block.grouped and not any(_nested(item.expr) for item in block.items):
-            return PlainPlan(node, block, context)
-    build = Build(context, plan_query)
+            return PlainPlan(block, context)
+    build = Build(context, bind_query)
     build.handles = handles
-    return RelationalPlan(plan_query(node, build, None, {}), build, stored)
+    return RelationalPlan(bind_query(node, build, None, {}), build, stored)
 
 
 def _is_plain(node: exp.Expression) -> bool:
@@ -124,18 +127,17 @@ class PlainPlan(Plan):
 
     scans: Sequence[Scan] = ()
 
-    def __init__(self, node: exp.Expression, block: SelectBlock, context: Context) -> None:
+    def __init__(self, block: Block, context: Context) -> None:
         self.block = block
         self._context = context
-        self.limits = limits(node, context)
-        self.columns = [OutputColumn(item.name, item.expr.type) for item in block.items]
+        self.columns = block.columns
         self._closures = [compile_expression(item.expr) for item in block.items]
 
     def run(self, context: Context) -> Result:
         return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        most, skip = self.limits
+        most, skip = self.block.limit
         conditions = [c for c in (self.block.where, self.block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
@@ -170,13 +172,13 @@ class _Reading:
 class RelationalPlan(Plan):
     """A query that DuckDB runs. It can run once."""
 
-    def __init__(self, planned: Planned, build: Build, stored: bool) -> None:
+    def __init__(self, query: Query, build: Build, stored: bool) -> None:
         zone = None if stored else build.context.zone
-        self.columns = [_shown(column, zone) for column in planned.columns]
-        self._shifted = [n for n, c in enumerate(planned.columns) if is_shifted(c.type, zone)]
-        self.sql = planned.sql
-        self._kinds = [column.type for column in planned.columns]
+        self.query = query
+        self.columns = [_shown(column, zone) for column in query.columns]
+        self._shifted = [n for n, c in enumerate(query.columns) if is_shifted(c.type, zone)]
         self._build = build
+        self._duck = DuckSql(build)
         self._is_profiled = False
         self._profile = ""
 
@@ -189,15 +191,20 @@ class RelationalPlan(Plan):
         """Collect every batch. Raises 8175."""
         return Result(self.columns, collected(self, context))
 
+    @cached_property
+    def sql(self) -> str:
+        """Its SQL for DuckDB. Raises the errors of its constants."""
+        return self._duck.query(self.query)
+
     @property
-    def block(self) -> tuple[SelectBlock, Frame] | None:
-        """Its SELECT, where it has only one."""
+    def block(self) -> Block | None:
+        """Its SELECT, if there is only one."""
         return self._build.blocks[0] if len(self._build.blocks) == 1 else None
 
     @property
     def bodies(self) -> Mapping[str, Expr]:
         """What its Python functions compute, by their names: columns are their arguments."""
-        return self._build.functions.bodies
+        return self._duck.functions.bodies
 
     def physical(self) -> str:
         """DuckDB's plan, in its JSON; nothing is read. Raises what a constant of the query does."""
@@ -211,7 +218,7 @@ class RelationalPlan(Plan):
         with ExitStack() as resources:
             resources.callback(cursor.close)
             resources.callback(self._unregister, cursor)
-            resources.enter_context(build.functions.created_on(cursor))
+            resources.enter_context(self._duck.functions.created_on(cursor))
             for scan in build.scans:
                 cursor.register(scan.name, scan.unread())
 
@@ -243,7 +250,7 @@ class RelationalPlan(Plan):
         with ExitStack() as resources:
             resources.callback(duck.close, cursor)
             resources.callback(self._unregister, cursor)
-            resources.enter_context(build.functions.created_on(cursor))
+            resources.enter_context(self._duck.functions.created_on(cursor))
             for scan in build.scans:
                 cursor.register(scan.name, scan.reader(build.context))
             if self._is_profiled:
@@ -255,13 +262,13 @@ class RelationalPlan(Plan):
 
     def _fitting(self) -> str:
         """Its SQL, with the lengths of texts claimed before DuckDB copies them into the answer."""
-        kinds = self._kinds
+        kinds = [column.type for column in self.query.columns]
         longs = [n for n, kind in enumerate(kinds) if may_be_long(Column(type=kind, position=n))]
         if not longs:
             return self.sql
         sizes = [size_of_text(f"o{n}", kinds[n]) for n in longs]
         items = [f"o{n}" for n in range(len(kinds))]
-        fits = self._build.functions.fits(sizes)
+        fits = self._duck.functions.fits(sizes)
         items[longs[0]] = f"CASE WHEN {fits} THEN o{longs[0]} END AS o{longs[0]}"
         return f"SELECT {', '.join(items)} FROM ({self.sql}) q"
 
@@ -315,8 +322,8 @@ class RelationalPlan(Plan):
         interruption.check()  # whatever it made of it: that is why it ended
 
         build = self._build
-        if build.functions.failure is not None:
-            raise build.functions.failure from error
+        if self._duck.functions.failure is not None:
+            raise self._duck.functions.failure from error
         for scan in build.scans:
             if scan.failure is not None:
                 raise scan.failure from error
@@ -326,7 +333,7 @@ class RelationalPlan(Plan):
         if isinstance(error, duckdb.InterruptException):
             raise ErrQueryInterrupted() from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
-            raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
+            raise ErrDataOutOfRange(*_overflowed(text, self._duck.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise build.context.tracker.exceeded() from error
         if "Max expression depth" in text or "Maximum tree depth" in text:

@@ -328,11 +328,9 @@ def _pool() -> ThreadPoolExecutor:
 _FROM, _UP_TO = ("=", ">", ">="), ("=", "<", "<=")
 
 
-def row_ids(scan: "TableScan", alias: str) -> tuple[list[Field], list[Callable[[], str]]]:
+def row_id_field(place: int, table: Table, alias: str) -> Field:
     """The hidden id of each row as a column, `_tidb_rowid`, which no star shows."""
-    place = scan.handle_position
-    field = Field(place, ROW_ID, BIGINT, alias, scan.table.database.db_name.O)
-    return [field], [lambda: f"exuvia_rowid({scan.use(place)})"]
+    return Field(place, ROW_ID, BIGINT, alias, table.database.db_name.O)
 
 
 class RowsScan(Scan):

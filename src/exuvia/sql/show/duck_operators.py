@@ -23,9 +23,9 @@ from exuvia.catalog.table import Table
 from exuvia.sql.access.paths import Everywhere, Path, watched_path
 from exuvia.sql.expr import Column
 from exuvia.sql.result import Result
-from exuvia.sql.select.build import limits
 from exuvia.sql.select.relational import RelationalPlan
 from exuvia.sql.select.scan import Scan, TableScan
+from exuvia.sql.select.tree import Frame
 from exuvia.sql.show.access_operators import Keeps, path_operators
 from exuvia.sql.show.expression_text import (
     CallText,
@@ -265,15 +265,13 @@ class _DuckPlan:
 
     def _output(self, place: int) -> ExpressionText | None:
         """A column of the statement's own SELECT, where it has no other."""
-        found = self._plan.block
-        if found is None:
+        block = self._plan.block
+        if block is None or place >= len(block.items):
             return None
-        block, frame = found
-        if place >= len(block.items):
-            return None
-        return self._known(of_bound(block.items[place].expr, self._field(frame), self._context))
+        name = self._field(block.frame)
+        return self._known(of_bound(block.items[place].expr, name, self._context))
 
-    def _field(self, frame: Any) -> Callable[[Column], ColumnText]:
+    def _field(self, frame: Frame) -> Callable[[Column], ColumnText]:
         def name(column: Column) -> ColumnText:
             field = frame.fields[column.position]
             for scan in self._plan.scans:
@@ -293,9 +291,10 @@ class _DuckPlan:
     def _limit(self, found: _Physical) -> tuple[str, float]:
         most, first = found.list("Top") or found.list("Limit"), found.list("Offset")
         count, offset = (each[0] if each else "0" for each in (most, first))
-        if isinstance(self._statement, exp.Expression) and self._plan.block is not None:
-            asked, skipped = limits(self._statement, self._context)
-            count, offset = str(asked) if asked is not None else count, str(skipped)
+        block = self._plan.block
+        if isinstance(self._statement, exp.Expression) and block is not None:
+            limit = block.limit
+            count, offset = str(limit.most) if limit.most is not None else count, str(limit.skip)
         return f"offset:{offset}, count:{count}", float(count) if count.isdigit() else 1e18
 
     # -- operators ---------------------------------------------------------------------------------
@@ -336,7 +335,7 @@ class _DuckPlan:
         if self._is_projected:
             return _Step(below.operator, columns)
         block = self._plan.block
-        whole = [f"o{n}" for n in range(len(block[0].items))] if block is not None else []
+        whole = [f"o{n}" for n in range(len(block.items))] if block is not None else []
         names = found.list("Projections")[: len(whole)]
         if not whole or names != whole:
             return _Step(below.operator, columns)

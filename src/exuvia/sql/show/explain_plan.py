@@ -358,7 +358,8 @@ class Explaining(ExplainedStatement):
     def _plain(self, plan: PlainPlan) -> Operator:
         """SELECT of no table."""
         name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
-        block, (most, skip) = plan.block, plan.limits
+        block = plan.block
+        most, skip = block.limit
         texts = [of_bound(item.expr, name, self.context) for item in block.items]
         shown = ", ".join(self.named(each) for each in texts)
         top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0

@@ -340,12 +340,12 @@ def _table(context: Context, name: TableName | None) -> TableInfo | VirtualTable
         return found
     # A view with the columns its query has now. Raises 1356
     table = context.table(name.db or "", name.name)
-    from exuvia.sql.select.build import Build
-    from exuvia.sql.select.from_clause import plain_type, planned_view
-    from exuvia.sql.select.query import plan_query
+    from exuvia.sql.select.from_clause import bound_view, plain_type
+    from exuvia.sql.select.query import bind_query
+    from exuvia.sql.select.tree import Build
 
-    planned = planned_view(table, found.view, Build(context, plan_query))
-    pairs = zip(table.info.cols, planned.columns, strict=True)
+    query = bound_view(table, found.view, Build(context, bind_query))
+    pairs = zip(table.info.cols, query.columns, strict=True)
     columns = tuple(evolve(own, type=plain_type(shown.definition_type)) for own, shown in pairs)
     return evolve(table.info, cols=columns)
 

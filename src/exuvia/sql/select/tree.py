@@ -1,0 +1,311 @@
+"""A bound query as a tree: its result, neither its SQL nor a way to run it.
+
+    Block           SELECT .. FROM .. WHERE .. GROUP BY .. HAVING .. ORDER BY .. LIMIT
+    SetOperation    UNION, EXCEPT and INTERSECT of several queries
+    RowValues       VALUES ROW(..), ..
+    Ordered         (query) ORDER BY .. LIMIT ..
+    With            common table expressions, and the query that names them
+    OneColumn       a single column of a query: (a, b) = (SELECT ..) compares column by column
+
+A FROM clause is a tree of its own:
+
+    TableRef        a table that is stored or computed          Join      two items
+    DerivedRef      a derived table or a view                   Cross     a comma list
+    CommonRef       a common table expression
+
+Binding builds the tree (block.py, query.py, from_clause.py). Two engines run it: duck_sql.py
+renders it as one query of DuckDB, stream.py computes it row by row. Expressions in it are typed; a
+Column is a position in the row of its block's Frame, an Outer one in the row of a frame further
+out.
+
+While a statement is bound, `Build` holds its state and `Frame` that of one block.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlglot import exp
+
+from exuvia.base.mysql_errors import ErrWrongArguments
+from exuvia.base.types import FieldType
+from exuvia.sql import walks
+from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.bind.bind import bind
+from exuvia.sql.bind.scope import Field, Scope, local, nullable
+from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.expr import COERCIBLE, MEMBER, Expr, Subquery
+from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.result import OutputColumn
+from exuvia.sql.select.scan import HANDLE_NAME, Scan
+from exuvia.sql.statement.context import Context
+
+_UNSHOWN = (HANDLE_NAME, ROW_ID)
+_statements = count(1)
+
+
+class Limit(NamedTuple):
+    """LIMIT and OFFSET. `most`: the number of rows, None for all."""
+
+    most: int | None = None
+    skip: int = 0
+
+    def __bool__(self) -> bool:
+        return self.most is not None or self.skip > 0
+
+
+NO_LIMIT = Limit()
+PlaceKey = tuple[int, bool]
+"""ORDER BY a column of the result: its place, and whether it is descending."""
+Converted = tuple[Expr, FieldType]
+"""A column of one of several queries, over that query's row, and its type in the result."""
+
+
+# -- queries ---------------------------------------------------------------------------------------
+
+
+class Query(msgspec.Struct, kw_only=True, eq=False):
+    """The root. `levels`: the coercibility of each column. `merges`: as a derived table it has the
+    rows of its own FROM (no group, DISTINCT or LIMIT)."""
+
+    columns: list[OutputColumn]
+    levels: list[int]
+    merges: bool = False
+
+    def member(self, place: int, zone: tzinfo | None) -> Expr:
+        """One column of the query's only row, in the session's zone."""
+        column = self.columns[place]
+        alone = OneColumn(columns=[column], levels=[self.levels[place]], inner=self, place=place)
+        value = Subquery(
+            type=nullable(column.type),
+            coercibility=COERCIBLE,
+            kind="scalar",
+            query=alone,
+            operator=MEMBER,
+        )
+        return local(value, zone)
+
+
+class SelectItem(NamedTuple):
+    """One column of the select list. `field`: the column of a table that it is."""
+
+    name: str
+    expr: Expr
+    field: Field | None
+
+
+class Block(Query, kw_only=True, eq=False):
+    """One SELECT. `grouped`: it has a GROUP BY or an aggregate."""
+
+    frame: "Frame"
+    source: "FromItem | None"
+    items: list[SelectItem]
+    where: Expr | None = None
+    group: list[Expr]
+    having: Expr | None = None
+    order: list[tuple[Expr, bool]]
+    grouped: bool = False
+    distinct: bool = False
+    rollup: bool = False
+    limit: Limit = NO_LIMIT
+
+
+class SetOperation(Query, kw_only=True, eq=False):
+    """`parts[0] steps[0] parts[1] ...`, from the left to the right. `converted[n]`: the columns of
+    part n."""
+
+    parts: list[Query]
+    steps: list["SetStep"]
+    converted: list[list[Converted]]
+    order: list[PlaceKey]
+    limit: Limit = NO_LIMIT
+
+
+class SetStep(NamedTuple):
+    """word: UNION, EXCEPT or INTERSECT."""
+
+    word: str
+    distinct: bool
+
+
+class RowValues(Query, kw_only=True, eq=False):
+    """VALUES: its rows have expressions in the types of the columns."""
+
+    frame: "Frame"
+    rows: list[list[Expr]]
+    order: list[PlaceKey]
+    limit: Limit = NO_LIMIT
+
+
+class Ordered(Query, kw_only=True, eq=False):
+    inner: Query
+    order: list[PlaceKey]
+    limit: Limit = NO_LIMIT
+
+
+class OneColumn(Query, kw_only=True, eq=False):
+    inner: Query
+    place: int
+
+
+class With(Query, kw_only=True, eq=False):
+    """`tables`: each may name those before it. `recursive`: whether one of them is."""
+
+    tables: list["CommonTable"]
+    body: Query
+    recursive: bool
+
+
+class CommonTable(msgspec.Struct, eq=False):
+    """A common table expression. One that is recursive has a `recursion` instead of a `query`.
+    `is_round`: in the step of its recursion the name means the rows of the round before."""
+
+    name: str
+    columns: list[OutputColumn]
+    merges: bool = False
+    query: Query | None = None
+    recursion: "Recursion | None" = None
+    is_round: bool = False
+
+
+class Recursion(msgspec.Struct, eq=False):
+    """`seed UNION [ALL] step`. `most`: rounds at most. `rows`: rows that LIMIT and OFFSET ask for,
+    None for all. `converted`: the columns of seed and step."""
+
+    seed: Query
+    most: int
+    rows: int | None
+    limit: Limit
+    distinct: bool
+    step: Query | None = None
+    converted: list[list[Converted]] = []
+
+
+# -- FROM ------------------------------------------------------------------------------------------
+
+ROW_ID_AT = -1
+"""The place of `_tidb_rowid` in a table's row: it is computed from the handle."""
+
+
+class TableRef(msgspec.Struct, eq=False):
+    scan: Scan
+
+
+class DerivedRef(msgspec.Struct, eq=False):
+    """`name`: unique in the statement."""
+
+    query: Query
+    name: str
+
+
+class CommonRef(msgspec.Struct, eq=False):
+    table: CommonTable
+    name: str
+
+
+class Join(msgspec.Struct, eq=False):
+    """`side`: LEFT, RIGHT, or empty for an inner join. No condition: each row with each."""
+
+    left: "FromItem"
+    right: "FromItem"
+    side: str
+    conditions: list[Expr]
+
+
+class Cross(msgspec.Struct, eq=False):
+    items: list["FromItem"]
+
+
+FromItem = TableRef | DerivedRef | CommonRef | Join | Cross
+FromLeaf = TableRef | DerivedRef | CommonRef
+
+
+# -- state of binding ------------------------------------------------------------------------------
+
+Commons = dict[str, CommonTable]
+BindQuery = Callable[[Any, "Build", "Frame | None", Commons], Query]
+"""(sqlglot tree, build, the frame around it, common table expressions in sight) -> tree"""
+
+
+class Build:
+    """What the parts of one statement share while it is bound. `bind_query` binds the queries
+    within it (query.py).
+
+    Every table reference has a name that is unique in the statement, so that a correlated subquery
+    simply names the outer one's columns. `handles`: stored tables have a column HANDLE_NAME.
+    `views`: ids of the views that are being bound, the outermost first."""
+
+    def __init__(self, context: Context, bind_query: BindQuery) -> None:
+        self._bind_query = bind_query
+        self.context = context
+        self.prefix = f"x{next(_statements)}"
+        self.scans: list[Scan] = []
+        self.blocks: list[Block] = []
+        self.handles = False
+        self.views: list[int] = []
+        self._names = count()
+
+    def bind(self, tree: Any, parent: "Frame | None", commons: Commons) -> Query:
+        """A query within the statement."""
+        return self._bind_query(tree, self, parent, commons)
+
+    def name(self) -> str:
+        """A name that is unique in the statement."""
+        return f"{self.prefix}t{next(self._names)}"
+
+
+class Frame:
+    """The columns of one block's FROM. `sources[position]`: the item a column comes from, and its
+    place in that item's row. `hidden`: columns that only a qualified name means. `order`: those
+    that `*` shows. `commons_of`: those of common table expressions."""
+
+    def __init__(self, build: Build, parent: "Frame | None", commons: Commons) -> None:
+        self.build = build
+        self.parent = parent
+        self.commons = commons
+        self.fields: list[Field] = []
+        self.sources: list[tuple[FromLeaf, int]] = []
+        self.hidden: set[int] = set()
+        self.order: list[int] = []
+        self.commons_of: set[int] = set()
+
+    def add(self, item: FromLeaf, fields: Sequence[Field]) -> None:
+        """Append the columns of an item; the position of a field is its place in the item's row."""
+        offset = len(self.fields)
+        moved = [field._replace(position=offset + n) for n, field in enumerate(fields)]
+        self.fields += moved
+        self.order += [field.position for field in moved if field.name not in _UNSHOWN]
+        self.sources += [(item, field.position) for field in fields]
+
+    def scope(self, clause: str = "field list", since: int = 0) -> Scope:
+        """The names in sight; those of an ON begin with the columns of its own join."""
+        outer = None if self.parent is None else self.parent.scope()
+        scope = Scope(self.fields[since:], self.build.context.binding, outer, clause)
+        scope.hidden = self.hidden
+        scope.query = self._bind
+        return scope
+
+    def _bind(self, tree: Any, scope: Scope) -> Query:
+        return self.build.bind(tree, self, self.commons)
+
+
+def limit_of(tree: exp.Expression, context: Context) -> Limit:
+    """LIMIT and OFFSET: whole numbers or parameters, known before the query runs. Raises 1064, and
+    1210 for a parameter."""
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    if isinstance(limit, exp.Limit) and limit.args.get("offset") is not None:
+        skip = _whole(limit.args["offset"], context)
+    else:
+        skip = 0 if offset is None else _whole(offset.expression, context)
+    return Limit(None if limit is None else _whole(limit.expression, context), skip)
+
+
+def _whole(tree: exp.Expression, context: Context) -> int:
+    value = compile_expression(bind(tree, Scope.empty(context.binding)))((), context)
+    if not isinstance(value, int) or not 0 <= value < 1 << 64:
+        if walks.find(tree, exp.Placeholder):
+            raise ErrWrongArguments("LIMIT")
+        raise Misplaced(str(value))
+    return value
