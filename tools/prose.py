@@ -53,7 +53,7 @@ SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 FILLERS = frozenset(
-    "asked begun each found given gone heard held hidden kept known left made marked meant met"
+    "asked begun each found given gone heard held hidden kept known made marked meant met"
     " missed noted passed said seen shown stood taken told wanted".split()
 )
 _TABLE = re.compile(r"^\s{2,}|\S {2,}\S|->|-->|<-|^\s*[|+*]|^\S+\(.*\)\s*$")

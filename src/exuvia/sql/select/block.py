@@ -56,7 +56,7 @@ from exuvia.sql.select.tree import (
     Commons,
     Frame,
     FromItem,
-    Query,
+    QueryTree,
     SelectItem,
     TableRef,
     limit_of,
@@ -65,7 +65,7 @@ from exuvia.sql.select.tree import (
 MOST_TOP_ROWS = 10_000
 
 
-def bind_block(tree: exp.Select, build: Build, parent: Frame | None, commons: Commons) -> Query:
+def bind_block(tree: exp.Select, build: Build, parent: Frame | None, commons: Commons) -> QueryTree:
     """The tree of a SELECT."""
     frame = Frame(build, parent, commons)
     source = from_clause(tree, frame)

@@ -52,11 +52,11 @@ from exuvia.sql.select.tree import (
     DerivedRef,
     Frame,
     FromItem,
-    Limit,
     OneColumn,
-    Ordered,
+    OrderedQuery,
     PlaceKey,
-    Query,
+    QueryTree,
+    RowLimit,
     RowValues,
     SetOperation,
     TableRef,
@@ -77,7 +77,7 @@ class DuckSql:
             str, str
         ] = {}  # recursive common table -> name of what counts its rounds
 
-    def query(self, query: Query) -> str:
+    def query(self, query: QueryTree) -> str:
         """The SQL of a query."""
         if isinstance(query, Block):
             return self._block(query)
@@ -89,7 +89,7 @@ class DuckSql:
             return f"{word} {tables} SELECT * FROM ({self.query(query.body)}) q"
         if isinstance(query, RowValues):
             return self._row_values(query)
-        if isinstance(query, Ordered):
+        if isinstance(query, OrderedQuery):
             return _in_order(self.query(query.inner), query, query.order, query.limit)
         assert isinstance(query, OneColumn)
         return f"SELECT o{query.place} AS o0 FROM ({self.query(query.inner)}) q"
@@ -273,7 +273,7 @@ class DuckSql:
         return scan.use(place)
 
     def _subquery(self, expr: Subquery, frame: Frame, leaf: Leaf) -> str:
-        query: Query = expr.query
+        query: QueryTree = expr.query
         sql = self.query(query)
         if expr.operator == MEMBER or (expr.kind == "in" and len(expr.operands) > 1):
             # the query is part of the SQL more than once
@@ -307,7 +307,7 @@ class DuckSql:
         self, operand: Expr, place: int, expr: Subquery, frame: Frame, leaf: Leaf
     ) -> tuple[str, str]:
         """The SQL of an operand and of the query's column, in the domain where they compare."""
-        query: Query = expr.query
+        query: QueryTree = expr.query
         column = Column(
             type=query.columns[place].type, coercibility=query.levels[place], position=place
         )
@@ -380,7 +380,7 @@ def _finish(sql: str, block: Block, keys: Sequence[tuple[str, str]]) -> str:
     return f"SELECT {_names(columns)} FROM ({sql}) q{order}{limit}"
 
 
-def _in_order(sql: str, query: Query, order: Sequence[PlaceKey], limit: Limit) -> str:
+def _in_order(sql: str, query: QueryTree, order: Sequence[PlaceKey], limit: RowLimit) -> str:
     """The rows by columns of the query itself."""
     if not order and not limit:
         return sql
@@ -397,7 +397,7 @@ def _direction(descending: bool) -> str:
     return "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
 
 
-def _limit_clause(limit: Limit) -> str:
+def _limit_clause(limit: RowLimit) -> str:
     sql = "" if limit.most is None else f" LIMIT {min(limit.most, (1 << 63) - 1)}"
     return sql + (f" OFFSET {limit.skip}" if limit.skip else "")
 

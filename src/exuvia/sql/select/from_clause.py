@@ -71,7 +71,7 @@ from exuvia.sql.select.tree import (
     FromItem,
     FromLeaf,
     Join,
-    Query,
+    QueryTree,
     TableRef,
 )
 from exuvia.sql.statement.context import Context
@@ -152,7 +152,7 @@ def _check_shown(table: Table, context: Context) -> None:
         raise ErrViewNoExplain()
 
 
-def bound_view(table: Table, view: ViewInfo, build: Build) -> Query:
+def bound_view(table: Table, view: ViewInfo, build: Build) -> QueryTree:
     """The view's query, planned, its columns named as the view's. Raises 1356, 1462."""
     place = table.database.db_name.O, table.info.name.O
     replaced = build.context.memory.get(REPLACED, (0, None))

@@ -43,9 +43,9 @@ from exuvia.sql.select.tree import (
     CommonTable,
     Converted,
     Frame,
-    Ordered,
+    OrderedQuery,
     PlaceKey,
-    Query,
+    QueryTree,
     Recursion,
     RowValues,
     SetOperation,
@@ -62,7 +62,7 @@ _IN_STEP = "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Commo
 
 def _set_operation(
     tree: exp.SetOperation, build: Build, parent: Frame | None, commons: Commons
-) -> Query:
+) -> QueryTree:
     """left UNION [ALL] right, EXCEPT, INTERSECT."""
     trees, steps = _flattened(tree)
     parts = [bind_query(each, build, parent, commons) for each in trees]
@@ -96,7 +96,7 @@ def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.S
 
 
 def _merged(
-    parts: Sequence[Query], build: Build
+    parts: Sequence[QueryTree], build: Build
 ) -> tuple[list[OutputColumn], list[list[Converted]]]:
     """The columns of the result, and those of each part in their types."""
     zone = build.context.zone
@@ -145,7 +145,9 @@ def _place(tree: exp.Expression, columns: Sequence[OutputColumn]) -> int:
     raise ErrNotSupportedYet("ORDER BY an expression of a UNION")
 
 
-def _row_values(tree: exp.Values, build: Build, parent: Frame | None, commons: Commons) -> Query:
+def _row_values(
+    tree: exp.Values, build: Build, parent: Frame | None, commons: Commons
+) -> QueryTree:
     """VALUES ROW(1, 2), ROW(3, 4): columns column_0, column_1, ..."""
     frame = Frame(build, parent, commons)
     scope = frame.scope()
@@ -178,7 +180,7 @@ def _row_values(tree: exp.Values, build: Build, parent: Frame | None, commons: C
 
 def _with(
     tree: exp.Expression, clause: exp.With, build: Build, parent: Frame | None, commons: Commons
-) -> Query:
+) -> QueryTree:
     """A query with its WITH. Raises 1222, 1235, 1353."""
     binder = _WithBinder(build, parent)
     commons = binder.read(clause, dict(commons))
@@ -200,7 +202,7 @@ def _bare(tree: exp.Expression) -> exp.Expression:
     return bare
 
 
-def _titled(query: Query, titles: list[str]) -> list[OutputColumn]:
+def _titled(query: QueryTree, titles: list[str]) -> list[OutputColumn]:
     if titles and len(titles) != len(query.columns):
         raise ErrViewWrongList()
     names = titles or [column.name for column in query.columns]
@@ -277,7 +279,7 @@ class _WithBinder:
         self.tables.append(table)
         return table
 
-    def _in_types_of(self, part: Query, seed: Query) -> list[Converted]:
+    def _in_types_of(self, part: QueryTree, seed: QueryTree) -> list[Converted]:
         """The columns of a part in the seed's types."""
         zone = self.build.context.zone
         converted = []
@@ -317,7 +319,9 @@ def _check_step(tree: exp.Expression) -> None:
 # -- any query -------------------------------------------------------------------------------------
 
 
-def bind_query(tree: exp.Expression, build: Build, parent: Frame | None, commons: Commons) -> Query:
+def bind_query(
+    tree: exp.Expression, build: Build, parent: Frame | None, commons: Commons
+) -> QueryTree:
     """A query of any form."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -330,7 +334,7 @@ def bind_query(tree: exp.Expression, build: Build, parent: Frame | None, commons
         order, limit = _order(tree, inner.columns), limit_of(tree, build.context)
         if not order and not limit:
             return inner
-        return Ordered(
+        return OrderedQuery(
             columns=inner.columns, levels=inner.levels, inner=inner, order=order, limit=limit
         )
     if isinstance(tree, exp.SetOperation):

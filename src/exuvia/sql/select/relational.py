@@ -58,7 +58,7 @@ from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
-from exuvia.sql.select.tree import Block, Build, Frame, Query
+from exuvia.sql.select.tree import Block, Build, Frame, QueryTree
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
@@ -172,7 +172,7 @@ class _Reading:
 class RelationalPlan(Plan):
     """A query that DuckDB runs. It can run once."""
 
-    def __init__(self, query: Query, build: Build, stored: bool) -> None:
+    def __init__(self, query: QueryTree, build: Build, stored: bool) -> None:
         zone = None if stored else build.context.zone
         self.query = query
         self.columns = [_shown(column, zone) for column in query.columns]

@@ -3,7 +3,7 @@
     Block           SELECT .. FROM .. WHERE .. GROUP BY .. HAVING .. ORDER BY .. LIMIT
     SetOperation    UNION, EXCEPT and INTERSECT of several queries
     RowValues       VALUES ROW(..), ..
-    Ordered         (query) ORDER BY .. LIMIT ..
+    OrderedQuery         (query) ORDER BY .. LIMIT ..
     With            common table expressions, and the query that names them
     OneColumn       a single column of a query: (a, b) = (SELECT ..) compares column by column
 
@@ -13,10 +13,9 @@ A FROM clause is a tree of its own:
     DerivedRef      a derived table or a view                   Cross     a comma list
     CommonRef       a common table expression
 
-Binding builds the tree (block.py, query.py, from_clause.py). Two engines run it: duck_sql.py
-renders it as one query of DuckDB, stream.py computes it row by row. Expressions in it are typed; a
-Column is a position in the row of its block's Frame, an Outer one in the row of a frame further
-out.
+Binding builds the tree (block.py, query.py, from_clause.py), duck_sql.py renders it as one query of
+DuckDB. Expressions in it are typed. A Column is a position in the row of its block's Frame, an Outer
+column is one in the row of a frame further out.
 
 While a statement is bound, `Build` holds its state and `Frame` that of one block.
 """
@@ -46,7 +45,7 @@ _UNSHOWN = (HANDLE_NAME, ROW_ID)
 _statements = count(1)
 
 
-class Limit(NamedTuple):
+class RowLimit(NamedTuple):
     """LIMIT and OFFSET. `most`: the number of rows, None for all."""
 
     most: int | None = None
@@ -56,7 +55,7 @@ class Limit(NamedTuple):
         return self.most is not None or self.skip > 0
 
 
-NO_LIMIT = Limit()
+NO_LIMIT = RowLimit()
 PlaceKey = tuple[int, bool]
 """ORDER BY a column of the result: its place, and whether it is descending."""
 Converted = tuple[Expr, FieldType]
@@ -66,7 +65,7 @@ Converted = tuple[Expr, FieldType]
 # -- queries ---------------------------------------------------------------------------------------
 
 
-class Query(msgspec.Struct, kw_only=True, eq=False):
+class QueryTree(msgspec.Struct, kw_only=True, eq=False):
     """The root. `levels`: the coercibility of each column. `merges`: as a derived table it has the
     rows of its own FROM (no group, DISTINCT or LIMIT)."""
 
@@ -96,7 +95,7 @@ class SelectItem(NamedTuple):
     field: Field | None
 
 
-class Block(Query, kw_only=True, eq=False):
+class Block(QueryTree, kw_only=True, eq=False):
     """One SELECT. `grouped`: it has a GROUP BY or an aggregate."""
 
     frame: "Frame"
@@ -109,18 +108,18 @@ class Block(Query, kw_only=True, eq=False):
     grouped: bool = False
     distinct: bool = False
     rollup: bool = False
-    limit: Limit = NO_LIMIT
+    limit: RowLimit = NO_LIMIT
 
 
-class SetOperation(Query, kw_only=True, eq=False):
+class SetOperation(QueryTree, kw_only=True, eq=False):
     """`parts[0] steps[0] parts[1] ...`, from the left to the right. `converted[n]`: the columns of
     part n."""
 
-    parts: list[Query]
+    parts: list[QueryTree]
     steps: list["SetStep"]
     converted: list[list[Converted]]
     order: list[PlaceKey]
-    limit: Limit = NO_LIMIT
+    limit: RowLimit = NO_LIMIT
 
 
 class SetStep(NamedTuple):
@@ -130,31 +129,31 @@ class SetStep(NamedTuple):
     distinct: bool
 
 
-class RowValues(Query, kw_only=True, eq=False):
+class RowValues(QueryTree, kw_only=True, eq=False):
     """VALUES: its rows have expressions in the types of the columns."""
 
     frame: "Frame"
     rows: list[list[Expr]]
     order: list[PlaceKey]
-    limit: Limit = NO_LIMIT
+    limit: RowLimit = NO_LIMIT
 
 
-class Ordered(Query, kw_only=True, eq=False):
-    inner: Query
+class OrderedQuery(QueryTree, kw_only=True, eq=False):
+    inner: QueryTree
     order: list[PlaceKey]
-    limit: Limit = NO_LIMIT
+    limit: RowLimit = NO_LIMIT
 
 
-class OneColumn(Query, kw_only=True, eq=False):
-    inner: Query
+class OneColumn(QueryTree, kw_only=True, eq=False):
+    inner: QueryTree
     place: int
 
 
-class With(Query, kw_only=True, eq=False):
+class With(QueryTree, kw_only=True, eq=False):
     """`tables`: each may name those before it. `recursive`: whether one of them is."""
 
     tables: list["CommonTable"]
-    body: Query
+    body: QueryTree
     recursive: bool
 
 
@@ -165,7 +164,7 @@ class CommonTable(msgspec.Struct, eq=False):
     name: str
     columns: list[OutputColumn]
     merges: bool = False
-    query: Query | None = None
+    query: QueryTree | None = None
     recursion: "Recursion | None" = None
     is_round: bool = False
 
@@ -174,12 +173,12 @@ class Recursion(msgspec.Struct, eq=False):
     """`seed UNION [ALL] step`. `most`: rounds at most. `rows`: rows that LIMIT and OFFSET ask for,
     None for all. `converted`: the columns of seed and step."""
 
-    seed: Query
+    seed: QueryTree
     most: int
     rows: int | None
-    limit: Limit
+    limit: RowLimit
     distinct: bool
-    step: Query | None = None
+    step: QueryTree | None = None
     converted: list[list[Converted]] = []
 
 
@@ -196,7 +195,7 @@ class TableRef(msgspec.Struct, eq=False):
 class DerivedRef(msgspec.Struct, eq=False):
     """`name`: unique in the statement."""
 
-    query: Query
+    query: QueryTree
     name: str
 
 
@@ -225,13 +224,13 @@ FromLeaf = TableRef | DerivedRef | CommonRef
 # -- state of binding ------------------------------------------------------------------------------
 
 Commons = dict[str, CommonTable]
-BindQuery = Callable[[Any, "Build", "Frame | None", Commons], Query]
+BindQuery = Callable[[Any, "Build", "Frame | None", Commons], QueryTree]
 """(sqlglot tree, build, the frame around it, common table expressions in sight) -> tree"""
 
 
 class Build:
-    """What the parts of one statement share while it is bound. `bind_query` binds the queries
-    within it (query.py).
+    """The state of one statement while it is bound. `bind_query` binds the queries within it
+    (query.py).
 
     Every table reference has a name that is unique in the statement, so that a correlated subquery
     simply names the outer one's columns. `handles`: stored tables have a column HANDLE_NAME.
@@ -247,7 +246,7 @@ class Build:
         self.views: list[int] = []
         self._names = count()
 
-    def bind(self, tree: Any, parent: "Frame | None", commons: Commons) -> Query:
+    def bind(self, tree: Any, parent: "Frame | None", commons: Commons) -> QueryTree:
         """A query within the statement."""
         return self._bind_query(tree, self, parent, commons)
 
@@ -287,11 +286,11 @@ class Frame:
         scope.query = self._bind
         return scope
 
-    def _bind(self, tree: Any, scope: Scope) -> Query:
+    def _bind(self, tree: Any, scope: Scope) -> QueryTree:
         return self.build.bind(tree, self, self.commons)
 
 
-def limit_of(tree: exp.Expression, context: Context) -> Limit:
+def limit_of(tree: exp.Expression, context: Context) -> RowLimit:
     """LIMIT and OFFSET: whole numbers or parameters, known before the query runs. Raises 1064, and
     1210 for a parameter."""
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
@@ -299,7 +298,7 @@ def limit_of(tree: exp.Expression, context: Context) -> Limit:
         skip = _whole(limit.args["offset"], context)
     else:
         skip = 0 if offset is None else _whole(offset.expression, context)
-    return Limit(None if limit is None else _whole(limit.expression, context), skip)
+    return RowLimit(None if limit is None else _whole(limit.expression, context), skip)
 
 
 def _whole(tree: exp.Expression, context: Context) -> int:
