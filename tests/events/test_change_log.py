@@ -1,4 +1,4 @@
-"""Moments, and how long records of change logs are kept: what is said to be all there is."""
+"""Moments and the retention of change logs: a log that is reported complete is complete."""
 
 import random
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def write(store: Store, n: int, value: bytes | None) -> None:
 
 
 def settle(store: Store, logs: ChangeLogs, now: float, most: int = 1000) -> int:
-    """All that is due; how many batches were removed."""
+    """Run all due work; returns the number of removed batches."""
     store.transact(lambda txn: logs.note(txn, now), ONCE)
     removed = 0
     while store.transact(lambda txn: logs.remove(txn, now, most), ONCE):
@@ -80,19 +80,19 @@ def moments(store: Store) -> list[int]:
 
 
 def as_it_was(store: Store, view: View) -> dict[bytes, bytes]:
-    """Rows at the view, by today's and the log. Raises 8055 where records are gone."""
+    """Rows at the view, from the current rows and the log. Raises 8055 if records are missing."""
     with store.read() as txn:
         txn.open()
         table = meta.get_table(txn, 100)
         assert table is not None
         kept.require_complete(txn, table, view)
-        found = {k[keys.HANDLE_AT :]: v for k, v in txn.scan(keys.span_of(ROWS))}
-        for each in change_log.rows_changed(txn.snapshot, LOG, ROWS, view):
-            if each.before is None:
-                del found[each.handle]
+        rows_then = {k[keys.HANDLE_AT :]: v for k, v in txn.scan(keys.span_of(ROWS))}
+        for change in change_log.rows_changed(txn.snapshot, LOG, ROWS, view):
+            if change.before is None:
+                del rows_then[change.handle]
             else:
-                found[each.handle] = each.before
-        return found
+                rows_then[change.handle] = change.before
+        return rows_then
 
 
 def set_global(store: Store, name: str, value: int) -> None:
@@ -100,38 +100,39 @@ def set_global(store: Store, name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 2_000])
-def test_whatever_is_said_to_be_complete_is(store: Store, most: int) -> None:
-    """By time, and by bytes: of any view that was, either its rows are found or 8055."""
+def test_a_log_reported_complete_is_complete(store: Store, most: int) -> None:
+    """Retention by time and by size: the rows of any former view are exact, or the read raises
+    8055."""
     chance, clock = random.Random(most), ManualClock()
     set_global(store, kept.RETENTION, 40 if not most else 10_000)
     set_global(store, kept.MOST_BYTES, most)
     logs = ChangeLogs(store, clock)
-    seen, removed = [], 0
+    states, removed = [], 0
     for turn in range(200):
         clock.advance(chance.random())
         n = chance.randint(1, 8)
         write(store, n, None if chance.random() < 0.3 else b"%d" % turn * 10)
         if chance.random() < 0.3:
-            seen.append(state(store))
+            states.append(state(store))
         if chance.random() < 0.5:
             removed += settle(store, logs, clock.monotonic(), most=chance.randint(1, 20))
-    complete = gone = 0
-    for view, expected in seen:
+    complete = refused_count = 0
+    for view, expected in states:
         try:
             assert as_it_was(store, view) == expected
             complete += 1
         except Refused as refused:
             assert refused.code == 8055
-            gone += 1
+            refused_count += 1
     assert complete > 5
-    assert gone > 5
+    assert refused_count > 5
     assert removed > 3
     if most:
         with store.read() as txn:
             assert kept.size_of(store, txn, [keys.span_of(LOG)]).bytes < 2 * most
 
 
-def test_a_moment_is_noted_when_something_changed_and_its_time_is_behind_what_it_sees(
+def test_a_change_writes_a_moment_whose_time_is_after_the_change(
     store: Store,
 ) -> None:
     clock = ManualClock()
@@ -152,7 +153,7 @@ def test_a_moment_is_noted_when_something_changed_and_its_time_is_behind_what_it
         early, late = kept.moment_at(txn, written_us), kept.moment_at(txn, written_us + 1_000_000)
         assert early is not None and late is not None
         assert early < late == kept.newest_moment(txn)
-    views = [store.view_at(each.position) for each in (early, late)]
+    views = [store.view_at(moment.position) for moment in (early, late)]
     assert [as_it_was(store, view) for view in views if view is not None] == [
         {},
         {keys.i64(1): b"one"},
@@ -170,13 +171,13 @@ def test_later_moments_have_later_times_though_the_clock_goes_back(store: Store)
         clock.now_s = 10_000.0 - back_s
         settle(store, ChangeLogs(store, clock), 1e9)
     with store.read() as txn:
-        found = [store.view_at(p.decode()) for _, p in txn.scan(keys.span_of(b"m/moment/"))]
-    horizons = [view.horizon for view in found if view is not None]
+        views = [store.view_at(p.decode()) for _, p in txn.scan(keys.span_of(b"m/moment/"))]
+    horizons = [view.horizon for view in views if view is not None]
     assert len(horizons) == 3
     assert horizons == sorted(set(horizons))
 
 
-def test_a_log_that_is_switched_off_leaves_nothing_behind(store: Store) -> None:
+def test_a_disabled_log_leaves_no_records(store: Store) -> None:
     clock = ManualClock()
     logs = ChangeLogs(store, clock)
     for n in range(30):
@@ -201,7 +202,7 @@ def test_a_log_that_is_switched_off_leaves_nothing_behind(store: Store) -> None:
 TABLE_OFF = evolve(LOGGED, exuvia_change_log=SchemaState.ABSENT)
 
 
-def test_a_table_dropped_while_its_records_go_leaves_no_floor(store: Store) -> None:
+def test_a_table_dropped_during_removal_leaves_no_floor(store: Store) -> None:
     clock = ManualClock()
     logs = ChangeLogs(store, clock)
     set_global(store, kept.RETENTION, 1)
@@ -222,7 +223,7 @@ def test_a_table_dropped_while_its_records_go_leaves_no_floor(store: Store) -> N
         assert not list(txn.scan(keys.span_of(b"m/changelog")))
 
 
-def test_people_see_logs() -> None:
+def test_logs_are_listed_in_information_schema() -> None:
     with World() as world:
         session = world.session()
         run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
@@ -242,7 +243,7 @@ def test_people_see_logs() -> None:
         assert 60 < size < 400
         assert removed is None
         run(session, "SET GLOBAL exuvia_change_log_max_bytes = '64MiB'")
-        shown = rows(
+        values = rows(
             session, "SELECT @@exuvia_change_log_max_bytes, @@exuvia_change_log_retention_s"
         )
-        assert shown == [[64 << 20, 86400]]
+        assert values == [[64 << 20, 86400]]

@@ -1,5 +1,6 @@
-"""The public log: positions only grow, a reader that comes late misses nothing, a webhook gets
-each change at least once with one key."""
+"""The public log: positions only grow, a late reader misses nothing, a webhook gets each change at
+least once under one key.
+"""
 
 import json
 import threading
@@ -27,7 +28,7 @@ def set_global(news: News, name: str, value: str) -> None:
     txn.commit()
 
 
-def test_positions_grow_in_the_order_told():
+def test_positions_grow_in_order_of_delivery():
     _, news = logged()
     for job in (9, 4):
         news.finish(job)
@@ -42,15 +43,15 @@ def test_positions_grow_in_the_order_told():
     assert behind == entries[1:]
 
 
-def test_a_follower_hears_what_comes():
+def test_a_follower_gets_new_changes():
     _, news = logged()
-    heard: list[int] = []
+    job_ids: list[int] = []
     stop = threading.Event()
 
     def follow() -> None:
         for entry in subscribe(news.store, stop=stop):
-            heard.append(entry.change.origin[0])
-            if len(heard) == 300:
+            job_ids.append(entry.change.origin[0])
+            if len(job_ids) == 300:
                 return
 
     reader = threading.Thread(target=follow)
@@ -61,7 +62,7 @@ def test_a_follower_hears_what_comes():
             news.run(1.0)
     reader.join(20)
     stop.set()
-    assert heard == list(range(1, 301))
+    assert job_ids == list(range(1, 301))
 
 
 def test_old_entries_go_after_the_retention():
@@ -101,7 +102,7 @@ def url():
     server.server_close()
 
 
-def test_a_webhook_gets_every_change_in_order_and_again_until_it_accepts(url):
+def test_a_webhook_gets_every_change_in_order_and_repeated_until_accepted(url):
     _, news = logged()
     Receiver.refuse = 2
     set_global(news, "exuvia_ddl_webhook_url", url)
@@ -127,7 +128,7 @@ def test_a_webhook_gets_every_change_in_order_and_again_until_it_accepts(url):
     assert [key for key, _ in Receiver.got][5:] == ["4--1"]
 
 
-def test_a_webhook_nobody_answers_is_tried_again_later():
+def test_an_unreachable_webhook_is_retried():
     _, news = logged()
     set_global(news, "exuvia_ddl_webhook_url", "http://127.0.0.1:9/none")
     news.finish(1)

@@ -1,5 +1,6 @@
 """Law 7: a handler's effects and its flag commit together; every event reaches every handler once,
-in order, whatever fails between."""
+in order, with crashes at any point.
+"""
 
 import random
 
@@ -24,13 +25,13 @@ def test_each_event_once_to_each_handler_in_order_with_sparse_ids():
     for job in (3, 70, 8, 10**12):
         news.finish(job)
     news.run()
-    told = [(3, -1), (8, -1), (70, -1), (10**12, -1)]
-    assert one.called == other.called == told
-    assert one.effects(news.store) == other.effects(news.store) == told
+    expected = [(3, -1), (8, -1), (70, -1), (10**12, -1)]
+    assert one.called == other.called == expected
+    assert one.effects(news.store) == other.effects(news.store) == expected
     assert news.pending() == []
 
 
-def test_parts_of_one_statement_are_told_apart():
+def test_parts_of_one_statement_are_separate_events():
     one, other, news = two()
     table = abc()
     parts = [
@@ -38,13 +39,13 @@ def test_parts_of_one_statement_are_told_apart():
         schema_change.add_index(table, table.indexes),
         schema_change.columns(Kind.DROP_COLUMN, table, [column("y")]),
     ]
-    seen: list[Kind] = []
-    one.refuses = lambda change: seen.append(change.kind)  # type: ignore[func-returns-value]
+    kinds: list[Kind] = []
+    one.refuses = lambda change: kinds.append(change.kind)  # type: ignore[func-returns-value]
     other.refuses = lambda change: NotReady() if change.origin[1] == 1 else None
     news.finish(9, *parts)
     news.run(1.0)
     assert one.effects(news.store) == [(9, 0), (9, 1), (9, 2)]
-    assert seen == [Kind.ADD_COLUMN, Kind.ADD_INDEX, Kind.DROP_COLUMN]
+    assert kinds == [Kind.ADD_COLUMN, Kind.ADD_INDEX, Kind.DROP_COLUMN]
     assert other.effects(news.store) == [(9, 0)]
     assert news.pending() == [(9, 1), (9, 2)]
     other.refuses = lambda change: None
@@ -52,7 +53,7 @@ def test_parts_of_one_statement_are_told_apart():
     assert other.effects(news.store) == [(9, 0), (9, 1), (9, 2)] and news.pending() == []
 
 
-def test_a_long_job_with_a_smaller_id_that_ends_last_is_told_when_it_ends():
+def test_the_event_of_a_long_job_is_delivered_when_it_ends():
     one, _, news = two()
     news.finish(20)
     news.run(2.0)
@@ -61,7 +62,7 @@ def test_a_long_job_with_a_smaller_id_that_ends_last_is_told_when_it_ends():
     assert one.called == [(20, -1), (5, -1)]
 
 
-def test_an_error_holds_back_later_events_of_that_handler_alone_and_is_shown():
+def test_an_error_blocks_later_events_of_that_handler_only():
     one, other, news = two()
     other.refuses = lambda change: ValueError("no") if change.origin[0] == 2 else None
     for job in (1, 2, 3):
@@ -73,9 +74,9 @@ def test_an_error_holds_back_later_events_of_that_handler_alone_and_is_shown():
     tries = other.called.count((2, -1))
     assert 3 <= tries < 20  # backed off
     txn = news.store.begin()
-    shown = troubles(txn)[5]
+    trouble = troubles(txn)[5]
     txn.rollback()
-    assert (shown.handler, shown.job_id, shown.error) == ("other", 2, "ValueError: no")
+    assert (trouble.handler, trouble.job_id, trouble.error) == ("other", 2, "ValueError: no")
     other.refuses = lambda change: None
     news.run()
     assert other.effects(news.store) == [(1, -1), (2, -1), (3, -1)] and news.pending() == []
@@ -84,7 +85,7 @@ def test_an_error_holds_back_later_events_of_that_handler_alone_and_is_shown():
     txn.rollback()
 
 
-def test_an_operator_lets_one_handler_pass_over_the_event_it_refuses():
+def test_an_operator_skips_an_event_for_one_handler():
     one, other, news = two()
     other.refuses = lambda change: ValueError("poison") if change.origin[0] in (2, 3) else None
     for job in (1, 2, 3, 4):
@@ -99,7 +100,8 @@ def test_an_operator_lets_one_handler_pass_over_the_event_it_refuses():
     news.run(8.0)
     assert one.effects(news.store) == [(n, -1) for n in (1, 2, 3, 4)]
     assert other.effects(news.store) == [(1, -1)]
-    assert news.pending() == [(3, -1), (4, -1)]  # that one is gone, the next one stands
+    # the skipped event is removed, the next one is refused
+    assert news.pending() == [(3, -1), (4, -1)]
     news.replace_owner()  # with a trouble in the store that is not its own
     news.run(3.0)
     txn = news.store.begin()
@@ -109,8 +111,10 @@ def test_an_operator_lets_one_handler_pass_over_the_event_it_refuses():
     news.run(8.0)
     assert other.effects(news.store) == [(1, -1), (4, -1)] and news.pending() == []
     txn = news.store.begin()
-    told = [(each.trouble.event, each.trouble.error, each.by) for each in skipped(txn, 5)]
-    assert told == [("2", "ValueError: poison", "me"), ("3", "ValueError: poison", "me")]
+    records = [
+        (record.trouble.event, record.trouble.error, record.by) for record in skipped(txn, 5)
+    ]
+    assert records == [("2", "ValueError: poison", "me"), ("3", "ValueError: poison", "me")]
     assert troubles(txn) == {}
     txn.rollback()
 
@@ -181,12 +185,12 @@ def test_crashes_at_every_transaction_boundary(seed):
         finally:
             news.store.commit = real
     news.run()
-    told = sorted((job, -1) for job in jobs)
-    assert one.effects(news.store) == other.effects(news.store) == told
+    expected = sorted((job, -1) for job in jobs)
+    assert one.effects(news.store) == other.effects(news.store) == expected
     assert news.pending() == []
 
 
-def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
+def test_every_kind_has_a_constructor_a_getter_and_a_stored_form():
     table, part = abc(), schema_change.Partition(91, "p0")
     old = abc("old")
     every = {
@@ -240,12 +244,12 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
                     wrong(change)
 
 
-def test_a_state_of_the_table_comes_along():
+def test_an_event_carries_the_state_of_the_table():
     change = schema_change.create_table(abc())
     assert SchemaChange.from_json(change.to_json()).get_create_table().state == SchemaState.PUBLIC
 
 
-def test_all_handlers_of_an_event_wait_for_the_disk_once_and_one_alone_after_a_conflict():
+def test_handlers_share_one_disk_wait_except_after_a_conflict():
     one, other, news = two()
     commit_chain, chains = news.store.commit_chain, []
 

@@ -1,5 +1,6 @@
-"""The stream of a table's row changes: nothing is missed, whoever reads it and however often it is
-stopped."""
+"""The stream of a table's row changes: every reader gets every change, however often it is
+stopped.
+"""
 
 import json
 import random
@@ -67,10 +68,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         "lmdb": lambda: f"lmdb://{tmp_path}/store",
         "postgres": lambda: shared_server().new_url(),
     }
-    made = Place(urls[request.param]())
-    yield made
-    made.world.close()
-    made.store.close()
+    opened = Place(urls[request.param]())
+    yield opened
+    opened.world.close()
+    opened.store.close()
 
 
 class Writers:
@@ -84,8 +85,8 @@ class Writers:
             threading.Thread(target=self._write, args=(session, seed))
             for seed, session in enumerate(sessions)
         ]
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def _write(self, session: Session, seed: int) -> None:
         chance = random.Random(seed)
@@ -114,26 +115,26 @@ class Writers:
 
     def stop(self) -> None:
         self._stopped.set()
-        for each in self._threads:
-            each.join()
+        for thread in self._threads:
+            thread.join()
         assert not self._broken
 
 
-def apply(known: Known, event: RowEvent, exact: bool) -> None:
-    """What follows from one line. `exact`: each must fit what was known before."""
+def apply(table: Known, event: RowEvent, exact: bool) -> None:
+    """Apply one event to `known`. `exact`: the event must fit the state before it."""
     if event.before is not None:
         if exact:
-            assert known.get(event.before["id"]) == event.before, event
-        known.pop(event.before["id"], None)
+            assert table.get(event.before["id"]) == event.before, event
+        table.pop(event.before["id"], None)
     if event.after is not None:
         if exact and event.op != "row":
-            assert event.after["id"] not in known, event
-        known[event.after["id"]] = event.after
+            assert event.after["id"] not in table, event
+        table[event.after["id"]] = event.after
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_all_rows_of_a_moment_and_the_changes_since_are_the_table(place: Place, kind: str) -> None:
-    """Beside writers, in chunks and pages smaller than what is there."""
+    """Under concurrent writes, with chunks and pages smaller than the table."""
     run(place.session, kind)
     run(place.session, "INSERT INTO t VALUES (1, 1, 'one'), (5, 5, 'five'), (7, 7, 'seven')")
     run(place.session, ON)
@@ -141,15 +142,15 @@ def test_all_rows_of_a_moment_and_the_changes_since_are_the_table(place: Place, 
     try:
         until(lambda: place.table() != {})
         reader = MomentReader(place.store, place.schemas, place.id(), most=2)
-        known: Known = {}
+        table: Known = {}
         for page in reader.pages():
             for event in page.events:
-                apply(known, event, exact=True)
+                apply(table, event, exact=True)
         position, several = reader.position, 0
         for _ in range(60):
             page = place.read(position, most=5)
             for event in page.events:
-                apply(known, event, exact=True)
+                apply(table, event, exact=True)
             several += not page.whole
             position = page.position
     finally:
@@ -157,19 +158,19 @@ def test_all_rows_of_a_moment_and_the_changes_since_are_the_table(place: Place, 
     for most in (3, 3, 10_000):
         page = place.read(position, most)
         for event in page.events:
-            apply(known, event, exact=True)
+            apply(table, event, exact=True)
         position = page.position
     while not page.whole:
         page = place.read(position)
         for event in page.events:
-            apply(known, event, exact=True)
+            apply(table, event, exact=True)
         position = page.position
-    assert known == place.table()
+    assert table == place.table()
     assert place.read(position).events == []
 
 
 def test_pages_end_at_moments(place: Place) -> None:
-    """A reader that comes late reads as much as it asked for, and every change once."""
+    """A late reader gets pages of the requested size, and every change once."""
     run(place.session, TABLES[0])
     run(place.session, ON)
     begin = place.now()
@@ -178,27 +179,27 @@ def test_pages_end_at_moments(place: Place) -> None:
             run(place.session, f"REPLACE INTO t VALUES ({row}, {n}, '{row}')")
         run(place.session, "SELECT SLEEP(1.3)")
     for most in (12, 3):
-        known: Known = {}
+        table: Known = {}
         sizes, position, whole = [], begin, False
         while not whole:
             page = place.read(position, most)
             for event in page.events:
-                apply(known, event, exact=True)
+                apply(table, event, exact=True)
                 assert event.position == position or event is page.events[-1]
             sizes.append(len(page.events))
             position, whole = page.position, page.whole
             assert len(sizes) < 10
-        assert known == place.table()
+        assert table == place.table()
         assert sum(sizes) == 40
         assert max(sizes) <= 30
         assert len(sizes) > 1
 
 
-def test_what_changes_while_all_rows_are_read_is_taken_back(place: Place) -> None:
+def test_a_snapshot_shows_former_values_of_rows_changed_during_it(place: Place) -> None:
     run(place.session, TABLES[0])
     run(place.session, "INSERT INTO t VALUES (1, 1, 'a'), (3, 3, 'c'), (5, 5, 'e'), (7, 7, 'g')")
     run(place.session, ON)
-    known: Known = {}
+    table: Known = {}
     reader = MomentReader(place.store, place.schemas, place.id(), most=1)
     for page, statement in zip(
         reader.pages(),
@@ -213,29 +214,29 @@ def test_what_changes_while_all_rows_are_read_is_taken_back(place: Place) -> Non
     ):
         run(place.session, statement)
         for event in page.events:
-            apply(known, event, exact=True)
-    assert list(known) == [each["a"] for each in known.values()] == [1, 3, 5, 7]
+            apply(table, event, exact=True)
+    assert list(table) == [row["a"] for row in table.values()] == [1, 3, 5, 7]
 
 
-def test_changes_of_partitions_come_in_their_order(place: Place) -> None:
+def test_changes_of_all_partitions_come_in_commit_order(place: Place) -> None:
     run(place.session, TABLES[1])
     run(place.session, ON)
     begin = place.now()
     for row in (5, 1, 9, 6, 2, 3):
         run(place.session, f"INSERT INTO t VALUES ({row}, {row}, NULL)")
-    seen = [each.after["id"] for each in place.read(begin).events if each.after]
-    assert seen == [5, 1, 9, 6, 2, 3]
+    ids = [event.after["id"] for event in place.read(begin).events if event.after]
+    assert ids == [5, 1, 9, 6, 2, 3]
 
 
 @pytest.mark.parametrize("place", one_in(2, STORES), indirect=True)
-def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
+def test_a_killed_reader_continues(place: Place, tmp_path: Path) -> None:
     run(place.session, TABLES[0])
     run(place.session, "INSERT INTO t VALUES (1, 1, 'one'), (5, 5, 'five')")
     run(place.session, ON)
     bookmark, chance = tmp_path / "bookmark", random.Random(1)
     command = [sys.executable, "-m", "exuvia.cli.main", "changes", "test.t", "--store", place.url]
     command += ["--bookmark", str(bookmark), "--snapshot"]
-    known: Known = {}
+    table: Known = {}
     began: set[bool] = set()
     writers = Writers(place)
     try:
@@ -246,29 +247,29 @@ def test_a_reader_that_is_killed_goes_on(place: Place, tmp_path: Path) -> None:
                 first = bookmark if attempt == 1 else None
                 threading.Thread(target=kill, args=(reader, after_s, first)).start()
                 assert reader.stdout is not None
-                handled(known, reader.stdout.readlines())
+                handled(table, reader.stdout.readlines())
     finally:
         writers.stop()
     last = subprocess.run([*command, "--no-follow"], stdout=subprocess.PIPE, check=True, timeout=60)
-    handled(known, last.stdout.splitlines(True))
+    handled(table, last.stdout.splitlines(True))
     assert began == {False, True}
-    assert known == place.table()
+    assert table == place.table()
 
 
 def kill(reader: subprocess.Popen[bytes], after_s: float, first: Path | None) -> None:
-    """So long from now, or from when it has made the file `first`."""
+    """Kill the reader `after_s` seconds from now, or from the creation of the file `first`."""
     if first is not None:
         until(first.exists)
     threading.Timer(after_s, reader.kill).start()
 
 
-def handled(known: Known, lines: list[bytes]) -> None:
-    """Lines may come again: what they lead to is the same. Rows are all there are."""
+def handled(table: Known, lines: list[bytes]) -> None:
+    """Apply the lines of one run. Lines may repeat; a snapshot replaces all rows."""
     events = [RowEvent(**json.loads(line)) for line in lines if line.endswith(b"\n")]
     if events and events[0].op.startswith("row"):
-        known.clear()
+        table.clear()
     for event in events:
-        apply(known, event, exact=False)
+        apply(table, event, exact=False)
 
 
 def test_every_type_has_a_plain_value(place: Place) -> None:
@@ -308,7 +309,7 @@ def test_every_type_has_a_plain_value(place: Place) -> None:
     }
 
 
-def test_rows_have_the_columns_of_the_time_they_are_read(place: Place) -> None:
+def test_rows_have_the_columns_at_the_time_of_the_read(place: Place) -> None:
     run(place.session, TABLES[0])
     run(place.session, ON)
     begin = place.now()
@@ -319,15 +320,15 @@ def test_rows_have_the_columns_of_the_time_they_are_read(place: Place) -> None:
     run(place.session, "RENAME TABLE t TO u")
     table_id = place.id("u")
     again = row_changes.read(place.store, place.schemas, table_id, begin).events
-    assert [each.after for each in first] == [{"id": 1, "a": 1, "b": "one"}]
-    assert [(each.before, each.after) for each in again] == [
+    assert [event.after for event in first] == [{"id": 1, "a": 1, "b": "one"}]
+    assert [(event.before, event.after) for event in again] == [
         (None, {"id": 1, "b": "one", "c": 3}),
         ({"id": 1, "b": "one", "c": 3}, {"id": 1, "b": "one", "c": 4}),
     ]
     assert again[0].schema_version > first[0].schema_version
 
 
-def refused(place: Place, table_id: int, position: str) -> str:
+def error_of_read(place: Place, table_id: int, position: str) -> str:
     with pytest.raises(Refused) as caught:
         row_changes.read(place.store, place.schemas, table_id, position)
     return f"{caught.value.code}: {caught.value}"
@@ -335,36 +336,36 @@ def refused(place: Place, table_id: int, position: str) -> str:
 
 @pytest.fixture
 def removing_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To be asked for ahead of the place, whose first look sets the time of the second."""
+    """Used before the fixture `place`, whose first check sets the time of the second."""
     monkeypatch.setattr(change_log, "REMOVE_S", 0.5)
 
 
 @pytest.mark.usefixtures("removing_often")
-def test_what_cannot_be_read_says_why(place: Place) -> None:
+def test_errors_of_a_read(place: Place) -> None:
     run(place.session, TABLES[0])
     table_id, early = place.id(), place.now()
-    assert "has no change log" in refused(place, table_id, early)
+    assert "has no change log" in error_of_read(place, table_id, early)
     run(place.session, ON)
-    assert "8055: the change log of table 't' was switched on later" in refused(
+    assert "8055: the change log of table 't' was switched on later" in error_of_read(
         place, table_id, early
     )
     for text in ("nonsense", "99999999999999", "9/99999999:99999999:", ""):
-        assert "1105" in refused(place, table_id, text)
+        assert "1105" in error_of_read(place, table_id, text)
     begin = place.now()
     run(place.session, "INSERT INTO t VALUES (1, 1, 'one')")
     run(place.session, "SET GLOBAL exuvia_change_log_retention_s = 0")
-    until(lambda: gone(place, table_id, begin))
-    assert "8055: records of the change log of table 't'" in refused(place, table_id, begin)
+    until(lambda: is_removed(place, table_id, begin))
+    assert "8055: records of the change log of table 't'" in error_of_read(place, table_id, begin)
     assert place.read(place.now()).events == []
     run(place.session, "ALTER TABLE t EXUVIA_CHANGE_LOG = OFF")
-    assert "has no change log" in refused(place, table_id, begin)
+    assert "has no change log" in error_of_read(place, table_id, begin)
     run(place.session, "DROP TABLE t")
-    assert "1146" in refused(place, table_id, begin)
+    assert "1146" in error_of_read(place, table_id, begin)
     with pytest.raises(Refused, match="doesn't exist"):
         place.id()
 
 
-def gone(place: Place, table_id: int, position: str) -> bool:
+def is_removed(place: Place, table_id: int, position: str) -> bool:
     try:
         row_changes.read(place.store, place.schemas, table_id, position)
     except Refused:
@@ -372,46 +373,46 @@ def gone(place: Place, table_id: int, position: str) -> bool:
     return False
 
 
-def test_a_follower_hears_what_comes(place: Place) -> None:
+def test_a_follower_gets_new_changes(place: Place) -> None:
     run(place.session, TABLES[0])
     run(place.session, ON)
-    heard: list[RowEvent] = []
-    stop, begun = threading.Event(), place.now()
+    events: list[RowEvent] = []
+    stop, begin = threading.Event(), place.now()
 
     def follow() -> None:
-        each = row_changes.subscribe(
-            place.store, place.schemas, place.id(), begun, follow=True, stop=stop
+        event = row_changes.subscribe(
+            place.store, place.schemas, place.id(), begin, follow=True, stop=stop
         )
-        heard.extend(each)
+        events.extend(event)
 
     thread = threading.Thread(target=follow)
     thread.start()
     for n in range(5):
         run(place.session, f"INSERT INTO t VALUES ({n}, {n}, '{n}')")
-    until(lambda: not stop.is_set() and place.read(begun).whole)
+    until(lambda: not stop.is_set() and place.read(begin).whole)
     run(place.session, "SELECT SLEEP(0.6)")
     stop.set()
     thread.join()
-    assert [each.after["a"] for each in heard if each.after] == list(range(5))
+    assert [event.after["a"] for event in events if event.after] == list(range(5))
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    def said(*words: str) -> tuple[int, str]:
+def test_errors_of_the_command(tmp_path: Path) -> None:
+    def run_command(*words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "exuvia.cli.main", "changes", *words, "--no-follow"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.returncode, done.stderr
 
     nowhere = f"lmdb://{tmp_path}/nowhere"
-    assert said("t", "--store", nowhere)[0] == 2
-    code, text = said("test.t", "--store", nowhere)
+    assert run_command("t", "--store", nowhere)[0] == 2
+    code, text = run_command("test.t", "--store", nowhere)
     assert (code, "there is no store at" in text) == (1, True)
     assert not (tmp_path / "nowhere").exists()
     place = Place(f"lmdb://{tmp_path}/store")
     try:
-        code, text = said("test.t", "--store", place.url)
+        code, text = run_command("test.t", "--store", place.url)
         assert (code, "ERROR 1146" in text) == (1, True)
         run(place.session, TABLES[0])
-        code, text = said("test.t", "--store", place.url)
+        code, text = run_command("test.t", "--store", place.url)
         assert (code, "EXUVIA_CHANGE_LOG = ON" in text) == (1, True)
     finally:
         place.world.close()

@@ -1,4 +1,4 @@
-"""An event that a handler cannot take: seen by people, and passed over when one of them says so."""
+"""A handler refuses an event: ADMIN SHOW DDL NOTIFIER lists it, and an operator can skip it."""
 
 from exuvia.events import notifier, subscribe
 from support.node_processes import until
@@ -7,14 +7,14 @@ from support.world import World, error, rows, run
 NOTIFIER = "ADMIN SHOW DDL NOTIFIER"
 
 
-def shown(session) -> dict[str, object]:
-    """The line of the feed's handler, by column."""
+def feed_handler(session) -> dict[str, object]:
+    """The row of the feed's handler, by column."""
     result = run(session, NOTIFIER)
     names = [column.name for column in result.columns]
     return next(dict(zip(names, row, strict=True)) for row in result.rows if row[1] == "feed")
 
 
-def test_an_operator_sees_the_poison_and_skips_it():
+def test_an_operator_sees_and_skips_a_refused_event():
     with World() as world:
         session = world.session()
         feed = world.stats.notifier.handlers[notifier.FEED]
@@ -28,17 +28,17 @@ def test_an_operator_sees_the_poison_and_skips_it():
         feed.call = refusing
         run(session, "CREATE TABLE poison (a INT)")
         run(session, "CREATE TABLE t (a INT)")
-        until(lambda: shown(session)["ATTEMPTS"] >= 2)
-        line = shown(session)
+        until(lambda: feed_handler(session)["ATTEMPTS"] >= 2)
+        line = feed_handler(session)
         assert (line["LAST_ERROR"], line["LAG"]) == ("ValueError: cannot take it", 2)
         job = line["WAITS_FOR"]
         assert list(subscribe(world.store, follow=False)) == []
         skip = f"ADMIN SKIP DDL EVENT {job} FOR HANDLER"
-        assert error(session, f"{skip} 2") == (1105, "HY000")  # that one has no trouble
+        assert error(session, f"{skip} 2") == (1105, "HY000")  # that handler refuses no event
         assert error(session, f"ADMIN SKIP DDL EVENT {job} PART 0 FOR HANDLER 3")[0] == 1105
         run(session, f"{skip} 3")
-        until(lambda: not shown(session)["LAG"])
-        line = shown(session)
+        until(lambda: not feed_handler(session)["LAG"])
+        line = feed_handler(session)
         assert (line["LAG"], line["WAITS_FOR"], line["ATTEMPTS"]) == (0, "", 0)
         assert line["SKIPPED"] == f"{job} by root@localhost"
         kinds = [repr(entry.change) for entry in subscribe(world.store, follow=False)]

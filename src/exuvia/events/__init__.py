@@ -1,4 +1,4 @@
-"""Events: every finished schema change, told to every subscriber exactly once.
+"""Events: every finished schema change, delivered to every subscriber exactly once.
 
 from exuvia.events import subscribe
 

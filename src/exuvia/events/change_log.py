@@ -1,23 +1,24 @@
-"""How long change logs are kept (kv/change_log.py), and which moment of theirs was when.
+"""Retention of change logs (kv/change_log.py), and the times of positions in them.
 
-    m/moment/{us}              position      every commit that this view sees was made before that
-                                             time; noted about once a second while logged tables
-                                             change, and not while nothing does
+    m/moment/{us}              position      every commit visible at this position was made before
+                                             that time; written about once a second while logged
+                                             tables change
     m/changelogfloor/{table}   stamp         of the last commit whose records were removed
 
-A step of the owner of `gc`, for as long as any table has a log:
+A step of the owner of `gc`, while any table has a log:
 
-    note      a moment, once one of the logs has a record, or its table a definition, that the last
-              moment does not see. The clock is read behind the snapshot, and a clock that went back
-              is not believed: later moments have later times.
-    remove    records up to the horizon of the last moment that is older than
-              exuvia_change_log_retention_s, and of a table whose log is about larger than
-              exuvia_change_log_max_bytes (0: none is) up to a later one; a batch a transaction,
-              which raises the floor too. Then older moments.
+    note      writes a moment if a log has a record, or its table a definition, that the last moment
+              does not see. Reads the clock after the snapshot. A later moment always has a later
+              time, even if the clock went back.
+    remove    removes records up to the horizon of the last moment older than
+              exuvia_change_log_retention_s. A log larger than exuvia_change_log_max_bytes (0: no
+              limit) is removed up to a later one. Each batch is a transaction, which raises the
+              floor too. Removes older moments last.
 
-Whoever reads on from a view needs every record that the view does not see. Those have stamps above
-its horizon, so they are all there unless the floor is above the horizon: `require_complete`. So the
-clock says how long records are kept, and never whether they are all there.
+A reader that continues from a view needs every record after that view. Those records have stamps
+above the view's horizon, so all of them exist unless the floor is above the horizon:
+`require_complete`. The clock therefore decides how long records are retained, never whether a log
+is complete.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,15 +51,15 @@ _LOGS = keys.meta("changelog")
 
 
 class Moment(NamedTuple):
-    """A view of the store, as text, and a time: all that it sees was committed before.
-    `wall_us`: microseconds since 1970 UTC."""
+    """A view of the store, as text, and a time after all commits that it sees. `wall_us`:
+    microseconds since 1970 UTC."""
 
     wall_us: int
     position: str
 
 
 class ReadTime(NamedTuple):
-    """A time that somebody reads at, and the moment that stands for it; None: none is so old."""
+    """The time of a historical read, and the moment for it; None if no moment is that old."""
 
     wall_us: int
     moment: Moment | None
@@ -69,43 +70,43 @@ def _moment(pair: tuple[bytes, bytes]) -> Moment:
 
 
 def _first(txn: Transaction, span: Span, reverse: bool = False) -> Moment | None:
-    found = next(iter(txn.scan(span, limit=1, reverse=reverse)), None)
-    return None if found is None else _moment(found)
+    pair = next(iter(txn.scan(span, limit=1, reverse=reverse)), None)
+    return None if pair is None else _moment(pair)
 
 
 def moment_at(txn: Transaction, wall_us: int) -> Moment | None:
-    """The last moment that is not after that time."""
+    """The last moment at or before that time."""
     return _first(txn, Span(_MOMENT, keys.meta("moment", wall_us + 1)), reverse=True)
 
 
 def newest_moment(txn: Transaction) -> Moment | None:
-    """The last moment of all."""
+    """The last moment."""
     return _first(txn, _MOMENTS, reverse=True)
 
 
 def first_moment(txn: Transaction, suits: Callable[[Moment], bool]) -> Moment | None:
-    """The first moment that suits, where all later ones do too."""
-    oldest, found = _first(txn, _MOMENTS), newest_moment(txn)
-    if oldest is None or found is None or not suits(found):
+    """The first moment for which `suits` is true; it must be true for all later ones too."""
+    oldest, first = _first(txn, _MOMENTS), newest_moment(txn)
+    if oldest is None or first is None or not suits(first):
         return None
-    low, high = oldest.wall_us, found.wall_us
+    low, high = oldest.wall_us, first.wall_us
     while low < high:
         middle = (low + high) // 2
-        each = _first(txn, Span(keys.meta("moment", middle), _MOMENTS.end))
-        assert each is not None
-        if suits(each):
-            found, high = each, middle
+        candidate = _first(txn, Span(keys.meta("moment", middle), _MOMENTS.end))
+        assert candidate is not None
+        if suits(candidate):
+            first, high = candidate, middle
         else:
-            low = each.wall_us + 1
-    return found
+            low = candidate.wall_us + 1
+    return first
 
 
 # -- logs ------------------------------------------------------------------------------------------
 
 
 class Log(NamedTuple):
-    """The log of a table that has one. `since`: stamp of the commit from which on it is complete;
-    `floor`: of the last one whose records were removed."""
+    """The log of a table. `since`: stamp of the commit from which the log is complete; `floor`: of
+    the last commit whose records were removed."""
 
     table: TableInfo
     since: int
@@ -113,17 +114,17 @@ class Log(NamedTuple):
 
     @property
     def prefixes(self) -> list[bytes]:
-        """Of its records, one for each partition."""
+        """The key prefixes of its records, one for each partition."""
         log_id = self.table.exuvia_change_log_id
-        return [keys.log_prefix(each, log_id) for each in self.table.physical_ids]
+        return [keys.log_prefix(physical_id, log_id) for physical_id in self.table.physical_ids]
 
     def has(self, view: View) -> bool:
-        """Whether it has every change that the view does not see."""
+        """Whether the log has every change after the view."""
         return view.saw(self.since) and view.horizon >= self.floor
 
 
 def logs(txn: Transaction) -> Iterator[Log]:
-    """Every log that is complete from some commit on, by its table's id."""
+    """Every log that is complete from some commit on, by the id of its table."""
     for key, raw in list(txn.snapshot.scan(keys.span_of(_LOGS))):
         table = meta.get_table(txn, int.from_bytes(key[len(_LOGS) :], "big"))
         if table is not None:
@@ -131,7 +132,7 @@ def logs(txn: Transaction) -> Iterator[Log]:
 
 
 def log_of(txn: Transaction, table: TableInfo) -> Log | None:
-    """The table's log, if it has one that may be read."""
+    """The table's log, if it has one that can be read."""
     raw = txn.snapshot.get(keys.meta("changelog", table.id))
     if raw is None or table.exuvia_change_log != SchemaState.PUBLIC:
         return None
@@ -143,7 +144,7 @@ def _floor(txn: Transaction, table_id: int) -> int:
 
 
 def no_log(table: TableInfo) -> Refused:
-    """1105: nothing records what the table's rows were."""
+    """Error 1105: the table has no change log."""
     name = table.name.O
     return ErrUnknown.with_text(
         f"table '{name}' has no change log: ALTER TABLE {name} EXUVIA_CHANGE_LOG = ON"
@@ -151,9 +152,9 @@ def no_log(table: TableInfo) -> Refused:
 
 
 def require_complete(txn: Transaction, table: TableInfo, view: View) -> Log:
-    """The table's log, which has every change that the view does not see.
+    """The table's log, with every change after the view.
 
-    Raises 1105 where the table has none, 8055 where it begins later or records were removed."""
+    Raises 1105 if the table has no log, 8055 if the log begins later or records were removed."""
     log = log_of(txn, table)
     if log is None:
         raise no_log(table)
@@ -170,21 +171,21 @@ def require_complete(txn: Transaction, table: TableInfo, view: View) -> Log:
 
 
 def has_other_shape(txn: Transaction, table: TableInfo, view: View) -> bool:
-    """Whether the table had another name, or other columns, for whom the view shows it."""
+    """Whether the table had another name or other columns at the view."""
     raw = txn.snapshot.get(keys.meta("changelogshape", table.id))
     return raw is not None and not view.saw(int(txn.snapshot.stamps([raw])[0]))
 
 
 class LogSize(NamedTuple):
-    """Estimates."""
+    """Estimated number of records and of bytes."""
 
     records: int
     bytes: int
 
 
 def size_of(store: Store, txn: Transaction, spans: list[Span]) -> LogSize:
-    """About how much is there: keys as the store estimates them, each as large as some at both ends
-    of their span."""
+    """Estimated size of the spans: the store's estimate of their keys, times the average size of a
+    sample at both ends."""
     records = size = 0
     for span in spans:
         count = store.count(span)
@@ -197,16 +198,16 @@ def size_of(store: Store, txn: Transaction, spans: list[Span]) -> LogSize:
     return LogSize(records, size)
 
 
-def _has_changed(txn: Transaction, found: list[Log], known: View) -> bool:
-    """Whether the view misses a record of one of the logs, or the definition of its table."""
-    tables = txn.snapshot.get_many([keys.meta("table", each.table.id) for each in found])
+def _has_changed(txn: Transaction, all_logs: list[Log], view: View) -> bool:
+    """Whether one of the logs has a record after the view, or its table a newer definition."""
+    tables = txn.snapshot.get_many([keys.meta("table", log.table.id) for log in all_logs])
     stamps = txn.snapshot.stamps(list(tables.values())).tolist()
-    if not all(map(known.saw, stamps)):
+    if not all(map(view.saw, stamps)):
         return True
     return any(
-        change_log.is_any_since(txn.snapshot, prefix, known)
-        for each in found
-        for prefix in each.prefixes
+        change_log.is_any_since(txn.snapshot, prefix, view)
+        for log in all_logs
+        for prefix in log.prefixes
     )
 
 
@@ -214,7 +215,7 @@ def _has_changed(txn: Transaction, found: list[Log], known: View) -> bool:
 
 
 class _Removal(NamedTuple):
-    """Records of one (physical) table that are to go: up to that stamp."""
+    """Records of one physical table to remove: up to that stamp."""
 
     table_id: int
     prefix: bytes
@@ -222,7 +223,7 @@ class _Removal(NamedTuple):
 
 
 class ChangeLogs:
-    """Parts of steps of the `gc` owner, in transactions that its caller guards."""
+    """Parts of the steps of the `gc` owner. The caller guards their transactions."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -232,18 +233,18 @@ class ChangeLogs:
         self._moments_before_us = 0
 
     def note(self, txn: Transaction, now: float) -> bool:
-        """Note a moment, if it is time, there is a log, and anything has changed."""
+        """Write a moment, if it is due, there is a log, and a logged table has changed."""
         if now < self._note_at:
             return False
         self._note_at = now + MOMENT_S
-        found = list(logs(txn))
-        if not found:
+        all_logs = list(logs(txn))
+        if not all_logs:
             return False
-        wall_us = self._clock.wall_ns() // 1_000  # behind the snapshot
+        wall_us = self._clock.wall_ns() // 1_000  # after the snapshot
         last = newest_moment(txn)
         if last is not None:
-            known = self._store.view_at(last.position)
-            if known is not None and not _has_changed(txn, found, known):
+            view = self._store.view_at(last.position)
+            if view is not None and not _has_changed(txn, all_logs, view):
                 return False
             wall_us = max(wall_us, last.wall_us + 1)
         txn.put(keys.meta("moment", wall_us), txn.snapshot.view.position.encode())
@@ -252,28 +253,28 @@ class ChangeLogs:
     # -- retention ---------------------------------------------------------------------------------
 
     def remove(self, txn: Transaction, now: float, most: int) -> bool:
-        """Remove at most so many records, or moments, that are kept no longer; False: there was
-        nothing to remove."""
+        """Remove at most `most` expired records, or moments; returns False if there was nothing to
+        remove."""
         if now >= self._remove_at:
             self._plan(txn)
             self._remove_at = now + REMOVE_S
         while self._removals:
-            each = self._removals[0]
-            log = keys.meta("changelog", each.table_id)
+            removal = self._removals[0]
+            log = keys.meta("changelog", removal.table_id)
             if txn.get(log) is not None:
-                old = change_log.up_to(each.prefix, each.stamp)
-                for found, _ in txn.snapshot.chunks(old, most):
-                    txn.require(log)  # nobody drops the table meanwhile
-                    last = change_log.stamp_in(found[-1], each.prefix)
-                    if _floor(txn, each.table_id) < last:
-                        txn.put(keys.meta("changelogfloor", each.table_id), keys.number(last))
-                    txn.remove_all(found)
+                old = change_log.up_to(removal.prefix, removal.stamp)
+                for batch, _ in txn.snapshot.chunks(old, most):
+                    txn.require(log)  # conflicts with a DROP of the table
+                    last = change_log.stamp_in(batch[-1], removal.prefix)
+                    if _floor(txn, removal.table_id) < last:
+                        txn.put(keys.meta("changelogfloor", removal.table_id), keys.number(last))
+                    txn.remove_all(batch)
                     return True
             self._removals.pop(0)
         if self._moments_before_us:
             moments = Span(_MOMENT, keys.meta("moment", self._moments_before_us))
-            for found, _ in txn.snapshot.chunks(moments, most):
-                txn.remove_all(found)
+            for batch, _ in txn.snapshot.chunks(moments, most):
+                txn.remove_all(batch)
                 return True
         self._moments_before_us = 0
         return False
@@ -283,23 +284,24 @@ class ChangeLogs:
         most = variables.read_int(txn, MOST_BYTES)
         now_us = self._clock.wall_ns() // 1_000
         first_kept = moment_at(txn, max(0, now_us - kept_us))
-        found = list(logs(txn))
-        if found:
+        all_logs = list(logs(txn))
+        if all_logs:
             self._moments_before_us = 0 if first_kept is None else first_kept.wall_us
         else:
-            self._moments_before_us = now_us + kept_us  # nobody asks for one
+            self._moments_before_us = now_us + kept_us  # no log needs a moment
         self._removals = []
-        for each in found:
+        for log in all_logs:
             horizon = -1 if first_kept is None else self._horizon(first_kept)
             if most:
-                horizon = max(horizon, self._beyond(txn, each, most))
+                horizon = max(horizon, self._beyond(txn, log, most))
             if horizon > 0:
                 self._removals += (
-                    _Removal(each.table.id, prefix, horizon) for prefix in each.prefixes
+                    _Removal(log.table.id, prefix, horizon) for prefix in log.prefixes
                 )
 
     def _beyond(self, txn: Transaction, log: Log, most: int) -> int:
-        """The horizon behind which there are about at most so many bytes; -1 where all may stay."""
+        """The lowest horizon that leaves at most about `most` bytes after it; -1 if the whole log
+        fits."""
 
         def fits(horizon: int) -> bool:
             spans = [change_log.above(prefix, horizon) for prefix in log.prefixes]
@@ -307,8 +309,10 @@ class ChangeLogs:
 
         if fits(-1):
             return -1
-        found = first_moment(txn, lambda each: fits(self._horizon(each))) or newest_moment(txn)
-        return -1 if found is None else self._horizon(found)
+        moment = first_moment(
+            txn, lambda candidate: fits(self._horizon(candidate))
+        ) or newest_moment(txn)
+        return -1 if moment is None else self._horizon(moment)
 
     def _horizon(self, moment: Moment) -> int:
         view = self._store.view_at(moment.position)

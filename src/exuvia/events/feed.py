@@ -1,11 +1,11 @@
-"""The public log of schema changes, for readers outside: nothing is missed, however late they come.
+"""The public log of schema changes for external readers; a late reader misses nothing.
 
-    handler "feed"    copies each event, in the order told, to mysql.exuvia_ddl_events
-    position          a counter that only the handler moves, in the transaction of each copy
-    reader            read(after=position it has) -> entries behind it, as far as the retention goes
+    handler "feed"    copies each event, in order of delivery, to mysql.exuvia_ddl_events
+    position          a counter that only the handler advances, in the transaction of each copy
+    reader            read(after=its position) -> later entries, within the retention
 
-Job ids would not do as positions: a long job's event comes after those of younger jobs. Entries
-older than exuvia_ddl_feed_retention_s are removed as new ones come.
+Job ids cannot be positions: a long job's event comes after those of younger jobs. New entries
+remove those older than exuvia_ddl_feed_retention_s.
 
 Schema changes to a URL: one POST an event, in order, at least once.
 
@@ -13,8 +13,8 @@ Schema changes to a URL: one POST an event, in order, at least once.
     Content-Type: application/json        {"position": 812, "job_id": 71, "sub_job_id": -1,
     Idempotency-Key: 71--1                 "kind": "add index", "schema_change": {...}}
 
-Only an answer 2xx moves the bookmark; anything else comes again, backed off. A receiver that keeps
-the keys it has seen gets each change once. Runs on the stats owner; another owner goes on from the
+Only a 2xx response advances the bookmark; any other is retried with a growing pause. A receiver
+that stores the keys gets each change once. Runs on the stats owner; a new owner continues from the
 bookmark.
 """
 
@@ -58,18 +58,18 @@ class Entry(NamedTuple):
 
 
 class Feed:
-    """The handler: one event a transaction, and nobody else writes the log."""
+    """The notifier's handler and the only writer of the log: one event a transaction."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
-        """Copy one event, behind all those before it."""
+        """Append one event to the log."""
         table = planned(txn, TABLE)
         position = _next_position(txn, table)
         now_ns = self._clock.wall_ns()
-        told = (change.kind.value, change.to_json(), packed_moment(now_ns))
-        row = [position, *change.origin, *told]
+        content = (change.kind.value, change.to_json(), packed_moment(now_ns))
+        row = [position, *change.origin, *content]
         writer.insert(txn, table, row)
         kept_ns = variables.read_int(txn, "exuvia_ddl_feed_retention_s") * 1_000_000_000
         old = packed_moment(max(0, now_ns - kept_ns))
@@ -81,17 +81,18 @@ class Feed:
 
 
 def _next_position(txn: Transaction, table: Table) -> int:
-    """Up to release 0.1.0 it was the store's sequence; a program of that time may still write."""
+    """The next position. Until release 0.1.0 positions were the store's sequence; a program of that
+    release may still write."""
     last = next(txn.scan(table.row_span(), limit=1, reverse=True), None)
-    known = txn.get(_POSITION)
-    begin = txn.sequence if known is None else keys.read_number(known)
+    stored = txn.get(_POSITION)
+    begin = txn.sequence if stored is None else keys.read_number(stored)
     position = max(begin, 0 if last is None else keys.read_i64(last[0][keys.HANDLE_AT :])) + 1
     txn.put(_POSITION, keys.number(position))
     return position
 
 
 def read(txn: Transaction, after: int = 0, limit: int = PAGE) -> list[Entry]:
-    """Entries behind a position, oldest first, at most `limit`."""
+    """At most `limit` entries after a position, oldest first."""
     table = planned(txn, TABLE)
     begin = table.row_prefix + handle_from(table, (after + 1,))
     rows = reader.scan(txn, table, Span(begin, table.row_span().end))
@@ -102,18 +103,18 @@ def read(txn: Transaction, after: int = 0, limit: int = PAGE) -> list[Entry]:
 
 
 class Bookmark:
-    """A reader's position, kept in the store under its name."""
+    """The position of a named reader, in the store."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
         self._key = keys.meta("feed", name)
 
     def position(self, txn: Transaction) -> int:
-        """Where the reader goes on; 0 before its first."""
+        """The position of the last entry handled; 0 before the first."""
         return keys.read_number(txn.get(self._key))
 
     def put(self, txn: Transaction, position: int) -> None:
-        """Note the position, in the transaction of whatever was done with the change."""
+        """Store the position, in the transaction that handles the change."""
         txn.put(self._key, keys.number(position))
 
 
@@ -123,13 +124,13 @@ def subscribe(
     follow: bool = True,
     stop: threading.Event | None = None,
 ) -> Iterator[Entry]:
-    """Every change behind a position, and with `follow` every one that comes, until `stop` is set.
+    """Every change after a position; `follow` continues with new ones until `stop` is set.
 
-    `store`: an open one, or its URL. The position of the last entry is where to go on later."""
+    `store`: an open one, or its URL. Continue later from the position of the last entry."""
     opened = open_store(store) if isinstance(store, str) else store
     try:
         while stop is None or not stop.is_set():
-            seen = opened.counter(CHANNEL)
+            counter = opened.counter(CHANNEL)
             with opened.read() as txn:
                 entries = read(txn, after)
             for entry in entries:
@@ -138,7 +139,7 @@ def subscribe(
             if not entries:
                 if not follow:
                     return
-                opened.wait(CHANNEL, seen, LOOK_S)
+                opened.wait(CHANNEL, counter, LOOK_S)
     finally:
         if opened is not store:
             opened.close()
@@ -154,7 +155,7 @@ MOST_BACK_OFF_S = 30.0
 
 
 class Webhook:
-    """See the module."""
+    """Posts each change to exuvia_ddl_webhook_url, and retries until a 2xx response."""
 
     channel = CHANNEL
 
@@ -167,7 +168,7 @@ class Webhook:
         self.last_error = ""
 
     def step(self, now: float) -> float:
-        """Send one event; seconds until the next."""
+        """Send at most one event; returns the seconds until the next."""
         if not self._campaign.is_owner:
             return IDLE_S
         if now < self._again_at:
@@ -200,25 +201,25 @@ class Webhook:
             url = variables.get_global(txn, URL_VARIABLE)
             if not url:
                 return "", None
-            found = read(txn, self._bookmark.position(txn), 1)
-            return url, found[0] if found else None
+            entries = read(txn, self._bookmark.position(txn), 1)
+            return url, entries[0] if entries else None
 
 
 def body(entry: Entry) -> bytes:
-    """An entry as the JSON that readers outside get."""
+    """The JSON of an entry for external readers."""
     job_id, part = entry.change.origin
-    told = {
+    fields = {
         "position": entry.position,
         "job_id": job_id,
         "sub_job_id": part,
         "kind": entry.change.kind.value,
         "schema_change": json.loads(entry.change.to_json()),
     }
-    return json.dumps(told).encode()
+    return json.dumps(fields).encode()
 
 
 def _post(url: str, entry: Entry) -> str:
-    """Why it was not accepted; "" when it was."""
+    """POST the entry; returns the reason of a failure, or ""."""
     job_id, part = entry.change.origin
     request = urllib.request.Request(
         url,

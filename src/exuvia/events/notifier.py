@@ -1,38 +1,38 @@
 """The notifier: every event to every handler exactly once, in order, on the one stats owner.
 
     for each event, by (job, part)          mysql.ddl_notifier, read in pages
-      for each handler that has not seen it
+      for each handler without the flag
         one transaction: owner's term guarded, handler(txn, change), its flag   (law 7)
-          NotReady      later, silently            } the handler sees nothing behind it until then,
-          an error      later, backed off, shown   } or until an operator lets it pass that event
-                                                     over (below); other handlers go on
-      seen by all       the last one's transaction removes it
+          NotReady      retried later, no record   } the handler gets no later event until it
+          an error      retried later, recorded    } takes this one, or until an operator skips
+                                                   } it (below); other handlers continue
+      flagged by all    the transaction of the last handler removes the event
 
-Effects in the store are exactly once; effects in memory may come again after a failure, so such
-handlers are idempotent. Job ids say in which order events are told, not in which they happened: a
-long job's event may come after those of younger jobs, and is told when it is there.
+Effects in the store happen exactly once. Effects in memory may be repeated after a failure, so such
+handlers are idempotent. Events are delivered by job id, which is not the order of the changes. The
+event of a long job comes after those of younger jobs.
 
-Transactions of one handler for events behind one another, and those of all handlers, are a chain
-(kv/chain.py): each reads what those before it wrote, and up to MOST_IN_CHAIN of each handler wait
-for the disk once (decisions 022, 057). `step` does at most one chain. After a conflict the next
-chain is that of one handler: who meets conflicts for ever holds nobody else back. What handlers are
-waiting for stands in the store for people (ADMIN SHOW DDL NOTIFIER), from the first refusal on.
+The transactions of all handlers form a chain (kv/chain.py): each reads the writes of those before
+it. Up to MOST_IN_CHAIN transactions of each handler wait for the disk once (decisions 022, 057).
+`step` runs at most one chain. After a conflict the next chain has one handler only, so a handler
+with permanent conflicts does not block the others. From the first error on, ADMIN SHOW DDL NOTIFIER
+shows the event for which a handler waits.
 
-A handler's id is given once and for all: bit n of an event's flag (seed 004). An id that is no
-longer used is never given again: events at rest may still have its bit.
+A handler's id is permanent: it is bit n of an event's flag (seed 004). An id that is no longer used
+is never assigned again, because stored events may have its bit.
 
-Why handlers stand still, and what an operator did about it; in the store, for people.
+Failures of handlers, and skips by operators, in the store:
 
-    m/handler/{id}                 the event a handler refuses, how often, its words
-    m/skipped/{id}{job}{part}      an event that an operator let a handler pass over
+    m/handler/{id}                 the event a handler refuses, how often, its error
+    m/skipped/{id}{job}{part}      an event that an operator skipped for a handler
 
-A handler that raises is called again, for ever, ever more seldom: nothing is dropped. Whoever
-decides that an event is not to reach a handler says so (`skip`): that event, that handler, in one
-transaction with a record that stays. Other handlers get the event all the same.
+A handler that raises is retried for ever, with a growing pause: no event is dropped. An operator
+can skip one event for one handler (`skip`), in one transaction with a permanent record. Other
+handlers still get the event.
 
-mysql.ddl_notifier: events from the step that ends their job until every handler has seen them.
+mysql.ddl_notifier: events from the step that ends their job until every handler has its flag set.
 
-    step of a job       put(txn, job, part, change)              with all else it does (laws 4, 7)
+    step of a job       put(txn, job, part, change)              with its other effects (laws 4, 7)
     handler's turn      flag or, for the last one, removal       with the handler's own effects
 
 One row an event, by (job, part); `part` is -1, or the ordinal of a sub-job. Bit n of its flag is
@@ -64,7 +64,7 @@ WHOLE_JOB = -1
 
 
 class Event(NamedTuple):
-    """A row. `change` is JSON: read it with SchemaChange.from_json."""
+    """A row of mysql.ddl_notifier. `change` is JSON: read it with SchemaChange.from_json."""
 
     job_id: int
     part: int
@@ -73,18 +73,18 @@ class Event(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its place in the order."""
+        """The event's place in the order of delivery."""
         return self.job_id, self.part
 
 
 def put(txn: Transaction, job_id: int, part: int, change: SchemaChange) -> None:
-    """Tell of a finished change, in the transaction that finishes it."""
+    """Publish a finished change, in the transaction that finishes it."""
     writer.insert(txn, planned(txn, TABLE), [job_id, part, change.to_json(), 0])
     txn.notify(CHANNEL)
 
 
 def pending(txn: Transaction, after: tuple[int, int] | None = None) -> Iterator[Event]:
-    """Events in order, those behind `after` only."""
+    """The events after the place `after`, in order."""
     table = planned(txn, TABLE)
     span = table.row_span()
     if after is not None:
@@ -94,7 +94,7 @@ def pending(txn: Transaction, after: tuple[int, int] | None = None) -> Iterator[
 
 
 def behind(txn: Transaction, most: int) -> dict[str, int]:
-    """How many of the oldest `most` events each handler has not seen."""
+    """The number of undelivered events of each handler, among the oldest `most` events."""
     flags = [event.flag for event in islice(pending(txn), most)]
     return {
         name: sum(not flag & 1 << number for flag in flags)
@@ -103,8 +103,8 @@ def behind(txn: Transaction, most: int) -> dict[str, int]:
 
 
 def is_awaited(txn: Transaction, handler_id: int, table_id: int) -> bool:
-    """Whether the handler is still to see a change of that table. False where it refuses an event:
-    nobody knows for how long."""
+    """Whether an undelivered event of the handler concerns the table. False if the handler refuses
+    an event, because that may last for ever."""
     mentioned = f'"id":{table_id},'
     for event in pending(txn):
         if not event.flag & 1 << handler_id and mentioned in event.change:
@@ -115,23 +115,23 @@ def is_awaited(txn: Transaction, handler_id: int, table_id: int) -> bool:
 
 
 def get(txn: Transaction, place: tuple[int, int]) -> Event | None:
-    """The event as it stands now; None once all have seen it."""
+    """The event with its current flag; None once every handler has it."""
     table = planned(txn, TABLE)
     row = reader.get(txn, table, handle_from(table, place))
     return None if row is None else Event(*row)
 
 
 def pass_over(txn: Transaction, event: Event, handler_id: int) -> None:
-    """As if the handler had seen it. The event stays for the notifier to remove."""
+    """Set the handler's flag without calling it. The event stays for the notifier to remove."""
     table = planned(txn, TABLE)
     row = [event.job_id, event.part, event.change]
-    told = [*row, event.flag], [*row, event.flag | 1 << handler_id]
-    writer.update(txn, table, handle_from(table, event.place), *told)
+    rows = [*row, event.flag], [*row, event.flag | 1 << handler_id]
+    writer.update(txn, table, handle_from(table, event.place), *rows)
     txn.notify(CHANNEL)
 
 
 def purge(txn: Transaction, event: Event) -> None:
-    """Remove an event that all have seen. Raises Conflict."""
+    """Remove an event that every handler has. Raises Conflict."""
     table = planned(txn, TABLE)
     handle = handle_from(table, event.place)
     row = reader.get(txn, table, handle)
@@ -140,8 +140,8 @@ def purge(txn: Transaction, event: Event) -> None:
 
 
 def mark(txn: Transaction, event: Event, handler_id: int, mask: int) -> None:
-    """The handler has seen the event, which `txn` has read; once all in `mask` have, it goes.
-    Raises Conflict."""
+    """Set the handler's flag of an event that `txn` has read; remove the event once all of `mask`
+    are set. Raises Conflict."""
     table = planned(txn, TABLE)
     handle, row = handle_from(table, event.place), [*event]
     flag = event.flag | 1 << handler_id
@@ -167,11 +167,11 @@ NAMES = {
 
 # -- trouble ---------------------------------------------------------------------------------------
 
-MOST_SKIPPED = 100  # records kept of a handler, those of the greatest job ids
+MOST_SKIPPED = 100  # records retained for a handler, those of the greatest job ids
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a handler stands still: the event it refuses, how often, and its words."""
+    """A handler that waits: the event it refuses, the number of attempts, and its error."""
 
     handler: str
     job_id: int
@@ -181,17 +181,17 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The event's place in the order."""
+        """The event's place in the order of delivery."""
         return self.job_id, self.part
 
     @property
     def event(self) -> str:
-        """The event as people name it: job, or job/part."""
+        """The event for display: job, or job/part."""
         return f"{self.job_id}" if self.part == WHOLE_JOB else f"{self.job_id}/{self.part}"
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision of an operator. `at`: nanoseconds since 1970."""
+    """An event skipped by an operator. `at`: nanoseconds since 1970."""
 
     trouble: Trouble
     by: str
@@ -203,7 +203,7 @@ def _key(handler: int) -> bytes:
 
 
 def show(txn: Transaction, handler: int, trouble: Trouble) -> None:
-    """A handler refuses an event."""
+    """Record that a handler refuses an event."""
     txn.put(_key(handler), msgspec.json.encode(trouble))
 
 
@@ -213,7 +213,7 @@ def clear(txn: Transaction, handler: int) -> None:
 
 
 def troubles(txn: Transaction) -> dict[int, Trouble]:
-    """What handlers stand still for, by their ids."""
+    """The refused event of each waiting handler, by its id."""
     prefix = keys.meta("handler")
     return {
         keys.read_number(key[len(prefix) :]): msgspec.json.decode(raw, type=Trouble)
@@ -222,22 +222,22 @@ def troubles(txn: Transaction) -> dict[int, Trouble]:
 
 
 def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: int) -> Skipped:
-    """The handler passes over the event that it refuses. Raises 1105 for any other event."""
+    """Skip the event that the handler refuses. Raises 1105 for any other event."""
     trouble, event = troubles(txn).get(handler), get(txn, place)
     if trouble is None or trouble.place != place or event is None:
         raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
     pass_over(txn, event, handler)
     skipped = Skipped(trouble=trouble, by=by, at=at)
     txn.put(keys.meta("skipped", handler, place[0], place[1] + 1), msgspec.json.encode(skipped))
-    known = txn.scan(keys.span_of(keys.meta("skipped", handler)), reverse=True)
-    for key, _ in list(islice(known, MOST_SKIPPED, None)):
+    records = txn.scan(keys.span_of(keys.meta("skipped", handler)), reverse=True)
+    for key, _ in list(islice(records, MOST_SKIPPED, None)):
         txn.delete(key)
     clear(txn, handler)
     return skipped
 
 
 def skipped(txn: Transaction, handler: int) -> list[Skipped]:
-    """What operators let it pass over, by job."""
+    """The events that operators skipped for the handler, by job."""
     pairs = txn.scan(keys.span_of(keys.meta("skipped", handler)))
     return [msgspec.json.decode(raw, type=Skipped) for _, raw in pairs]
 
@@ -246,36 +246,36 @@ def skipped(txn: Transaction, handler: int) -> list[Skipped]:
 
 MOST_HANDLERS = 64  # bits of a flag
 POLL_S = 1.0
-NO_OWNER_S = 0.1  # until it looks again whether it owns: costs nothing
+NO_OWNER_S = 0.1  # between two checks of the ownership, which cost nothing
 NOT_READY_S = 0.1
 LEAST_BACK_OFF_S = 0.05
 MOST_BACK_OFF_S = 5.0
-GATHER_S = 0.05  # between two looks for news: a commit a look, and changes wait for none of them
+GATHER_S = 0.05  # between two reads of new events; each ends in a commit, for which no change waits
 PAGE = 1024
 MOST_IN_CHAIN = 64
 
-_GONE = -1  # the flag of an event on the page that is not in the store any more: every bit
+_GONE = -1  # the flag of an event on the page that was removed from the store: every bit
 
 Handler = Callable[[Transaction, SchemaChange], None]
 
 
 class NotReady(Exception):
-    """A handler cannot take events yet: the same one comes again a little later."""
+    """A handler cannot take events yet; the same event is delivered again a little later."""
 
 
 class _Registered:
-    """A handler and what it waits for."""
+    """A handler, and the event for which it waits."""
 
     def __init__(self, number: int, name: str, call: Handler) -> None:
         self.number, self.name, self.call = number, name, call
-        self.held: tuple[int, int] | None = None
+        self.waiting_for: tuple[int, int] | None = None
         self.attempts = 0
         self.again_at = 0.0
         self.most = 1  # transactions in its next chain
 
 
 class Notifier:
-    """See the module. Handlers register before the first step."""
+    """Delivers events to the handlers, which register before the first step."""
 
     channel = CHANNEL
 
@@ -287,12 +287,12 @@ class Notifier:
         self.mask = 0  # the bits of all handlers
         self._page: list[Event] = []
         self._at = 0
-        self._seen = -1
+        self._seen_counter = -1
         self._looked_at = float("-inf")
         self._together = True  # all handlers in one chain
 
     def register(self, number: int, name: str, handler: Handler) -> None:
-        """A handler under its fixed id, for good: 0..63. Raises Broken."""
+        """Register a handler under its permanent id, 0 to 63. Raises Broken."""
         if self._started:
             raise Broken(f"handler '{name}' came after the notifier was started")
         if not 0 <= number < MOST_HANDLERS:
@@ -303,7 +303,7 @@ class Notifier:
         self.mask |= 1 << number
 
     def step(self, now: float) -> float:
-        """At most one chain of transactions; seconds until the next."""
+        """Run at most one chain of transactions; returns the seconds until the next."""
         self._started = True
         if not self._campaign.is_owner or not self.handlers:
             self._page = []
@@ -323,17 +323,21 @@ class Notifier:
             if event.flag & self.mask == self.mask and event.flag != _GONE:
                 self._purge(event)
                 return 0.0
-            runs = [(each, list(self._run(each, now))) for each in self.handlers.values()]
-            runs = [(each, run) for each, run in runs if run]
+            runs = [(handler, list(self._run(handler, now))) for handler in self.handlers.values()]
+            runs = [(handler, run) for handler, run in runs if run]
             if runs:
                 self._deliver(runs if self._together else runs[:1], now)
                 return 0.0
             self._at += 1
-        # Read on, or from the beginning when something new may be there; seconds to wait
+        # Read the next page, or the first one again if there may be new events; seconds to wait
         counter = self._store.counter(self.channel)
         after = self._page[-1].place if len(self._page) == PAGE else None
-        due = [each.again_at for each in self.handlers.values() if each.held is not None]
-        news = counter != self._seen or now - self._looked_at >= POLL_S
+        due = [
+            handler.again_at
+            for handler in self.handlers.values()
+            if handler.waiting_for is not None
+        ]
+        news = counter != self._seen_counter or now - self._looked_at >= POLL_S
         if after is None and not any(at <= now for at in due):
             if not news:
                 return max(0.0, min([POLL_S, *(at - now for at in due)]))
@@ -346,12 +350,12 @@ class Notifier:
         except ExuviaError:
             self._page = []
             raise
-        self._at, self._seen, self._looked_at = 0, counter, now
+        self._at, self._seen_counter, self._looked_at = 0, counter, now
         return 0.0 if self._has_work(now) else min([POLL_S, *(max(0.0, at - now) for at in due)])
 
     def _run(self, handler: _Registered, now: float) -> Iterator[int]:
-        """Places on the page, the first one included, that the handler may take in one chain."""
-        alone = handler.held is not None
+        """Indexes of the page's events, from the current one on, for the handler's next chain."""
+        alone = handler.waiting_for is not None
         for at in range(self._at, min(self._at + handler.most, len(self._page))):
             event = self._page[at]
             if event.flag & 1 << handler.number:
@@ -363,31 +367,31 @@ class Notifier:
             yield at
 
     def _may(self, handler: _Registered, event: Event, now: float) -> bool:
-        """Whether the handler may see that event: nothing before it waits for it."""
-        if handler.held is None or event.place < handler.held:
+        """Whether the event may be delivered now: the handler waits for no earlier one."""
+        if handler.waiting_for is None or event.place < handler.waiting_for:
             return True
-        return event.place == handler.held and now >= handler.again_at
+        return event.place == handler.waiting_for and now >= handler.again_at
 
     # -- one event, one handler --------------------------------------------------------------------
 
     def _deliver(self, runs: list[tuple[_Registered, list[int]]], now: float) -> None:
-        """To each handler the events of its run, in one chain."""
+        """Deliver to each handler the events of its run, in one chain."""
         most = [handler.most for handler, _ in runs]
         for handler, _ in runs:
-            handler.most = 1  # what meets a conflict comes again one by one
+            handler.most = 1  # after a conflict, one event at a time
         self._together = False
         flags: list[dict[int, int]] = []
         errors: list[Exception | None] = []
         chain = Chain(self._store)
         try:
             for handler, run in runs:
-                taken: dict[int, int] = {}
-                error = self._take(chain, handler, run, taken)
+                flags_set: dict[int, int] = {}
+                error = self._take(chain, handler, run, flags_set)
                 if error is not None and not isinstance(error, NotReady):
-                    # Show it, behind what the handler took before
-                    event = self._page[run[len(taken)]]
-                    attempts = handler.attempts + 1 if handler.held == event.place else 1
-                    shown = Trouble(
+                    # Record the error, in the chain after the events that the handler took
+                    event = self._page[run[len(flags_set)]]
+                    attempts = handler.attempts + 1 if handler.waiting_for == event.place else 1
+                    trouble = Trouble(
                         handler=handler.name,
                         job_id=event.job_id,
                         part=event.part,
@@ -396,28 +400,29 @@ class Notifier:
                     )
                     txn = chain.begin()
                     self._campaign.guard(txn)
-                    show(txn, handler.number, shown)
+                    show(txn, handler.number, trouble)
                     txn.commit()
-                flags.append(taken)
+                flags.append(flags_set)
                 errors.append(error)
             chain.flush()
         finally:
             chain.close()
         self._together = True
-        for (handler, run), before, taken, error in zip(runs, most, flags, errors, strict=True):
+        for (handler, run), before, flags_set, error in zip(runs, most, flags, errors, strict=True):
             handler.most = min(2 * before, MOST_IN_CHAIN)
-            for at, flag in taken.items():
+            for at, flag in flags_set.items():
                 self._page[at] = self._page[at]._replace(flag=flag)
-            if taken:
-                handler.held = None
+            if flags_set:
+                handler.waiting_for = None
             if error is not None:
-                self._hold(handler, self._page[run[len(taken)]], now, error)
+                self._hold(handler, self._page[run[len(flags_set)]], now, error)
 
     def _take(
         self, chain: Chain, handler: _Registered, run: list[int], flags: dict[int, int]
     ) -> Exception | None:
-        """Events to the handler, a transaction each; what each one's flag is then, up to the first
-        that it does not take, and why it does not."""
+        """Deliver events to the handler, one transaction each, until it refuses one.
+
+        Fills `flags` with the new flag of each event; returns the handler's error, or None."""
         is_first = True
         for at in run:
             txn = chain.begin()
@@ -430,7 +435,7 @@ class Notifier:
                 handler.call(txn, SchemaChange.from_json(event.change, event.place))
             except (Conflict, Deposed):
                 raise
-            except Exception as error:  # whatever a subscriber raises holds back that one alone
+            except Exception as error:  # an error of a subscriber stops that subscriber only
                 return error
             mark(txn, event, handler.number, self.mask)
             if is_first:
@@ -442,8 +447,8 @@ class Notifier:
         return None
 
     def _hold(self, handler: _Registered, event: Event, now: float, error: Exception) -> None:
-        again = handler.held == event.place
-        handler.held = event.place
+        again = handler.waiting_for == event.place
+        handler.waiting_for = event.place
         if isinstance(error, NotReady):
             handler.again_at = now + NOT_READY_S
             return
@@ -452,7 +457,8 @@ class Notifier:
         handler.again_at = now + pause_s
 
     def _purge(self, event: Event) -> None:
-        """Seen by all, the last time by an operator's word, or by a handler that is no more."""
+        """Remove an event that every handler has, if no handler did: one was skipped or no longer
+        exists."""
 
         def remove(txn: Transaction) -> None:
             self._campaign.guard(txn)
@@ -464,12 +470,12 @@ class Notifier:
     # -- pages -------------------------------------------------------------------------------------
 
     def _release(self, txn: Transaction) -> None:
-        """Nobody waits for an event that an operator had passed over."""
+        """Stop waiting for events that an operator skipped."""
         for handler in self.handlers.values():
-            if handler.held is not None:
-                event = get(txn, handler.held)
+            if handler.waiting_for is not None:
+                event = get(txn, handler.waiting_for)
                 if event is None or event.flag & 1 << handler.number:
-                    handler.held, handler.attempts = None, 0
+                    handler.waiting_for, handler.attempts = None, 0
 
     def _has_work(self, now: float) -> bool:
         return any(

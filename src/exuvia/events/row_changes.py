@@ -1,27 +1,27 @@
-"""The stream of a table's row changes, for readers outside: read from its change log.
+"""The stream of a table's row changes for external readers, read from its change log.
 
-    read(store, schemas, table_id, after)   changes behind a position, and the position they lead to
-    pages(...), subscribe(...)              the same again and again
+    read(store, schemas, table_id, after)   changes after a position, and the next position
+    pages(...), subscribe(...)              repeated reads
 
     {"position": "812", "op": "update", "before": {"id": 1, "a": 2}, "after": {"id": 1, "a": 3},
      "schema_version": 57}
 
-A position is a view of the store as text: whoever comes back with it gets every change that it does
-not see, however late those were committed, in the order in which they were made to each row. The
-changes of one read belong together, so all but the last of them have the position at which the read
-began: who keeps the position of the last line it handled misses nothing, and may get the changes of
-one read again. A commit is never cut in two. Rows that get another key are deleted and inserted.
+A position is a view of the store as text. A reader that continues from it gets every change after
+that view, also from transactions that were open at the time. Changes of one row come in order. All
+changes of one read but the last carry the position at which the read began. A reader that stores
+the position of its last line misses nothing, and may get the changes of one read again. A commit is
+never split. A row whose key changes is deleted and inserted.
 
-A snapshot first gives every row as it was at one moment ("op": "row"), then that moment's position
-("op": "rows end"); the stream goes on from exactly there. It is read in many short transactions:
-what has changed since the moment is taken back by the log, so nothing is kept in the store for it.
-One that was cut off begins anew.
+A snapshot first gives every row at one moment ("op": "row"), then that moment's position ("op":
+"rows end"); the stream continues from that position. The snapshot is read in many short
+transactions. The log restores the former values of rows that changed since the moment, so the store
+keeps no versions for it. An interrupted snapshot starts from the beginning.
 
-All rows are shown with the columns that the table has when they are read: one that was added later
-has its default in earlier rows, one that was dropped is gone from them.
+Rows have the columns of the table at the time of the read. Earlier rows have the default of a
+column added later, and lack a dropped column.
 
-There is no notice for each commit of a client, on purpose: it would cost every commit. Who follows
-looks five times a second.
+There is no notification for each commit, because it would slow down every commit. Followers poll
+five times a second.
 """
 
 import base64
@@ -52,8 +52,10 @@ Values = dict[str, Any]
 
 
 class RowEvent(NamedTuple):
-    """`op`: insert, update, delete; row, rows end. The values by column: numbers, text (also of
-    DECIMAL, JSON and times, which are UTC in a TIMESTAMP), base64 of bytes, None."""
+    """`op`: insert, update, delete; row, rows end.
+
+    Values by column: numbers, text (also for DECIMAL, JSON and times; a TIMESTAMP is in UTC),
+    base64 of bytes, None."""
 
     position: str
     op: str
@@ -63,7 +65,7 @@ class RowEvent(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`position`: behind those events. `whole`: there were no more."""
+    """`position`: after those events. `whole`: there were no more."""
 
     events: list[RowEvent]
     position: str
@@ -71,13 +73,13 @@ class Page(NamedTuple):
 
 
 def find(store: Store, schemas: Schemas, database: str, name: str) -> int:
-    """The table's id, by which it is followed when it gets another name. Raises 1049, 1146."""
+    """The table's id, which stays the same when the table is renamed. Raises 1049, 1146."""
     with store.read() as txn:
         return schemas.table(txn, database, name).info.id
 
 
 def view_at(store: Store, txn: Transaction, position: str) -> View:
-    """The view of a position. Raises 1105 for what is none of this store's."""
+    """The view of a position. Raises 1105 for text that is not a position of this store."""
     try:
         view = store.view_at(position)
     except ValueError:
@@ -95,67 +97,67 @@ def _table(schemas: Schemas, txn: Transaction, table_id: int) -> Table:
 
 
 def _parts(table: Table) -> list[Table]:
-    """All that have rows: partitions, also those of a running change."""
+    """Every physical table with rows: partitions, also those of a running change."""
     if not table.is_partitioned:
         return [table]
-    return [table.part(each) for each in table.info.physical_ids]
+    return [table.part(physical_id) for physical_id in table.info.physical_ids]
 
 
 # -- changes ---------------------------------------------------------------------------------------
 
 
 def read(store: Store, schemas: Schemas, table_id: int, after: str, most: int = PAGE) -> Page:
-    """Changes behind a position: about at most so many, where moments (events/change_log.py) cut
-    the log so finely.
+    """The changes after a position: about `most` at most, if a moment (events/change_log.py) allows
+    such a cut.
 
     Raises 1146, 1105 (no log; no position of this store), 8055 (records were removed)."""
     with store.read() as txn:
         table = _table(schemas, txn, table_id)
-        known = view_at(store, txn, after)
-        require_complete(txn, table.info, known)
+        view = view_at(store, txn, after)
+        require_complete(txn, table.info, view)
         parts = _parts(table)
-        until = _cut(store, txn, parts, known, most)
-        found = _all_in_order(txn, parts, known, until)
+        until = _cut(store, txn, parts, view, most)
+        changes = _all_in_order(txn, parts, view, until)
         position = (txn.snapshot.view if until is None else until).position
         version = meta.version(txn)
-        events = [_event(after, *each, version) for each in found]
+        events = [_event(after, *change, version) for change in changes]
     if events:
         events[-1] = events[-1]._replace(position=position)
     return Page(events, position, until is None)
 
 
 def reach(store: Store, schemas: Schemas, table_id: int, after: str, most: int) -> str:
-    """The position of the page that `read` would give."""
+    """The position that the page of `read` would have."""
     with store.read() as txn:
         table = _table(schemas, txn, table_id)
-        known = view_at(store, txn, after)
-        until = _cut(store, txn, _parts(table), known, most)
+        view = view_at(store, txn, after)
+        until = _cut(store, txn, _parts(table), view, most)
         return (txn.snapshot.view if until is None else until).position
 
 
 def in_order_of_all(
-    txn: Transaction, table: Table, known: View, until: View | None
+    txn: Transaction, table: Table, view: View, until: View | None
 ) -> list[tuple[bytes | None, bytes | None]]:
-    """Payloads of each row before and after each change that the view did not see, of all
-    partitions. `until`: a later view, only those that it sees."""
-    found = _all_in_order(txn, _parts(table), known, until)
-    return [(record.before, payload) for record, payload, _ in found]
+    """Payloads of each row before and after each change since the view, of all partitions. `until`:
+    a later view, to which the changes are limited."""
+    changes = _all_in_order(txn, _parts(table), view, until)
+    return [(record.before, payload) for record, payload, _ in changes]
 
 
 def _all_in_order(
-    txn: Transaction, parts: list[Table], known: View, until: View | None
+    txn: Transaction, parts: list[Table], view: View, until: View | None
 ) -> list[tuple[ChangeRecord, bytes | None, Table]]:
-    found: list[tuple[ChangeRecord, bytes | None, Table]] = []
+    changes: list[tuple[ChangeRecord, bytes | None, Table]] = []
     for part in parts:
         places = part.log_prefix, part.row_prefix
-        pairs = change_log.in_order(txn.snapshot, *places, known, until)
-        found += ((record, payload, part) for record, payload in pairs)
-    found.sort(key=_order)
-    return found
+        pairs = change_log.in_order(txn.snapshot, *places, view, until)
+        changes += ((record, payload, part) for record, payload in pairs)
+    changes.sort(key=_order)
+    return changes
 
 
-def _order(found: tuple[ChangeRecord, bytes | None, Table]) -> tuple[int, int, int]:
-    return change_log.order_of(found[0])
+def _order(change: tuple[ChangeRecord, bytes | None, Table]) -> tuple[int, int, int]:
+    return change_log.order_of(change[0])
 
 
 def _event(
@@ -165,12 +167,12 @@ def _event(
     return RowEvent(position, op, _values(part, record.before), _values(part, payload), version)
 
 
-def _cut(store: Store, txn: Transaction, parts: list[Table], known: View, most: int) -> View | None:
-    """A later moment between which and the view about so many changes lie; None: there are not
-    more."""
+def _cut(store: Store, txn: Transaction, parts: list[Table], after: View, most: int) -> View | None:
+    """A later moment with about `most` changes since the view; None if there are no more than
+    that."""
     stamps = []
     for part in parts:
-        for n, record in enumerate(change_log.since(txn.snapshot, part.log_prefix, known), 1):
+        for n, record in enumerate(change_log.since(txn.snapshot, part.log_prefix, after), 1):
             if n > most // len(parts) + 1:
                 stamps.append(record.stamp)
                 break
@@ -182,11 +184,11 @@ def _cut(store: Store, txn: Transaction, parts: list[Table], known: View, most: 
         view = store.view_at(position)
         return -1 if view is None else view.horizon
 
-    beyond = first_moment(txn, lambda each: horizon(each.position) > bound)
+    beyond = first_moment(txn, lambda moment: horizon(moment.position) > bound)
     best = newest_moment(txn) if beyond is None else moment_at(txn, beyond.wall_us - 1)
-    for each in (best, beyond):
-        if each is not None and horizon(each.position) > known.horizon:
-            return store.view_at(each.position)
+    for moment in (best, beyond):
+        if moment is not None and horizon(moment.position) > after.horizon:
+            return store.view_at(moment.position)
     return None
 
 
@@ -194,7 +196,7 @@ def _cut(store: Store, txn: Transaction, parts: list[Table], known: View, most: 
 
 
 class MomentReader:
-    """The rows of a table as they were when this was made. Raises as `read` does."""
+    """The rows of a table at the time of construction. Raises the errors of `read`."""
 
     def __init__(self, store: Store, schemas: Schemas, table_id: int, most: int = PAGE) -> None:
         self._store = store
@@ -205,14 +207,14 @@ class MomentReader:
         self._by_part: dict[int, list[bytes]] = {}
         with store.read() as txn:
             txn.open()
-            self._moment = self._seen = txn.snapshot.view
+            self._moment = self._last_view = txn.snapshot.view
             table = _table(schemas, txn, table_id)
             require_complete(txn, table.info, self._moment)
-            self._parts = [each.physical_id for each in _parts(table)]
+            self._parts = [part.physical_id for part in _parts(table)]
         self.position = self._moment.position
 
     def pages(self) -> Iterator[Page]:
-        """Every row, partition by partition in the order of its keys, then their end."""
+        """Every row, by partition and key, then an end marker."""
         for physical_id in self._parts:
             span: Span | None = keys.span_of(keys.row_prefix(physical_id))
             while span is not None:
@@ -227,11 +229,11 @@ class MomentReader:
             require_complete(txn, table.info, self._moment)
             self._take_back(txn, table)
             part = table.part(physical_id) if table.is_partitioned else table
-            found, raws = next(txn.snapshot.chunks(span, self._most), ([], []))
-            end = found[-1] + b"\0" if len(found) == self._most else span.end
+            keys_read, raws = next(txn.snapshot.chunks(span, self._most), ([], []))
+            end = keys_read[-1] + b"\0" if len(keys_read) == self._most else span.end
             skip = txn.snapshot.skip
             rows: dict[bytes, bytes | None] = {
-                key: raw[skip:] for key, raw in zip(found, raws, strict=True)
+                key: raw[skip:] for key, raw in zip(keys_read, raws, strict=True)
             }
             changed = self._by_part.get(physical_id, [])
             prefix = part.row_prefix
@@ -249,16 +251,16 @@ class MomentReader:
         return events, None if end == span.end else Span(end, span.end)
 
     def _take_back(self, txn: Transaction, table: Table) -> None:
-        """Note what rows were that have changed since the last look."""
-        known = len(self._former)
+        """Remember the former values of rows that changed since the last call."""
+        former_count = len(self._former)
         for part in _parts(table):
             pairs = change_log.rows_changed(
-                txn.snapshot, part.log_prefix, part.row_prefix, self._seen
+                txn.snapshot, part.log_prefix, part.row_prefix, self._last_view
             )
             for handle, before, _ in pairs:
                 self._former.setdefault((part.physical_id, handle), before)
-        self._seen = txn.snapshot.view
-        if len(self._former) == known:
+        self._last_view = txn.snapshot.view
+        if len(self._former) == former_count:
             return
         self._by_part = {}
         for physical_id, handle in sorted(self._former):
@@ -298,9 +300,10 @@ def pages(
     follow: bool = True,
     stop: threading.Event | None = None,
 ) -> Iterator[Page]:
-    """The changes behind a position, read by read, and with `follow` those that come, until `stop`
-    is set. `after` "": from now on. `snapshot`: all rows first; the position of their pages is ""
-    but for the last. Raises as `read` does."""
+    """The changes after a position, one page a read; `follow` continues until `stop` is set.
+
+    `after` "": from now on. `snapshot`: all rows first; only the last of their pages has a
+    position. Raises the errors of `read`."""
     stop = stop or threading.Event()
     if snapshot:
         reader = MomentReader(store, schemas, table_id)
@@ -330,6 +333,6 @@ def subscribe(
     follow: bool = True,
     stop: threading.Event | None = None,
 ) -> Iterator[RowEvent]:
-    """The events of those pages."""
+    """The events of the same pages, one by one."""
     for page in pages(store, schemas, table_id, after, snapshot, follow, stop):
         yield from page.events

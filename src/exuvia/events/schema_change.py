@@ -1,11 +1,11 @@
-"""A finished schema change as its subscribers see it: a kind, and a getter for each kind.
+"""A finished schema change for subscribers: a kind, and one getter for each kind.
 
-    publisher     add_index(table, indexes, analyzed) -> SchemaChange        one constructor a kind
-    subscriber    change.kind; change.get_add_index() -> AddedIndexes      the wrong getter raises
-    at rest       to_json, from_json                                       nobody else knows it
+    publisher     add_index(table, indexes, analyzed) -> SchemaChange      one constructor a kind
+    subscriber    change.kind; change.get_add_index() -> AddedIndexes      a wrong getter raises
+    stored        to_json, from_json                                       private to this module
 
-A subscriber learns from this file alone what it can ask; what stands in the JSON may change (seed
-004). Tables come whole, as they were when the change was done.
+The getters are the whole interface; the JSON may change (seed 004). Tables are complete
+definitions, as they were when the change finished.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
 
 
 class Kind(StrEnum):
-    """What happened; the names are those of the job types."""
+    """The kind of a change; names are those of the job types."""
 
     CREATE_TABLE = "create table"
     TRUNCATE_TABLE = "truncate table"
@@ -48,8 +48,8 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class DroppedTable(msgspec.Struct, frozen=True):
-    """A table of a dropped database, of which only ids are left. A partition without a name is the
-    id of the whole table's statistics, if that differs from the table's id."""
+    """A table of a dropped database, by ids. A partition without a name is the id of the whole
+    table's statistics, if that differs from the table's id."""
 
     id: int
     name: str
@@ -57,7 +57,7 @@ class DroppedTable(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a row of mysql.ddl_notifier holds as JSON; what a kind does not need is left out."""
+    """The JSON in a row of mysql.ddl_notifier; omits the fields that a kind does not use."""
 
     type: Kind
     table_info: TableInfo | None = None
@@ -79,8 +79,8 @@ __all__ = ["DroppedTable", "Kind", "Partition", "SchemaChange", "WrongKind"]
 
 
 class Truncated(NamedTuple):
-    """The table that stands now, and the one whose rows are gone; until when (wall time) an UNDO
-    may bring them back, 0: not."""
+    """The current table, and the one whose rows were removed. `kept_until_s`: wall time until which
+    UNDO can restore them; 0 if it cannot."""
 
     table: TableInfo
     dropped: TableInfo
@@ -88,7 +88,7 @@ class Truncated(NamedTuple):
 
 
 class ChangedColumns(NamedTuple):
-    """Columns that came, changed or went. `analyzed`: their statistics are made."""
+    """Columns that were added, changed or dropped. `analyzed`: they already have statistics."""
 
     table: TableInfo
     columns: tuple[ColumnInfo, ...]
@@ -96,7 +96,7 @@ class ChangedColumns(NamedTuple):
 
 
 class AddedIndexes(NamedTuple):
-    """Indexes that came. `analyzed`: their statistics are made."""
+    """Indexes that were added. `analyzed`: they already have statistics."""
 
     table: TableInfo
     indexes: tuple[IndexInfo, ...]
@@ -104,7 +104,7 @@ class AddedIndexes(NamedTuple):
 
 
 class ChangedPartitions(NamedTuple):
-    """The table as it is now, partitions that came, partitions that went."""
+    """The current table, the added partitions and the dropped partitions."""
 
     table: TableInfo
     added: tuple[Partition, ...]
@@ -112,8 +112,8 @@ class ChangedPartitions(NamedTuple):
 
 
 class Exchanged(NamedTuple):
-    """`partition` has the rows of what was `plain`, and `plain` those of the partition: they lie
-    under `plain.physical_ids`, while its own id is what it was."""
+    """`partition` has the former rows of `plain`, and `plain` has those of the partition. The
+    latter are stored under `plain.physical_ids`; the table's own id does not change."""
 
     table: TableInfo
     partition: Partition
@@ -133,27 +133,28 @@ class Repartitioned(NamedTuple):
 
 
 class DroppedSchema(NamedTuple):
-    """The database and the ids of all that was in it."""
+    """The database, and the ids of all tables in it."""
 
     database: DatabaseInfo
     tables: tuple[DroppedTable, ...]
 
 
 class WrongKind(TypeError):
-    """A getter was asked for another kind than the change has: a subscriber's mistake."""
+    """A getter was called for another kind than the change has: an error of the subscriber."""
 
 
 _decoder = msgspec.json.Decoder(Stored)
 
 
 def _without_layouts(info: TableInfo | None) -> TableInfo | None:
-    """How its rows are stored is nobody's affair who hears of a change, and long."""
+    """The table without its row layouts: they are long, and subscribers do not need them."""
     return None if info is None else msgspec.structs.replace(info, exuvia_layouts=())
 
 
 class SchemaChange:
-    """See the module. Equal by what they say. `origin`: (job id, part), part -1 for a whole job;
-    no two changes have the same one."""
+    """A finished change, compared by its content.
+
+    `origin`: (job id, part), unique for each change; part -1 is a whole job."""
 
     __slots__ = ("_stored", "origin")
 
@@ -168,7 +169,7 @@ class SchemaChange:
 
     @property
     def table_ids(self) -> tuple[int, ...]:
-        """Tables that it is of, by their own ids; none of a database."""
+        """The ids of the tables that changed; empty for a database."""
         tables = self._stored.table_info, self._stored.old_table_info
         return tuple(table.id for table in tables if table is not None)
 
@@ -183,7 +184,7 @@ class SchemaChange:
         return f"SchemaChange({self.kind.value}{f' {table.name.O}' if table else ''})"
 
     def to_json(self) -> str:
-        """The change at rest."""
+        """The change as JSON, for storage."""
         return msgspec.json.encode(self._stored).decode()
 
     @classmethod
@@ -193,8 +194,8 @@ class SchemaChange:
 
     def _of(self, *kinds: Kind) -> Stored:
         if self.kind not in kinds:
-            asked = " or ".join(f"'{kind.value}'" for kind in kinds)
-            raise WrongKind(f"a change of kind '{self.kind.value}' was asked as {asked}")
+            requested = " or ".join(f"'{kind.value}'" for kind in kinds)
+            raise WrongKind(f"a change of kind '{self.kind.value}' was read as {requested}")
         return self._stored
 
     def _table(self, *kinds: Kind) -> TableInfo:
@@ -203,7 +204,7 @@ class SchemaChange:
             raise WrongKind(f"a change of kind '{self.kind.value}' came without its table")
         return table
 
-    def _gone(self, *kinds: Kind) -> TableInfo:
+    def _old_table(self, *kinds: Kind) -> TableInfo:
         table = self._of(*kinds).old_table_info
         if table is None:
             raise WrongKind(f"a change of kind '{self.kind.value}' came without its old table")
@@ -212,21 +213,21 @@ class SchemaChange:
     # -- getters -----------------------------------------------------------------------------------
 
     def get_create_table(self) -> TableInfo:
-        """The table that came."""
+        """The new table."""
         return self._table(Kind.CREATE_TABLE)
 
     def get_truncate_table(self) -> Truncated:
-        """The table that stands now, and the one that is gone."""
+        """The current table, and the one whose rows were removed."""
         kind = Kind.TRUNCATE_TABLE
-        return Truncated(self._table(kind), self._gone(kind), self._stored.kept_until_s)
+        return Truncated(self._table(kind), self._old_table(kind), self._stored.kept_until_s)
 
     def get_drop_table(self) -> TableInfo:
-        """The table that is gone."""
-        return self._gone(Kind.DROP_TABLE)
+        """The dropped table."""
+        return self._old_table(Kind.DROP_TABLE)
 
     def get_columns(self, kind: Kind) -> ChangedColumns:
-        """Columns that came (ADD_COLUMN), changed (MODIFY_COLUMN), went (DROP_COLUMN) or are there
-        again with what they held (UNDO_DROP_COLUMN)."""
+        """Columns that were added (ADD_COLUMN), changed (MODIFY_COLUMN), dropped (DROP_COLUMN) or
+        restored with their values (UNDO_DROP_COLUMN)."""
         if kind not in _CHANGES_OF_COLUMNS:
             raise WrongKind(f"'{kind.value}' is no change of columns")
         return ChangedColumns(self._table(kind), self._stored.columns, self._stored.analyzed)
@@ -236,23 +237,25 @@ class SchemaChange:
         return AddedIndexes(table, self._stored.indexes, self._stored.analyzed)
 
     def get_partitions(self, kind: Kind) -> ChangedPartitions:
-        """Partitions that came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION. Of
-        UNDO_TRUNCATE_TABLE: where the rows of before and since lie, and where those since lay, in
-        the same order; of a table without partitions one that stands for the whole."""
+        """Partitions that were added or dropped: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION.
+
+        For UNDO_TRUNCATE_TABLE, `added` holds the restored rows and those written since the
+        truncation. `dropped` is where the latter were stored, in the same order. A table without
+        partitions is one partition."""
         if kind not in _CHANGES_OF_PARTITIONS:
             raise WrongKind(f"'{kind.value}' is no change of partitions")
         table, stored = self._table(kind), self._stored
         return ChangedPartitions(table, stored.added_partitions, stored.dropped_partitions)
 
     def get_exchange_partition(self) -> Exchanged:
-        """The partition and the table that changed places."""
+        """The partition and the table that were exchanged."""
         table = self._table(Kind.EXCHANGE_PARTITION)
         (partition,) = self._stored.added_partitions
-        return Exchanged(table, partition, self._gone(Kind.EXCHANGE_PARTITION))
+        return Exchanged(table, partition, self._old_table(Kind.EXCHANGE_PARTITION))
 
     def get_repartition(self, kind: Kind) -> Repartitioned:
-        """A table that got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING), or whose
-        rows lie elsewhere (CHANGE_PRIMARY_KEY)."""
+        """A table that was partitioned (PARTITION_BY), that lost its partitions
+        (REMOVE_PARTITIONING), or whose rows moved to another physical id (CHANGE_PRIMARY_KEY)."""
         kinds = Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING, Kind.CHANGE_PRIMARY_KEY
         if kind not in kinds:
             raise WrongKind(f"'{kind.value}' is no repartitioning")
@@ -261,7 +264,7 @@ class SchemaChange:
         return Repartitioned(table, stored.old_table_id, added, dropped)
 
     def get_drop_schema(self) -> DroppedSchema:
-        """The database that is gone."""
+        """The dropped database."""
         stored = self._of(Kind.DROP_SCHEMA)
         if stored.database_info is None:
             raise WrongKind("a change of kind 'drop schema' came without its database")
@@ -287,12 +290,12 @@ _CHANGES_OF_PARTITIONS = (
 
 
 def create_table(table: TableInfo) -> SchemaChange:
-    """A table came, under a new id or a recovered one."""
+    """A table was created, under a new id or a recovered one."""
     return SchemaChange(Stored(type=Kind.CREATE_TABLE, table_info=table))
 
 
 def truncate_table(table: TableInfo, dropped: TableInfo, kept_until_s: int = 0) -> SchemaChange:
-    """A table lost its rows: it goes on under the new id of `table`."""
+    """A table was truncated: it continues under the new id of `table`."""
     stored = Stored(
         type=Kind.TRUNCATE_TABLE,
         table_info=table,
@@ -309,7 +312,7 @@ def drop_table(dropped: TableInfo) -> SchemaChange:
 def columns(
     kind: Kind, table: TableInfo, changed: Iterable[ColumnInfo], analyzed: bool = False
 ) -> SchemaChange:
-    """Columns came, changed, went or came back: the kinds of `get_columns`."""
+    """Columns were added, changed, dropped or restored: the kinds of `get_columns`."""
     return SchemaChange(
         Stored(type=kind, table_info=table, columns=tuple(changed), analyzed=analyzed)
     )
@@ -318,7 +321,7 @@ def columns(
 def add_index(
     table: TableInfo, indexes: Iterable[IndexInfo], analyzed: bool = False
 ) -> SchemaChange:
-    """Indexes came, full; `analyzed`: their statistics were made with them."""
+    """Indexes were added and backfilled. `analyzed`: they already have statistics."""
     return SchemaChange(
         Stored(type=Kind.ADD_INDEX, table_info=table, indexes=tuple(indexes), analyzed=analyzed)
     )
@@ -330,7 +333,7 @@ def partitions(
     added: Iterable[Partition] = (),
     dropped: Iterable[Partition] = (),
 ) -> SchemaChange:
-    """Partitions came or went: the kinds of `get_partitions`."""
+    """Partitions were added or dropped: the kinds of `get_partitions`."""
     stored = Stored(
         type=kind,
         table_info=table,
@@ -341,7 +344,7 @@ def partitions(
 
 
 def exchange_partition(table: TableInfo, partition: Partition, plain: TableInfo) -> SchemaChange:
-    """`partition` now has the rows of what was the table `plain`, which has the partition's."""
+    """`partition` now has the rows of the former table `plain`, which has the partition's."""
     stored = Stored(
         type=Kind.EXCHANGE_PARTITION,
         table_info=table,
@@ -358,7 +361,8 @@ def repartition(
     added: Iterable[Partition] = (),
     dropped: Iterable[Partition] = (),
 ) -> SchemaChange:
-    """A table got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING), and a new id."""
+    """A table was partitioned (PARTITION_BY) or lost its partitions (REMOVE_PARTITIONING), and has
+    a new id."""
     stored = Stored(
         type=kind,
         table_info=table,
@@ -370,5 +374,5 @@ def repartition(
 
 
 def drop_schema(database: DatabaseInfo, tables: Iterable[DroppedTable]) -> SchemaChange:
-    """A database went, with all its tables."""
+    """A database was dropped, with all its tables."""
     return SchemaChange(Stored(type=Kind.DROP_SCHEMA, database_info=database, tables=tuple(tables)))
