@@ -14,23 +14,23 @@ from support.world import World, rows, run
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with World() as made:
-        yield made
+    with World() as opened:
+        yield opened
 
 
-def counted(world: World, table: str, wanted: list[list[Any]]) -> None:
-    """(partition, rows, modified) of a table as SHOW STATS_META has it, before long."""
+def counted(world: World, table: str, expected: list[list[Any]]) -> None:
+    """Wait until SHOW STATS_META has these (partition, rows, modified) of the table."""
     s = world.session()
 
-    def found() -> list[list[Any]]:
+    def counts() -> list[list[Any]]:
         world.deltas.flush()
-        shown = rows(s, f"SHOW STATS_META WHERE table_name = '{table}'")
-        return [[row[2], row[5], row[4]] for row in shown]
+        lines = rows(s, f"SHOW STATS_META WHERE table_name = '{table}'")
+        return [[row[2], row[5], row[4]] for row in lines]
 
-    until(lambda: found() == wanted, about=f"{wanted} did not come")
+    until(lambda: counts() == expected, about=f"{expected} did not come")
 
 
-def test_small_tables_are_known_exactly(world: World) -> None:
+def test_statistics_of_small_tables_are_exact(world: World) -> None:
     s = world.session()
     rows(
         s, "CREATE TABLE a (id INT PRIMARY KEY, v INT, w VARCHAR(9), UNIQUE KEY uw (w), KEY kv (v))"
@@ -72,7 +72,7 @@ def test_small_tables_are_known_exactly(world: World) -> None:
     assert status == [info, "finished", 4]
 
 
-def test_what_cannot_be_analyzed(world: World) -> None:
+def test_tables_that_cannot_be_analyzed(world: World) -> None:
     from support.world import error
 
     s = world.session()
@@ -86,7 +86,7 @@ def test_what_cannot_be_analyzed(world: World) -> None:
     assert error(s, "ANALYZE TABLE e WITH 0 BUCKETS") == (1105, "HY000")
 
 
-def test_locked_statistics_stand_still(world: World) -> None:
+def test_locked_statistics_do_not_change(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE l (id INT PRIMARY KEY)")
     rows(s, "INSERT INTO l VALUES (1), (2)")
@@ -134,14 +134,14 @@ def test_statistics_follow_definitions(world: World) -> None:
     rows(s, "INSERT INTO f VALUES (1), (2), (3)")
     counted(world, "f", [["", 3, 3]])
     rows(s, "ALTER TABLE f ADD COLUMN d INT NOT NULL DEFAULT 5")
-    found = until(lambda: rows(s, "SHOW STATS_BUCKETS WHERE table_name = 'f'"))
-    assert [row[3:] for row in found] == [["d", 0, 0, 3, 3, "5", "5", 0]]
+    buckets = until(lambda: rows(s, "SHOW STATS_BUCKETS WHERE table_name = 'f'"))
+    assert [row[3:] for row in buckets] == [["d", 0, 0, 3, 3, "5", "5", 0]]
     rows(s, "TRUNCATE TABLE f")
     counted(world, "f", [["", 0, 0]])
 
 
 def estimated(world: World, where: str) -> float:
-    """estRows of the range scan that EXPLAIN shows."""
+    """The estRows of the range scan in EXPLAIN."""
     lines = rows(world.session(), f"EXPLAIN SELECT * FROM q WHERE {where}")
     return next(float(line[1]) for line in lines if "Range" in line[0])
 
@@ -170,7 +170,7 @@ def test_explain_estimates_by_histograms(world: World) -> None:
 
 
 def chosen(world: World, where: str, hint: str = "") -> str:
-    """The index that a query on the table c reads by."""
+    """The index that a query on the table c reads."""
     lines = rows(world.session(), f"EXPLAIN SELECT * FROM c {hint} WHERE {where}")
     return next(line[3].partition("index:")[2].partition("(")[0] for line in lines if line[3])
 
@@ -190,8 +190,8 @@ def test_the_most_selective_index_is_read(world: World) -> None:
     assert rows(s, f"SELECT COUNT(*) FROM c WHERE {both}") == [[3]]
 
 
-def test_partitions_that_an_older_version_analyzed_count_no_text_twice(world: World) -> None:
-    """It hashed texts otherwise. Numbers it hashed alike."""
+def test_partitions_analyzed_by_an_older_version_count_no_text_twice(world: World) -> None:
+    """That version hashed texts in another way, and numbers in the same way."""
     s = world.session()
     rows(s, "SET GLOBAL tidb_partition_prune_mode = 'dynamic'")
     parts = "PARTITION BY HASH (id) PARTITIONS 2"
@@ -203,13 +203,13 @@ def test_partitions_that_an_older_version_analyzed_count_no_text_twice(world: Wo
     part = table.info.physical_ids[0]
 
     def as_before(txn: Transaction) -> None:
-        made = []
-        for each in records.read(txn, part):
-            words = np.frombuffer(each.sketch, np.uint64)[:-1]
-            is_text = table.info.cols[each.hist_id - 1].name.L == "t"
+        statistics = []
+        for stats in records.read(txn, part):
+            words = np.frombuffer(stats.sketch, np.uint64)[:-1]
+            is_text = table.info.cols[stats.hist_id - 1].name.L == "t"
             words = np.sort(words * np.uint64(3)) if is_text else words
-            made.append(each._replace(sketch=words.tobytes()))
-        records.write(txn, made, records.last_version(txn) + 1)
+            statistics.append(stats._replace(sketch=words.tobytes()))
+        records.write(txn, statistics, records.last_version(txn) + 1)
 
     world.store.transact(as_before)
     rows(s, "ANALYZE TABLE older PARTITION p1 ALL COLUMNS")

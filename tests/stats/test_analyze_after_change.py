@@ -1,5 +1,6 @@
-"""An analysis of a table that has just been changed, before the notifier tells of the change: what
-follows from the change is not done to the new statistics once more."""
+"""An analysis between a change of the table and its event: the event must not adapt the new
+statistics a second time.
+"""
 
 import time
 
@@ -10,7 +11,7 @@ from exuvia.stats import analyze
 from support.node_processes import until
 from support.world import World, error, rows, run
 
-TOLD_S = 0.5  # long behind the end of ALTER and ANALYZE
+TOLD_S = 0.5  # long after the end of ALTER and ANALYZE
 
 
 @pytest.fixture
@@ -25,27 +26,29 @@ def world(monkeypatch):
         run(session, f"CREATE TABLE q {like} PARTITION BY RANGE (a) {bounds}")
         run(session, "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)")
         run(session, "INSERT INTO q VALUES (1, 1), (2, 1), (3, 3), (101, 1), (102, 2)")
-        told(session)
+        all_delivered(session)
         run(session, "FLUSH STATS_DELTA")
         yield world
 
 
-def told(session):
+def all_delivered(session):
     until(lambda: rows(session, "SELECT COUNT(*) FROM mysql.ddl_notifier") == [[0]], every_s=0.05)
 
 
-def known(session, table):
-    """Rows and changed rows by partition, "" for the whole; different values by column."""
+def statistics_of(session, table):
+    """Rows and changed rows by partition, "" for the whole; distinct values by column."""
     run(session, "FLUSH STATS_DELTA")
-    shown = rows(session, f"SHOW STATS_META WHERE Table_name = '{table}'")
-    kept = rows(session, f"SHOW STATS_HISTOGRAMS WHERE Table_name = '{table}' AND Is_index = 0")
-    counts = {each[2].replace("global", ""): (each[5], each[4]) for each in shown}
-    different = {each[3]: each[6] for each in kept if each[2] in ("", "global")}
+    meta_rows = rows(session, f"SHOW STATS_META WHERE Table_name = '{table}'")
+    histograms = rows(
+        session, f"SHOW STATS_HISTOGRAMS WHERE Table_name = '{table}' AND Is_index = 0"
+    )
+    counts = {row[2].replace("global", ""): (row[5], row[4]) for row in meta_rows}
+    different = {row[3]: row[6] for row in histograms if row[2] in ("", "global")}
     return counts, different
 
 
 def counted(session, table):
-    """The same, from the rows."""
+    """The same numbers, computed from the rows."""
     parts = rows(
         session,
         "SELECT PARTITION_NAME FROM INFORMATION_SCHEMA.PARTITIONS"
@@ -56,9 +59,9 @@ def counted(session, table):
         part: (rows(session, f"SELECT COUNT(*) FROM {source}")[0][0], 0)
         for part, source in sources.items()
     }
-    columns = [each[0] for each in rows(session, f"SHOW COLUMNS FROM {table}")]
-    asked = ", ".join(f"COUNT(DISTINCT {each})" for each in columns)
-    (different,) = rows(session, f"SELECT {asked} FROM {table}")
+    columns = [column[0] for column in rows(session, f"SHOW COLUMNS FROM {table}")]
+    expressions = ", ".join(f"COUNT(DISTINCT {column})" for column in columns)
+    (different,) = rows(session, f"SELECT {expressions} FROM {table}")
     return counts, dict(zip(columns, different, strict=True))
 
 
@@ -78,54 +81,54 @@ def counted(session, table):
 )
 def test_the_statistics_are_those_of_the_rows(world, statements):
     session = world.session("test")
-    for each in statements.split("; "):
-        run(session, each.format(last=rows(session, "ADMIN SHOW DDL JOBS")[0][0]))
+    for statement in statements.split("; "):
+        run(session, statement.format(last=rows(session, "ADMIN SHOW DDL JOBS")[0][0]))
     run(session, "FLUSH STATS_DELTA")
     run(session, "ANALYZE TABLE t, q")
-    told(session)
+    all_delivered(session)
     for table in ("t", "q"):
-        assert known(session, table) == counted(session, table)
+        assert statistics_of(session, table) == counted(session, table)
 
 
-def test_partitions_that_change_while_they_are_read(world, monkeypatch):
-    """The whole is what its partitions are by then."""
+def test_partitions_changed_during_the_read(world, monkeypatch):
+    """The whole is merged from the partitions that exist at the merge."""
     session, other = world.session("test"), world.session("test")
     read, calls = analyze.AnalyzeSettings.read, []
 
-    def read_and_change(self, *asked):
-        found = read(self, *asked)
+    def read_and_change(self, *arguments):
+        summary = read(self, *arguments)
         if not calls:
             run(other, "ALTER TABLE q TRUNCATE PARTITION p0")
-        calls.append(found.rows)
-        return found
+        calls.append(summary.rows)
+        return summary
 
     monkeypatch.setattr(analyze.AnalyzeSettings, "read", read_and_change)
     run(session, "ANALYZE TABLE q")
-    told(session)
+    all_delivered(session)
     assert calls == [3, 2]
-    assert known(session, "q") == counted(session, "q")
+    assert statistics_of(session, "q") == counted(session, "q")
 
 
-def test_a_table_without_the_partitions_that_were_read(world, monkeypatch):
+def test_partitions_dropped_during_the_read(world, monkeypatch):
     session, other = world.session("test"), world.session("test")
     read = analyze.AnalyzeSettings.read
 
-    def read_and_change(self, *asked):
-        found = read(self, *asked)
+    def read_and_change(self, *arguments):
+        summary = read(self, *arguments)
         run(other, "ALTER TABLE q REMOVE PARTITIONING")
         monkeypatch.undo()
-        return found
+        return summary
 
     monkeypatch.setattr(analyze.AnalyzeSettings, "read", read_and_change)
     code, _ = error(session, "ANALYZE TABLE q")
     assert code == 1105
-    told(session)
+    all_delivered(session)
     run(session, "ANALYZE TABLE q")
-    assert known(session, "q") == counted(session, "q")
+    assert statistics_of(session, "q") == counted(session, "q")
 
 
 def test_the_whole_of_an_exchanged_table_from_one_partition(world):
-    """It is not written under the table's own id, which is another table's partition."""
+    """The whole is not written under the table's own id, which is another table's partition."""
     session = world.session("test")
     run(session, "ALTER TABLE q EXCHANGE PARTITION p0 WITH TABLE t")
     run(session, "ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 2")
@@ -135,10 +138,10 @@ def test_the_whole_of_an_exchanged_table_from_one_partition(world):
     before = rows(session, "SHOW STATS_HISTOGRAMS WHERE Table_name = 'q'")
     run(session, "ANALYZE TABLE t PARTITION p0")
     assert rows(session, "SHOW STATS_HISTOGRAMS WHERE Table_name = 'q'") == before
-    assert known(session, "t") == counted(session, "t")
+    assert statistics_of(session, "t") == counted(session, "t")
 
 
-def test_a_handler_that_refuses_is_not_waited_for(world, monkeypatch):
+def test_analyze_does_not_wait_for_a_refusing_handler(world, monkeypatch):
     session = world.session("test")
 
     def refuse(txn, change):

@@ -1,4 +1,4 @@
-"""ANALYZE asked on one node and done on another, whatever happens to the one that does it."""
+"""ANALYZE submitted on one node and run on another, with failures of the node that runs it."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -19,20 +19,21 @@ PATIENCE_S = 60.0
 
 
 def until(store: Store, channel: str, holds: Callable[[Posted | None], bool]) -> None:
-    """Wait for the only question to be so: a look at a time, each of which gives its snapshot back,
-    and sleep in between. Nobody else runs while a test looks in a loop."""
+    """Wait until the only posted request satisfies the condition.
+
+    Each check ends its snapshot, and waits in between so that other threads can run."""
     deadline = monotonic() + PATIENCE_S
     while True:
-        seen = store.counter(channel)
+        counter = store.counter(channel)
         with store.read() as txn:
-            found = next(iter(posted(txn, ANALYZE).values()), None)
-        if holds(found):
+            request = next(iter(posted(txn, ANALYZE).values()), None)
+        if holds(request):
             return
         assert monotonic() < deadline
-        store.wait(channel, seen, 0.05)
+        store.wait(channel, counter, 0.05)
 
 
-def test_the_next_owner_takes_up_what_was_asked() -> None:
+def test_the_next_owner_runs_pending_requests() -> None:
     with World() as first:
         s = first.session()
         rows(s, "CREATE TABLE t (id INT PRIMARY KEY)")
@@ -41,23 +42,23 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
     first.stats.campaign.resign()
     with World(store, owns=False) as front:
         txn = store.begin()
-        left = Logged(0, 0, "test", "t", "", "analyze table", state=RUNNING)
-        (number,) = analyze_jobs.begin(txn, [left])
+        unfinished = Logged(0, 0, "test", "t", "", "analyze table", state=RUNNING)
+        (number,) = analyze_jobs.begin(txn, [unfinished])
         txn.commit()
-        asked = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
-        asked.start()
+        client = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
+        client.start()
         until(store, ANALYZE.name, lambda request: request is not None)
         with World(store):
-            asked.join(PATIENCE_S)
-            assert not asked.is_alive()
-        found = rows(front.session(), "SHOW STATS_META WHERE table_name = 't'")
-        assert [row[4:6] for row in found] == [[0, 2]]
+            client.join(PATIENCE_S)
+            assert not client.is_alive()
+        counts = rows(front.session(), "SHOW STATS_META WHERE table_name = 't'")
+        assert [row[4:6] for row in counts] == [[0, 2]]
         states = {row[0]: row[1] for row in _jobs(front)}
         assert states[number] == FAILED
         assert sorted(states.values()) == [FINISHED, FAILED]
 
 
-def test_a_fault_met_by_one_analysis_is_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_an_analysis_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     with World() as world:
         s = world.session()
         rows(s, "CREATE TABLE t (id INT PRIMARY KEY)")
@@ -73,7 +74,7 @@ def _jobs(world: World) -> list[list[int]]:
     return rows(world.session(), "SELECT id, state FROM mysql.analyze_jobs ORDER BY id")
 
 
-def test_an_interrupted_session_takes_its_request_back() -> None:
+def test_an_interrupted_session_withdraws_its_request() -> None:
     with World() as first:
         rows(first.session(), "CREATE TABLE t (id INT PRIMARY KEY)")
         store = first.store
@@ -88,18 +89,18 @@ def test_an_interrupted_session_takes_its_request_back() -> None:
             except Refused as error:
                 refused.append(error.code)
 
-        asked = Thread(target=ask)
-        asked.start()
+        client = Thread(target=ask)
+        client.start()
         until(store, ANALYZE.name, lambda request: request is not None)
         s.interrupt()
         until(store, ANALYZE.name, lambda request: request is not None and request.stop)
         with World(store):
-            asked.join(PATIENCE_S)
+            client.join(PATIENCE_S)
         assert refused == [1317]
         until(store, ANALYZE.name, lambda request: request is None)
 
 
-def test_a_kill_ends_the_wait_for_an_owner_that_there_is_not() -> None:
+def test_kill_ends_the_wait_for_a_missing_owner() -> None:
     with World() as first:
         rows(first.session(), "CREATE TABLE t (id INT PRIMARY KEY)")
         store = first.store
@@ -120,7 +121,9 @@ def test_a_kill_ends_the_wait_for_an_owner_that_there_is_not() -> None:
         until(store, ANALYZE.name, lambda request: request is None)
 
 
-def test_nobody_who_could_do_it_is_said_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyze_without_any_possible_owner_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with World() as first:
         rows(first.session(), "CREATE TABLE t (id INT PRIMARY KEY)")
         store = first.store

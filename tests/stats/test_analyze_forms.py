@@ -1,4 +1,6 @@
-"""What an ANALYZE may be told to look at, and how far it is, as SHOW ANALYZE STATUS says."""
+"""The forms of ANALYZE: which columns and indexes it reads, and its progress in SHOW ANALYZE
+STATUS.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,24 +15,24 @@ from support.world import World, error, rows, run
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with World() as made:
-        yield made
+    with World() as opened:
+        yield opened
 
 
-def known(session: Any, table: str) -> dict[tuple[str, int], int]:
-    """Different values by (name, is_index)."""
+def distinct_values(session: Any, table: str) -> dict[tuple[str, int], int]:
+    """Distinct values by (name, is_index)."""
     heads = rows(session, f"SHOW STATS_HISTOGRAMS WHERE table_name = '{table}'")
     return {(row[3], row[4]): row[6] for row in heads}
 
 
-def test_columns_alone_and_those_of_indexes(world: World) -> None:
+def test_chosen_columns_include_those_of_indexes(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE c (id INT PRIMARY KEY, v INT, w INT, x INT, KEY kv (v))")
     rows(s, f"INSERT INTO c VALUES {','.join(f'({n},{n % 7},{n % 5},1)' for n in range(50))}")
     rows(s, "ANALYZE TABLE c COLUMNS w")
-    assert known(s, "c") == {("id", 0): 50, ("v", 0): 7, ("w", 0): 5, ("kv", 1): 7}
+    assert distinct_values(s, "c") == {("id", 0): 50, ("v", 0): 7, ("w", 0): 5, ("kv", 1): 7}
     rows(s, "ANALYZE TABLE c ALL COLUMNS")
-    assert known(s, "c")["x", 0] == 1
+    assert distinct_values(s, "c")["x", 0] == 1
 
 
 def test_one_index(world: World) -> None:
@@ -39,11 +41,11 @@ def test_one_index(world: World) -> None:
     rows(s, f"INSERT INTO i VALUES {','.join(f'({n},{n % 7},{n % 5})' for n in range(70))}")
     notes = run(s, "ANALYZE TABLE i INDEX kvw").warnings
     assert notes
-    found = known(s, "i")
-    assert found["kvw", 1] == 35
+    distinct = distinct_values(s, "i")
+    assert distinct["kvw", 1] == 35
     rows(s, "INSERT INTO i VALUES (100, 100, 100)")
     rows(s, "ANALYZE TABLE i INDEX")
-    assert known(s, "i")["kvw", 1] == 36 and known(s, "i")["kv", 1] == 8
+    assert distinct_values(s, "i")["kvw", 1] == 36 and distinct_values(s, "i")["kv", 1] == 8
 
 
 def test_the_primary_key_is_named_without_quotes(world: World) -> None:
@@ -54,11 +56,11 @@ def test_the_primary_key_is_named_without_quotes(world: World) -> None:
     rows(s, "INSERT INTO pn VALUES (1, 1), (2, 1)")
     run(s, "ANALYZE TABLE pk INDEX primary")
     run(s, "ANALYZE TABLE pn INDEX kv, PRIMARY WITH 3 BUCKETS")
-    assert known(s, "pn")["PRIMARY", 1] == 2
+    assert distinct_values(s, "pn")["PRIMARY", 1] == 2
     assert error(s, "ANALYZE TABLE none INDEX PRIMARY") == (8109, "HY000")
 
 
-def test_a_partition_is_locked_alone(world: World) -> None:
+def test_the_lock_of_one_partition(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE l (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2")
     rows(s, "INSERT INTO l VALUES (1), (2), (3)")
@@ -76,7 +78,7 @@ def test_a_partition_is_locked_alone(world: World) -> None:
     assert {row[2] for row in heads} == {"global", "p0", "p1"}
 
 
-def test_refresh_stats_plans_with_what_is_stored(world: World) -> None:
+def test_refresh_stats_plans_with_stored_statistics(world: World) -> None:
     s = world.session()
     run(s, "CREATE TABLE fresh (a INT)")
     for targets in ("*.*", "test.*, fresh", "fresh FULL", "test.fresh, mysql.* LITE CLUSTER"):
@@ -98,13 +100,13 @@ def test_progress_while_it_runs(world: World) -> None:
     txn = world.store.begin()
     (number,) = analyze_jobs.begin(txn, [running._replace(state=analyze_jobs.RUNNING)])
     txn.commit()
-    (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
-    assert (shown[4], shown[7]) == (100, "running")
-    remaining, share, total = shown[-3:]
+    (status,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
+    assert (status[4], status[7]) == (100, "running")
+    remaining, share, total = status[-3:]
     assert (share, total) == ("0.2500", 400) and 80 <= int(remaining) <= 100
     txn = world.store.begin()
     ended = {"state": analyze_jobs.FINISHED, "rows": 400, "ended": packed_moment(now_ns)}
     analyze_jobs.change(txn, number, now_ns, **ended)
     txn.commit()
-    (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
-    assert (shown[4], shown[7]) == (400, "finished") and shown[-3:] == [None, None, None]
+    (status,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
+    assert (status[4], status[7]) == (400, "finished") and status[-3:] == [None, None, None]

@@ -1,4 +1,4 @@
-"""The runner: when it takes a job, what it asks for, and what becomes of jobs that end badly."""
+"""The runner: when it starts a job, with which orders, and the handling of failed jobs."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from support.stats_owners import Place
 
 
 class Campaign:
-    """An ownership that tests give and take."""
+    """A campaign whose ownership the test sets."""
 
     def __init__(self) -> None:
         self.term = 1
@@ -34,19 +34,19 @@ class Campaign:
 
 
 class Analyst:
-    """Notes what it is asked for; `acts` says what becomes of an order."""
+    """Records its orders; `acts` decides how each one ends."""
 
     def __init__(self) -> None:
-        self.asked: list[AnalyzeOrder] = []
+        self.orders: list[AnalyzeOrder] = []
         self.acts: Callable[[AnalyzeOrder, Callable[[], bool]], None] = lambda order, stopped: None
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
-        self.asked.append(order)
+        self.orders.append(order)
         self.acts(order, stopped)
 
 
 class Office(Place):
-    """A place with a runner. Analyses begin when the test says `work`."""
+    """A place with a runner. Analyses begin when the test calls `work`."""
 
     def __init__(self) -> None:
         self.campaign = Campaign()
@@ -70,7 +70,7 @@ class Office(Place):
             self.waiting.pop(0)()
 
     def analyzed_tables(self) -> list[int]:
-        return [order.table_id for order in self.analyst.asked]
+        return [order.table_id for order in self.analyst.orders]
 
     def attempt(self, table_id: int, state: int, ago_s: float, took_s: float = 0.0) -> None:
         """A row of mysql.analyze_jobs."""
@@ -106,7 +106,7 @@ def urgent(*table_ids: int) -> Office:
     return office
 
 
-def test_the_most_urgent_first_and_no_more_at_a_time_than_asked():
+def test_the_most_urgent_first_up_to_the_concurrency():
     office = urgent(100, 101, 102)
     office.tick()
     assert len(office.waiting) == 1 and office.runner.running == 1
@@ -117,14 +117,14 @@ def test_the_most_urgent_first_and_no_more_at_a_time_than_asked():
     office.tick()
     office.work()
     assert office.analyzed_tables() == [100, 101, 102]  # the smaller ones first
-    assert all(order.automatic for order in office.analyst.asked)
+    assert all(order.automatic for order in office.analyst.orders)
     office.set("tidb_auto_analyze_concurrency", "0")
     office.rows(100, 9000, 9000)
     office.tick(10)
     assert office.waiting == [] and office.keys()
 
 
-def test_the_queue_is_switched_off_and_batches_are_cut():
+def test_settings_of_the_queue_and_of_batches():
     office = urgent(100)
     office.set("tidb_enable_auto_analyze_priority_queue", "OFF")
     office.tick(10)
@@ -135,7 +135,7 @@ def test_the_queue_is_switched_off_and_batches_are_cut():
     assert office.waiting != [] and office.runner.settings().batch == 7
 
 
-def test_outside_the_window_the_queue_lives_and_nothing_is_taken():
+def test_no_analysis_begins_outside_the_window():
     office = urgent(100)
     hour = int(office.wall // 3600 % 24)
     office.set("tidb_auto_analyze_start_time", f"{(hour + 2) % 24:02}:00 +0000")
@@ -150,7 +150,7 @@ def test_outside_the_window_the_queue_lives_and_nothing_is_taken():
     assert len(office.waiting) == 1
 
 
-def test_the_window_s_ends_are_times_of_the_day():
+def test_the_window_is_between_times_of_the_day():
     variable = variables.find("tidb_auto_analyze_start_time")
     assert variables_of.check(variable, "8:30 +0200").text == "08:30 +0200"
     assert variables_of.check(variable, "08:30").text == "08:30 +0000"
@@ -178,7 +178,7 @@ def test_windows_over_midnight_and_zones(start, end, minute, is_in):
     assert is_open(start, end, 86_400 * 19_000 + minute * 60) is is_in
 
 
-def test_a_failed_analysis_must_be_retried_and_a_table_that_is_gone_must_not():
+def test_failures_are_retried_except_of_a_dropped_table():
     office = urgent(100, 101)
     office.set("tidb_auto_analyze_concurrency", "2")
     office.tick()
@@ -189,22 +189,22 @@ def test_a_failed_analysis_must_be_retried_and_a_table_that_is_gone_must_not():
     office.analyst.acts = acts
     office.work()
     office.tick()
-    assert list(office.queue.shown().must_retry) == [100]
-    assert office.queue.shown().running == []
+    assert list(office.queue.snapshot().must_retry) == [100]
+    assert office.queue.snapshot().running == []
 
 
-def test_a_dropped_table_is_not_begun():
+def test_a_dropped_table_is_not_analyzed():
     office = urgent(100)
     txn = office.store.begin()
     info = catalog.get_table(txn, 100)
     txn.rollback()
     office.drop(info)
     office.tick()
-    assert office.waiting == [] and office.queue.shown().running == []
-    assert list(office.queue.shown().must_retry) == []
+    assert office.waiting == [] and office.queue.snapshot().running == []
+    assert list(office.queue.snapshot().must_retry) == []
 
 
-def test_what_has_just_failed_is_left_alone():
+def test_a_job_that_just_failed_does_not_run():
     office = urgent(100)
     office.attempt(100, FINISHED, ago_s=5000, took_s=100)
     office.attempt(100, FINISHED, ago_s=4000, took_s=200)
@@ -216,7 +216,7 @@ def test_what_has_just_failed_is_left_alone():
     assert len(office.waiting) == 1
 
 
-def test_what_never_succeeded_waits_half_an_hour():
+def test_a_table_never_analyzed_waits_half_an_hour_after_a_failure():
     office = urgent(100)
     office.attempt(100, FAILED, ago_s=1700)
     office.tick()
@@ -226,7 +226,7 @@ def test_what_never_succeeded_waits_half_an_hour():
     assert len(office.waiting) == 1
 
 
-def test_one_that_takes_too_long_is_stopped_and_retried():
+def test_an_overdue_analysis_is_cancelled_and_retried():
     office = urgent(100)
     office.set("tidb_max_auto_analyze_time", "60")
     office.tick()
@@ -239,18 +239,19 @@ def test_one_that_takes_too_long_is_stopped_and_retried():
     office.tick(61)
     office.work()
     office.tick()
-    assert list(office.queue.shown().must_retry) == [100]
+    assert list(office.queue.snapshot().must_retry) == [100]
 
 
 def test_an_owner_switch_in_the_middle_of_analyzing():
-    """What runs is told to stop, its end changes nothing, and the next owner finds the table."""
+    """Running analyses are cancelled, their ends have no effect, and the next owner queues the
+    table."""
     office = urgent(100, 101)
     office.tick()
     stopped: list[bool] = []
-    begun, go = threading.Event(), threading.Event()
+    started, go = threading.Event(), threading.Event()
 
     def acts(order, is_stopped):
-        begun.set()
+        started.set()
         go.wait(10)
         stopped.append(is_stopped())
         raise Stopped
@@ -258,7 +259,7 @@ def test_an_owner_switch_in_the_middle_of_analyzing():
     office.analyst.acts = acts
     thread = threading.Thread(target=office.waiting.pop())
     thread.start()
-    assert begun.wait(10)
+    assert started.wait(10)
     office.campaign.term = 0
     office.tick(4)
     assert len(office.queue) == 0 and not office.queue.is_ready
@@ -267,23 +268,23 @@ def test_an_owner_switch_in_the_middle_of_analyzing():
     assert stopped == [True]
     office.campaign.term = 2  # it comes back
     office.tick(4)
-    assert list(office.queue.shown().must_retry) == []
-    assert [job.key for job in office.queue.shown().running] == [100]
+    assert list(office.queue.snapshot().must_retry) == []
+    assert [job.key for job in office.queue.snapshot().running] == [100]
     assert office.keys() == [101] and office.runner.running == 1
 
 
-def test_partitions_in_batches_and_indexes_alone():
+def test_batches_of_partitions_and_new_indexes_only():
     def job(**more) -> AnalysisJob:
-        given = {"key": 7, "change": 60.0, **more}
-        return AnalysisJob(table_id=7, size=1.0, analyzed_at=NEVER, minus_weight=-1.0, **given)
+        fields = {"key": 7, "change": 60.0, **more}
+        return AnalysisJob(table_id=7, size=1.0, analyzed_at=NEVER, minus_weight=-1.0, **fields)
 
-    def asked(job: AnalysisJob) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def requests(job: AnalysisJob) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         return [(order.partitions, order.indexes) for order in orders(job, 2)]
 
-    assert asked(job()) == [((), ())]
-    assert asked(job(change=0.0, indexes=(3, 4))) == [((), (3, 4))]
-    assert asked(job(key=9, partition=9)) == [((9,), ())]
-    assert asked(job(partitions=(1, 2, 3))) == [((1, 2), ()), ((3,), ())]
+    assert requests(job()) == [((), ())]
+    assert requests(job(change=0.0, indexes=(3, 4))) == [((), (3, 4))]
+    assert requests(job(key=9, partition=9)) == [((9,), ())]
+    assert requests(job(partitions=(1, 2, 3))) == [((1, 2), ()), ((3,), ())]
     missing = ((1, (5,)), (2, (5, 6)), (3, (5,)))
-    found = asked(job(change=0.0, partitions=(1, 2, 3), missing=missing))
-    assert found == [((1, 2), (5,)), ((3,), (5,)), ((2,), (6,))]
+    by_index = requests(job(change=0.0, partitions=(1, 2, 3), missing=missing))
+    assert by_index == [((1, 2), (5,)), ((3,), (5,)), ((2,), (6,))]

@@ -13,8 +13,9 @@ RANKS = st.integers(-5, 5)
 
 
 class Against:
-    """A heap and its model, a list that is sorted whenever it is looked at. Every operation there
-    is, on both: what is drawn says which and with what."""
+    """A heap and its model, a list sorted at every check.
+
+    Every operation runs on both; the drawn number decides the operation and its arguments."""
 
     def __init__(self, queue: Heap[int, Element]) -> None:
         self.heap, self.model = queue, dict[int, Element]()
@@ -32,7 +33,7 @@ class Against:
 
     def bulk_add(self, elements: list[Element]) -> None:
         self.heap.bulk_add(elements)
-        self.model.update({each.key: each for each in elements})
+        self.model.update({element.key: element for element in elements})
 
     def add_if_absent(self, key: int, rank: float) -> None:
         assert self.heap.add_if_absent(of(key, rank)) == (key not in self.model)
@@ -52,10 +53,10 @@ class Against:
 
     def revalue(self, factor: int) -> None:
         def anew(elements: list[Element]) -> list[Element]:
-            return [of(each.key, factor * each.minus_rank) for each in elements]
+            return [of(element.key, factor * element.minus_rank) for element in elements]
 
         self.heap.revalue(anew)
-        self.model = {each.key: each for each in anew([*self.model.values()])}
+        self.model = {element.key: element for element in anew([*self.model.values()])}
 
     def pop(self) -> None:
         if self.model:
@@ -76,7 +77,7 @@ class Against:
 
 
 class AgainstAList(RuleBasedStateMachine):
-    """From one thread, what is compared is everything after every operation."""
+    """In one thread, everything is compared after every operation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,28 +130,28 @@ TestAgainstAList = AgainstAList.TestCase
 TestAgainstAList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_a_list_that_is_revalued_leaves_in_its_new_order():
+def test_revalued_elements_are_popped_in_their_new_order():
     queue = heap()
     queue.bulk_add(of(n, n) for n in range(5000))
-    queue.revalue(lambda few: [of(each.key, -each.key) for each in few])
+    queue.revalue(lambda few: [of(element.key, -element.key) for element in few])
     assert [queue.pop().key for _ in range(5000)] == list(range(5000))
 
 
-def test_of_equal_ranks_the_least_key_leaves_first():
+def test_equal_ranks_are_popped_by_key():
     queue = heap()
     for key in (5, 1, 9):
         queue.add(of(key, 1.0))
     assert [queue.pop().key for _ in range(3)] == [1, 5, 9]
 
 
-def test_the_list_is_hardly_longer_than_the_elements():
+def test_the_list_has_few_obsolete_elements():
     queue = heap()
     for n in range(20_000):
         queue.add(of(n % 1000, float(n)))
     assert len(queue._heap) <= 1000 + 1000 // SPARE_SHARE + 64
 
 
-def test_nobody_uses_a_closed_heap():
+def test_a_closed_heap_refuses_operations():
     queue = heap()
     queue.add(of(1, 1.0))
     queue.close()

@@ -1,4 +1,4 @@
-"""The heap used by four threads at once: every operation against a sorted list, nothing lost."""
+"""The heap used by four threads at once: every operation against a sorted list, no element lost."""
 
 import random
 import sys
@@ -15,45 +15,50 @@ THREADS, STEPS = 4, 4000
 
 
 class Shared:
-    """One of four threads. Each has keys of its own and a model of them, and nothing holds the
-    others back; what anyone may do to anyone's keys is `pop`, which puts what it got into `gone`.
-    So of its own keys a thread finds what it did last, or that it is gone."""
+    """One of four threads, with its own keys and a model of them; no thread waits for another.
 
-    def __init__(self, queue: Heap[int, Element], number: int, gone: set[Element]) -> None:
-        self.heap, self.number, self.gone = queue, number, gone
+    Only `pop` affects keys of other threads, and adds the popped element to `popped_by_others`.
+    Each of its own keys therefore has the thread's last element, or was popped."""
+
+    def __init__(
+        self, queue: Heap[int, Element], number: int, popped_by_others: set[Element]
+    ) -> None:
+        self.heap, self.number, self.popped_by_others = queue, number, popped_by_others
         self.model = dict[int, Element]()
         self.chance = random.Random(repr((id(queue), number)))
         self.ranks = count()
 
     def element(self, key: int) -> Element:
-        """No two are equal."""
+        """An element that equals no other."""
         return of(key, self.chance.randrange(-5, 6) + next(self.ranks) / 10_000)
 
     def forget(self, key: int) -> None:
-        """What was there is gone: somebody has it, or will have told of it in a moment."""
+        """The element is missing: another thread popped it and records it now or in a moment."""
         expected = self.model.pop(key, None)
         if expected is not None:
-            until(lambda: expected in self.gone, about=f"{expected} is lost", every_s=0.0)
+            until(
+                lambda: expected in self.popped_by_others, about=f"{expected} is lost", every_s=0.0
+            )
 
     def look(self, key: int) -> None:
         self.agree(key, self.heap.get_key(key))
         self.agree(key, self.heap.get(of(key, 0)))
 
-    def agree(self, key: int, found: Element | None) -> None:
-        if found is None:
+    def agree(self, key: int, actual: Element | None) -> None:
+        if actual is None:
             self.forget(key)
         else:
-            assert found == self.model[key]
+            assert actual == self.model[key]
 
     def same(self, key: int = 0) -> None:
-        found = {item.key: item for item in self.heap.items()}
+        actual = {item.key: item for item in self.heap.items()}
         keys = set(self.heap.keys())
-        for each in [*self.model]:
-            if each not in keys or each not in found:
-                self.forget(each)
+        for key_ in [*self.model]:
+            if key_ not in keys or key_ not in actual:
+                self.forget(key_)
             else:
-                assert found[each] == self.model[each]
-        assert self.model.keys() >= {each for each in keys if each % THREADS == self.number}
+                assert actual[key_] == self.model[key_]
+        assert self.model.keys() >= {key_ for key_ in keys if key_ % THREADS == self.number}
 
     def put(self, key: int) -> None:
         element = self.element(key)
@@ -61,9 +66,9 @@ class Shared:
         self.model[key] = element
 
     def bulk_add(self, key: int) -> None:
-        elements = [self.element(each) for each in (key, key + THREADS, key + 2 * THREADS)]
+        elements = [self.element(element) for element in (key, key + THREADS, key + 2 * THREADS)]
         self.heap.bulk_add(elements)
-        self.model.update({each.key: each for each in elements})
+        self.model.update({element.key: element for element in elements})
 
     def add_if_absent(self, key: int) -> None:
         element = self.element(key)
@@ -93,7 +98,7 @@ class Shared:
     def pop(self, key: int) -> None:
         try:
             self.heap.peek()
-            self.gone.add(self.heap.pop())
+            self.popped_by_others.add(self.heap.pop())
         except Empty:
             assert len(self.heap) <= THREADS * 14
 
@@ -107,8 +112,8 @@ class Shared:
 
 @pytest.mark.parametrize("round_", range(5))
 def test_every_operation_from_four_threads_at_once_against_a_sorted_list(round_, switching):
-    queue, gone = heap(), set[Element]()
-    threads = [Shared(queue, number, gone) for number in range(THREADS)]
+    queue, popped_elements = heap(), set[Element]()
+    threads = [Shared(queue, number, popped_elements) for number in range(THREADS)]
     failures: list[BaseException] = []
 
     def guarded(own: Shared) -> None:
@@ -119,17 +124,17 @@ def test_every_operation_from_four_threads_at_once_against_a_sorted_list(round_,
 
     run_all([threading.Thread(target=guarded, args=(own,)) for own in threads])
     assert failures == []
-    model = {element for own in threads for element in own.model.values()} - gone
+    model = {element for own in threads for element in own.model.values()} - popped_elements
     assert [queue.pop() for _ in range(len(queue))] == sorted(model)
 
 
 @pytest.fixture
 def switching():
-    """Threads that take turns after every few instructions."""
-    kept = sys.getswitchinterval()
+    """Switches threads every few instructions."""
+    interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
-    sys.setswitchinterval(kept)
+    sys.setswitchinterval(interval)
 
 
 def run_all(threads: list[threading.Thread]) -> None:
@@ -139,7 +144,7 @@ def run_all(threads: list[threading.Thread]) -> None:
         thread.join(60)
 
 
-def test_four_threads_at_once_lose_and_double_nothing():
+def test_four_threads_lose_and_duplicate_no_element():
     queue, popped = heap(), []
     lock = threading.Lock()
 
@@ -150,7 +155,7 @@ def test_four_threads_at_once_lose_and_double_nothing():
             queue.add(of(key, chance.random()))
             queue.update(of(-1 - n % 5, chance.random()))  # shared by all four
             if n % 500 == 0:
-                queue.revalue(lambda few: [of(each.key, -each.minus_rank) for each in few])
+                queue.revalue(lambda few: [of(element.key, -element.minus_rank) for element in few])
             if n % 3 == 0:
                 got = queue.pop()
                 with lock:
@@ -164,7 +169,7 @@ def test_four_threads_at_once_lose_and_double_nothing():
                     popped.append(key)
 
     run_all([threading.Thread(target=work, args=(seed,)) for seed in range(4)])
-    left = [queue.pop() for _ in range(len(queue))]
-    assert left == sorted(left)
-    own = [key for key in [*(each.key for each in left), *popped] if key >= 0]
+    remaining = [queue.pop() for _ in range(len(queue))]
+    assert remaining == sorted(remaining)
+    own = [key for key in [*(element.key for element in remaining), *popped] if key >= 0]
     assert sorted(own) == sorted(seed * 10_000 + n for seed in range(4) for n in range(3000))

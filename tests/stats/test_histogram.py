@@ -1,4 +1,4 @@
-"""TopN and buckets of a sorted sample, held to what counting by hand gives."""
+"""TopN and buckets of a sorted sample, compared with counts by hand."""
 
 from itertools import groupby
 
@@ -41,7 +41,7 @@ def test_buckets_are_of_equal_depth() -> None:
     assert max(depths) <= 1_000_000 / 256 + 20
 
 
-def test_values_that_do_not_fill_their_share_leave_no_heap_in_the_last_bucket() -> None:
+def test_large_early_buckets_do_not_enlarge_the_last_one() -> None:
     begins = np.zeros(80_000, dtype=bool)
     begins[::160] = True  # 500 values: one is half a share, two are a little more than one
     built = build(begins, 80_000, 500, 0, 256)
@@ -50,7 +50,7 @@ def test_values_that_do_not_fill_their_share_leave_no_heap_in_the_last_bucket() 
     assert max(depths) == 320
 
 
-def test_a_value_that_stands_out_is_in_no_bucket() -> None:
+def test_a_common_value_is_in_no_bucket() -> None:
     keys = sorted([b"a"] * 500 + [b"%04d" % n for n in range(1000)])
     built = build(begins_of(keys), 1500, 1001, 100, 4)
     assert [(keys[common.at], common.rows) for common in built.top] == [(b"a", 500)]

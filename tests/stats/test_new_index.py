@@ -1,4 +1,4 @@
-"""Statistics of a new index, made by its fill (tidb_stats_update_during_ddl)."""
+"""Statistics of a new index, written by its backfill (tidb_stats_update_during_ddl)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,8 @@ ROWS = 3000
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with World() as made:
-        yield made
+    with World() as opened:
+        yield opened
 
 
 def filled(world: World, table: str, more: str = "") -> Any:
@@ -36,17 +36,17 @@ def filled(world: World, table: str, more: str = "") -> Any:
 
 
 def heads(s: Any, table: str) -> list[list[Any]]:
-    """(partition, name, different, NULLs) of a table's indexes."""
-    found = rows(s, f"SHOW STATS_HISTOGRAMS WHERE table_name = '{table}' AND is_index = 1")
-    return [[row[2], row[3], row[6], row[7]] for row in found]
+    """(partition, name, distinct values, NULLs) of a table's indexes."""
+    histograms = rows(s, f"SHOW STATS_HISTOGRAMS WHERE table_name = '{table}' AND is_index = 1")
+    return [[row[2], row[3], row[6], row[7]] for row in histograms]
 
 
-def known(world: World, table: str) -> meta.Meta:
+def meta_of(world: World, table: str) -> meta.Meta:
     txn = world.store.begin()
     try:
-        found = meta.get(txn, world.services.schemas.table(txn, "test", table).info.id)
-        assert found is not None
-        return found
+        row = meta.get(txn, world.services.schemas.table(txn, "test", table).info.id)
+        assert row is not None
+        return row
     finally:
         txn.rollback()
 
@@ -59,35 +59,35 @@ def marks(world: World) -> list[bytes]:
         txn.rollback()
 
 
-def test_a_fill_leaves_statistics_of_its_indexes(world: World) -> None:
+def test_a_backfill_writes_statistics_of_its_indexes(world: World) -> None:
     s = filled(world, "t")
     rows(s, "SET GLOBAL tidb_stats_update_during_ddl = ON")
     rows(s, "ALTER TABLE t ADD INDEX kv (v), ADD UNIQUE INDEX ui (v, id)")
     assert heads(s, "t") == [["", "kv", 70, 0], ["", "ui", ROWS, 0]]
-    assert len(known(world, "t").index_ids) == 2
+    assert len(meta_of(world, "t").index_ids) == 2
     top = rows(s, "SHOW STATS_TOPN WHERE table_name = 't' AND column_name = 'kv'")
     assert len(top) == 70 and sum(row[6] for row in top) == ROWS
-    until(lambda: not marks(world))  # told of exactly once: then nobody needs the marks
+    until(lambda: not marks(world))  # the event was delivered, so the marks are not needed
 
 
-def test_they_estimate_when_the_table_is_analyzed_too(world: World) -> None:
+def test_estimates_need_an_analysis_of_the_table_too(world: World) -> None:
     s = filled(world, "e")
     rows(s, "SET GLOBAL tidb_stats_update_during_ddl = ON")
     rows(s, "ANALYZE TABLE e")
     rows(s, "ALTER TABLE e ADD INDEX kw (w)")
-    found = rows(s, "EXPLAIN SELECT * FROM e WHERE w = 'w7'")
-    assert [float(line[1]) for line in found if "Range" in line[0]] == [pytest.approx(3.3, abs=1)]
+    plan = rows(s, "EXPLAIN SELECT * FROM e WHERE w = 'w7'")
+    assert [float(line[1]) for line in plan if "Range" in line[0]] == [pytest.approx(3.3, abs=1)]
 
 
 def test_partitions_and_the_whole(world: World) -> None:
     s = filled(world, "p", " PARTITION BY HASH (id) PARTITIONS 2")
     rows(s, "SET GLOBAL tidb_stats_update_during_ddl = ON")
     rows(s, "ALTER TABLE p ADD INDEX kv (v)")
-    each = [["global", "kv", 70, 0], ["p0", "kv", 35, 0], ["p1", "kv", 35, 0]]
-    assert heads(s, "p") == each
+    expected = [["global", "kv", 70, 0], ["p0", "kv", 35, 0], ["p1", "kv", 35, 0]]
+    assert heads(s, "p") == expected
 
 
-def test_none_where_it_is_off_or_locked(world: World) -> None:
+def test_no_statistics_when_disabled_or_locked(world: World) -> None:
     s = filled(world, "n")
     rows(s, "SET GLOBAL tidb_stats_update_during_ddl = OFF")
     rows(s, "ALTER TABLE n ADD INDEX kv (v)")
@@ -99,7 +99,7 @@ def test_none_where_it_is_off_or_locked(world: World) -> None:
     assert marks(world) == []
 
 
-def test_what_an_earlier_driver_filled_is_not_guessed() -> None:
+def test_a_backfill_continued_by_another_driver_writes_no_statistics() -> None:
     info = static_table(100, "t", "id int not null", "v int", primary="id", plain={"i": "v"})
     order = TaskOrder(
         job_id=1,
@@ -113,10 +113,10 @@ def test_what_an_earlier_driver_filled_is_not_guessed() -> None:
     spans = [Span(b"a", b"f"), Span(b"f", b"m"), Span(b"m", b"z")]
     gathered = Gathered(order, 100)
     tasks = gathered.asking(
-        [Task(kind="fill", order=order, span=each, ordinal=n) for n, each in enumerate(spans)]
+        [Task(kind="fill", order=order, span=span, ordinal=n) for n, span in enumerate(spans)]
     )
-    found = Summary(1, tasks[0].samples, spans[0])
-    outcomes = [Outcome(ordinal=n, result=found.encode()) for n in range(2)]
+    summary = Summary(1, tasks[0].samples, spans[0])
+    outcomes = [Outcome(ordinal=n, result=summary.encode()) for n in range(2)]
     gathered.take(tasks, [*outcomes, Outcome(ordinal=2)])  # it was finished before
     assert gathered.whole(Span(b"a", b"z")) is None
     assert gathered.whole(Span(b"a", b"m")) is not None

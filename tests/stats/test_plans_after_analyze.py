@@ -1,4 +1,4 @@
-"""Plans of every front are made anew after an analysis, whoever asked for it."""
+"""Every front makes new plans after an analysis on any node."""
 
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.kv.memory import MemoryStore
@@ -10,16 +10,16 @@ from support.node_processes import until
 from support.world import World, rows
 
 
-def test_each_front_forgets_once_for_new_statistics() -> None:
+def test_each_front_discards_its_plans_once_for_new_statistics() -> None:
     store = MemoryStore()
     bootstrap(store)
-    told: list[str] = []
-    fronts = [FreshStatistics(store, lambda n=n: told.append(n)) for n in ("one", "other")]
+    forgotten: list[str] = []
+    fronts = [FreshStatistics(store, lambda n=n: forgotten.append(n)) for n in ("one", "other")]
 
     def look() -> list[str]:
-        told.clear()
-        assert [each.step(0.0) for each in fronts] == [LEASE_S, LEASE_S]
-        return sorted(told)
+        forgotten.clear()
+        assert [front.step(0.0) for front in fronts] == [LEASE_S, LEASE_S]
+        return sorted(forgotten)
 
     assert look() == []
     txn = store.begin()
@@ -33,7 +33,7 @@ def test_each_front_forgets_once_for_new_statistics() -> None:
     assert look() == []
 
 
-def test_an_analysis_asked_elsewhere_changes_the_index_that_is_read() -> None:
+def test_an_analysis_on_another_node_changes_the_chosen_index() -> None:
     with World() as world:
         s = world.session()
         rows(s, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY ka (a), KEY kb (b))")
@@ -41,11 +41,11 @@ def test_an_analysis_asked_elsewhere_changes_the_index_that_is_read() -> None:
         rows(s, f"INSERT INTO t VALUES {values}")
         query = "SELECT id FROM t WHERE a = 1 AND b = 7"
         assert rows(s, query) == [[7]]
-        kept = len(world.services.plans)
+        cached_plans = len(world.services.plans)
         table_id = world.services.schemas.table(world.store.begin(), "test", "t").info.id
         before = rows(s, f"EXPLAIN {query}")
         world.stats.analyst.analyze(AnalyzeOrder(table_id=table_id), lambda: False)
-        until(lambda: len(world.services.plans) < kept)  # the INSERT's stays
+        until(lambda: len(world.services.plans) < cached_plans)  # the INSERT's stays
         after = rows(s, f"EXPLAIN {query}")
         assert "index:ka" in str(before) and "index:kb" in str(after)
         assert rows(s, query) == [[7]]

@@ -1,4 +1,4 @@
-"""The queue by rows, definitions and time; what is kept up is what a rebuild would find."""
+"""The queue by rows, definitions and time; the updated queue equals a rebuilt one."""
 
 import random
 
@@ -30,7 +30,7 @@ def test_rows_make_jobs_by_the_rules():
     place.rows(103, 0, 1500)
     place.go()
     assert sorted(place.keys()) == [101, 103]
-    job = next(job for job in place.queue.shown().waiting if job.key == 103)
+    job = next(job for job in place.queue.snapshot().waiting if job.key == 103)
     assert job.change == 75.0 and job.size == 2000 * 3
     assert job.weight == pytest.approx(score(Indicators(75.0, 6000, DAY)), abs=1e-3)
     place.set("tidb_auto_analyze_ratio", "0.4")
@@ -38,7 +38,7 @@ def test_rows_make_jobs_by_the_rules():
     assert sorted(place.keys()) == [101, 102, 103]
 
 
-def test_the_most_urgent_leaves_first_runs_and_ends():
+def test_the_most_urgent_is_popped_first():
     place = Place()
     place.table(100)
     place.table(101)
@@ -51,16 +51,16 @@ def test_the_most_urgent_leaves_first_runs_and_ends():
     place.rows(101, 1, 1)  # changed while it runs: again later, not twice at once
     place.go()
     assert place.keys() == [100]
-    assert [job.key for job in place.queue.shown().running] == [101] and list(
-        place.queue.shown().must_retry
+    assert [job.key for job in place.queue.snapshot().running] == [101] and list(
+        place.queue.snapshot().must_retry
     ) == [101]
     place.analyzed(101, 5001)
     place.queue.ended(first, well=True)
     place.go(400)
-    assert place.keys() == [100] and list(place.queue.shown().must_retry) == []
+    assert place.keys() == [100] and list(place.queue.snapshot().must_retry) == []
 
 
-def test_a_failed_one_comes_again_after_five_minutes():
+def test_a_failed_job_is_queued_again_after_five_minutes():
     place = Place()
     place.table(100)
     place.rows(100, 5000, 5000)
@@ -69,24 +69,24 @@ def test_a_failed_one_comes_again_after_five_minutes():
     place.queue.ended(job, well=False)
     place.rows(100, 1, 1)
     place.go(30)
-    assert place.keys() == [] and list(place.queue.shown().must_retry) == [100]
+    assert place.keys() == [] and list(place.queue.snapshot().must_retry) == [100]
     place.go(300)
     assert place.keys() == [100]
 
 
-def test_waiting_makes_it_more_urgent():
+def test_urgency_grows_with_age():
     place = Place()
     place.table(100)
     place.analyzed(100, 5000, ago_s=10)
     place.rows(100, 0, 5000)
     place.go()
-    before = place.queue.shown().waiting[0].weight
+    before = place.queue.snapshot().waiting[0].weight
     place.go(310)
-    after = place.queue.shown().waiting[0].weight
+    after = place.queue.snapshot().waiting[0].weight
     assert after > before + 0.1
 
 
-def test_a_new_index_comes_first_and_one_with_statistics_makes_no_job():
+def test_a_new_index_is_first_unless_it_has_statistics():
     place = Place()
     info = place.table(100)
     place.analyzed(100, 5000, ago_s=60)
@@ -98,14 +98,14 @@ def test_a_new_index_comes_first_and_one_with_statistics_makes_no_job():
     place.tell(schema_change.add_index(indexed, indexed.indexes, analyzed=True))
     assert place.keys() == []
     place.tell(schema_change.add_index(indexed, indexed.indexes))
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert job.has_new_index and job.indexes == (4,) and job.weight > 1.9
     place.analyzed(100, 5000, indexes="4")
     place.go()
     assert place.keys() == []
 
 
-def test_no_event_before_the_first_rebuild():
+def test_events_are_refused_before_the_first_rebuild():
     place = Place()
     info = place.table(100)
     with pytest.raises(NotReady):
@@ -120,29 +120,29 @@ def test_partitions_static_and_dynamic():
     for partition, rows in ((201, 5000), (202, 10), (203, 5000)):
         place.rows(partition, rows, rows)
     place.go()
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert (job.key, job.partitions) == (100, (201, 203))
     place.set("tidb_partition_prune_mode", "static")
     place.go(2)
     assert sorted(place.keys()) == [201, 203]
     place.set("tidb_partition_prune_mode", "dynamic")
     place.go(2)
-    left = evolve(
+    remaining = evolve(
         info, partition=evolve(info.partition, definitions=info.partition.definitions[1:])
     )
     txn = place.store.begin()
-    catalog.put_table(txn, left)
+    catalog.put_table(txn, remaining)
     txn.commit()
     place.tell(
         schema_change.partitions(
-            Kind.DROP_PARTITION, left, (), [schema_change.Partition(201, "p201")]
+            Kind.DROP_PARTITION, remaining, (), [schema_change.Partition(201, "p201")]
         )
     )
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert job.partitions == (203,)
 
 
-def test_locked_tables_are_left_alone():
+def test_locked_tables_have_no_jobs():
     place = Place()
     place.table(100)
     place.rows(100, 5000, 5000)
@@ -166,7 +166,7 @@ def test_next_version_never_passes_the_cache():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_and_definitions_mixed_are_what_a_rebuild_finds(seed):
+def test_an_updated_queue_equals_a_rebuilt_one(seed):
     chance, place = random.Random(seed), Place()
     live: dict[int, TableInfo] = {}
     following = iter(range(100, 10_000))
@@ -216,12 +216,14 @@ def test_rows_and_definitions_mixed_are_what_a_rebuild_finds(seed):
     kept_up._rescore(place.clock.monotonic())
     fresh = place.new_queue()
     fresh.step(place.clock.monotonic())
-    kept, found = ({job.key: job for job in each.shown().waiting} for each in (kept_up, fresh))
-    assert {key: _facts(job) for key, job in kept.items()} == {
-        key: _facts(job) for key, job in found.items()
+    updated, rebuilt = (
+        {job.key: job for job in queue_.snapshot().waiting} for queue_ in (kept_up, fresh)
+    )
+    assert {key: _facts(job) for key, job in updated.items()} == {
+        key: _facts(job) for key, job in rebuilt.items()
     }
-    for key, job in kept.items():
-        assert job.weight == pytest.approx(found[key].weight, abs=0.01)  # averages of ages move
+    for key, job in updated.items():
+        assert job.weight == pytest.approx(rebuilt[key].weight, abs=0.01)  # averages of ages move
 
 
 def _facts(job):

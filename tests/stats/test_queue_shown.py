@@ -1,4 +1,4 @@
-"""The queue as people see it, from any node: SQL and the status port."""
+"""The queue in SQL and on the status port, from any node."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from exuvia.server.metrics import Metrics
 from exuvia.stats import meta
 from exuvia.stats.meta import Delta
 from exuvia.stats.priority import Indicators, parts
-from exuvia.stats.queue import SHOWN, Shown, ask, duration, page
+from exuvia.stats.queue import STATUS, QueueStatus, ask, duration, page
 from support.node_processes import until
 from support.world import World, rows, run
 
@@ -32,12 +32,12 @@ def world():
 
 
 def table_id(session, name: str) -> int:
-    found = rows(
+    ids = rows(
         session,
         "SELECT tidb_table_id FROM information_schema.tables"
         f" WHERE table_schema = 'test' AND table_name = '{name}'",
     )
-    return found[0][0]
+    return ids[0][0]
 
 
 def test_every_score_with_its_parts_from_any_node(world):
@@ -48,26 +48,26 @@ def test_every_score_with_its_parts_from_any_node(world):
     txn = world.store.begin()
     meta.add(txn, {number: Delta(5000, 5000)})
     txn.commit()
-    run(session, "SET GLOBAL tidb_auto_analyze_ratio = 0.4")  # built anew at once
+    run(session, "SET GLOBAL tidb_auto_analyze_ratio = 0.4")  # rebuilt at once
     other = World(world.store, owns=False)
     try:
-        found = until(lambda: rows(other.session(), QUEUE))
-        ((schema, name, state, change, size, age, *scores, total),) = found
+        lines = until(lambda: rows(other.session(), QUEUE))
+        ((schema, name, state, change, size, age, *scores, total),) = lines
         assert (schema, name, state) == ("test", "t", "waiting")
         assert (change, size, age) == (100.0, 15000.0, 1800.0)
         assert scores == pytest.approx(list(parts(Indicators(change, size, age))))
         assert total == pytest.approx(sum(scores))
     finally:
         other.close()
-    told = page(ask(asking(world)))
-    (job,) = told["current_jobs"]
+    answer = page(ask(asking(world)))
+    (job,) = answer["current_jobs"]
     assert job["table_id"] == number and job["type"] == "analyzeTable"
     assert job["indicators"] == {
         "change_percentage": "100.00%",
         "table_size": "15000.00",
         "last_analysis_duration": "30m0s",
     }
-    assert (told["must_retry_tables"], told["exuvia_total"]) == ([], 1)
+    assert (answer["must_retry_tables"], answer["exuvia_total"]) == ([], 1)
     run(session, "DROP TABLE t")
     until(lambda: rows(session, QUEUE) == [])
 
@@ -76,48 +76,48 @@ def asking(world) -> Asking:
     return Asking(world.store, world.member, SystemClock())
 
 
-def test_nothing_is_left_of_questions_nor_of_what_an_older_program_left(world):
+def test_no_requests_remain_nor_keys_of_an_older_program(world):
     ask(asking(world))
     with world.store.read() as txn:
-        assert list(txn.scan(keys.span_of(SHOWN.prefix()))) == []
+        assert list(txn.scan(keys.span_of(STATUS.prefix()))) == []
         assert list(txn.scan(keys.span_of(keys.meta("queue")))) == []
 
 
-def test_two_ask_at_once_and_each_is_answered(world):
+def test_two_concurrent_requests_are_answered(world):
     with ThreadPoolExecutor(4) as people:
         answers = list(people.map(ask, [asking(world)] * 8))
     assert all(answer.ready for answer in answers)
 
 
-def test_without_an_owner_a_reader_is_told_so_and_does_not_wait_for_ever():
+def test_a_reader_without_an_owner_gets_an_error():
     with World(owns=False) as front:
         began = time.monotonic()
         with pytest.raises(Unavailable, match=r"the owner of stats has not answered in 0\.2 s"):
             ask(asking(front), patience_s=0.2)
         assert 0.1 < time.monotonic() - began < 3
-        found = run(front.session(), QUEUE)
-        assert found.rows == []
-        assert [note.message for note in found.warnings] == [
+        outcome = run(front.session(), QUEUE)
+        assert outcome.rows == []
+        assert [note.message for note in outcome.warnings] == [
             "the owner of stats has not answered in 3 s"
         ]
     with pytest.raises(Unavailable, match="not initialized"):
-        page(Shown(at_s=0.0))
+        page(QueueStatus(at_s=0.0))
 
 
-def test_the_status_port_answers_it_or_503():
+def test_the_status_port_returns_the_queue_or_503():
     class Status:
-        told: Exception | None = None
+        error: Exception | None = None
 
         def priority_queue(self):
-            if self.told is not None:
-                raise self.told
+            if self.error is not None:
+                raise self.error
             return {"current_jobs": []}
 
     status = Status()
     app = application(status, Metrics())
-    answer = next(each for each in app.routes if each.path == "/stats/priority-queue").endpoint
+    answer = next(route for route in app.routes if route.path == "/stats/priority-queue").endpoint
     assert (answer(None).status_code, answer(None).body) == (200, b'{"current_jobs":[]}')
-    status.told = Unavailable("priority queue not initialized")
+    status.error = Unavailable("priority queue not initialized")
     assert answer(None).status_code == 503 and b"not initialized" in answer(None).body
 
 

@@ -15,12 +15,12 @@ from support.world import World, rows
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with World() as made:
-        yield made
+    with World() as opened:
+        yield opened
 
 
 def counts(world: World, table: str, partition: str = "") -> tuple[int, int]:
-    """(rows, modified) of a table, once everything is flushed."""
+    """(rows, modified) of a table, after a flush."""
     world.deltas.flush()
     txn = world.store.begin()
     info = world.services.schemas.table(txn, "test", table).info
@@ -28,9 +28,9 @@ def counts(world: World, table: str, partition: str = "") -> tuple[int, int]:
     if partition:
         assert info.partition is not None
         (physical,) = (d.id for d in info.partition.definitions if d.name.O == partition)
-    known = meta.get(txn, physical)
+    row = meta.get(txn, physical)
     txn.rollback()
-    return (0, 0) if known is None else (known.rows, known.modified)
+    return (0, 0) if row is None else (row.rows, row.modified)
 
 
 def test_each_statement_counts_its_rows(world: World) -> None:
@@ -50,7 +50,7 @@ def test_each_statement_counts_its_rows(world: World) -> None:
     assert counts(world, "a") == (3, 10)
 
 
-def test_what_is_undone_is_not_counted(world: World) -> None:
+def test_rolled_back_rows_are_not_counted(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE b (id INT PRIMARY KEY, v INT)")
     for mode in ("PESSIMISTIC", "OPTIMISTIC"):
@@ -73,7 +73,7 @@ def test_what_is_undone_is_not_counted(world: World) -> None:
     assert counts(world, "b") == (1, 1)
 
 
-def test_partitions_are_counted_apart_and_together(world: World) -> None:
+def test_counts_of_partitions_and_of_the_whole(world: World) -> None:
     s = world.session()
     rows(
         s,
@@ -103,7 +103,7 @@ def test_rows_that_follow_their_parent_and_rows_of_a_query(world: World) -> None
     assert counts(world, "copied") == (1, 1)
 
 
-def test_writes_to_a_locked_table_wait_in_its_lock(world: World) -> None:
+def test_writes_to_a_locked_table_are_counted_in_its_lock(world: World) -> None:
     s = world.session()
     rows(s, "CREATE TABLE still (id INT PRIMARY KEY)")
     rows(s, "INSERT INTO still VALUES (1)")
@@ -122,7 +122,7 @@ def test_writes_to_a_locked_table_wait_in_its_lock(world: World) -> None:
     assert counts(world, "still") == (3, 3)
 
 
-def test_counts_are_exact_after_sessions_that_ran_side_by_side(world: World) -> None:
+def test_counts_are_exact_after_concurrent_sessions(world: World) -> None:
     from threading import Thread
 
     s = world.session()
@@ -136,15 +136,15 @@ def test_counts_are_exact_after_sessions_that_ran_side_by_side(world: World) -> 
                 rows(session, f"DELETE FROM many WHERE id = {n}")
 
     workers = [Thread(target=work, args=(world.session(), 100 * k)) for k in range(4)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     assert counts(world, "many") == (100, 4 * (50 + 50 + 25))
     assert rows(s, "SELECT COUNT(*) FROM many") == [[100]]
 
 
-def test_a_front_that_is_killed_loses_at_most_what_came_since_its_last_flush(world: World) -> None:
+def test_a_killed_front_loses_at_most_the_counts_since_its_last_flush(world: World) -> None:
     from exuvia.stats.meta import FLUSH_S, Deltas
 
     s = world.session()

@@ -1,5 +1,6 @@
-"""The score of seed 004, by a golden table and by its rules; tables judged by arrays get what
-each of them gets alone, and the cache's two ways agree.
+"""The score of seed 004, by a golden table and by its rules.
+
+Tables judged by arrays get the jobs that each gets alone, and both reads of the cache agree.
 """
 
 import random
@@ -62,7 +63,7 @@ def test_arrays_and_numbers_agree(change, size, age, new_index):
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, st.floats(1, 1e9))
-def test_more_change_longer_waiting_and_smaller_tables_come_first(change, size, age, more):
+def test_changed_old_and_small_tables_come_first(change, size, age, more):
     base = score(Indicators(change, size, age))
     assert score(Indicators(change + more, size, age)) >= base
     assert score(Indicators(change, size, age + more)) >= base
@@ -102,7 +103,7 @@ def write(store: MemoryStore, chance: random.Random, table_ids: list[int]) -> No
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_many_get_what_each_gets_alone(seed: int) -> None:
+def test_many_tables_get_the_jobs_that_each_gets_alone(seed: int) -> None:
     chance, store = random.Random(seed), bootstrapped()
     cache = StatsCache(store)
     if seed % 3:  # else the columns are empty
@@ -120,42 +121,43 @@ def test_many_get_what_each_gets_alone(seed: int) -> None:
         is_static=bool(seed % 2),
         locked=frozenset(chance.sample(IDS, 20)),
     )
-    metas = cache.get_many([each.whole_id for each in tables])
+    metas = cache.get_many([facts.whole_id for facts in tables])
     alone = [
-        judge_plain(each, known, rules, NOW_S) for each, known in zip(tables, metas, strict=True)
+        judge_plain(facts, row, rules, NOW_S) for facts, row in zip(tables, metas, strict=True)
     ]
     expected = [job for job in alone if job is not None]
-    found = list(judge_many(tables, cache, rules, NOW_S))
-    assert [shown(job) for job in found] == [shown(job) for job in expected]
-    for one, other in zip(found, expected, strict=True):
+    jobs = list(judge_many(tables, cache, rules, NOW_S))
+    assert [fields_of_job(job) for job in jobs] == [fields_of_job(job) for job in expected]
+    for one, other in zip(jobs, expected, strict=True):
         assert (one.change, one.weight) == pytest.approx((other.change, other.weight))
-    assert seed % 3 == 0 or len(found) > 20
-    later = [rescored(job, NOW_S + 1000) for job in found]
-    together = list(rescored_many(found, NOW_S + 1000))
-    assert [shown(job) for job in together] == [shown(job) for job in later]
+    assert seed % 3 == 0 or len(jobs) > 20
+    later = [rescored(job, NOW_S + 1000) for job in jobs]
+    together = list(rescored_many(jobs, NOW_S + 1000))
+    assert [fields_of_job(job) for job in together] == [fields_of_job(job) for job in later]
     assert [job.weight for job in together] == pytest.approx([job.weight for job in later])
 
 
-def shown(job: AnalysisJob) -> tuple[object, ...]:
+def fields_of_job(job: AnalysisJob) -> tuple[object, ...]:
     return job.key, job.table_id, job.size, job.analyzed_at, job.indexes, job.partitions
 
 
-def test_none_at_all() -> None:
+def test_no_tables() -> None:
     store = bootstrapped()
     assert list(judge_many([], StatsCache(store), Rules(), NOW_S)) == []
     assert list(rescored_many([], NOW_S)) == []
 
 
-def test_what_is_analyzed_of_a_table_is_what_analyze_takes() -> None:
-    """TEXT is, BLOB and the long ones are not: facts.py reads JSON, analysis.py types."""
+def test_facts_and_analyze_choose_the_same_columns() -> None:
+    """TEXT is analyzed, BLOB and the long types are not: priority.py reads JSON, analysis.py
+    types."""
     codes = (TypeCode.LONG, TypeCode.BLOB, TypeCode.TINY_BLOB, TypeCode.LONG_BLOB, TypeCode.JSON)
     types = [FieldType(Tp=code, Charset=text) for code in codes for text in ("binary", "utf8mb4")]
-    made = table(100, "t", *(f"c{n} int" for n in range(len(types))), database_id=TEST_ID)
-    typed = tuple(evolve(c, type=kind) for c, kind in zip(made.cols, types, strict=True))
+    definition = table(100, "t", *(f"c{n} int" for n in range(len(types))), database_id=TEST_ID)
+    typed = tuple(evolve(c, type=kind) for c, kind in zip(definition.cols, types, strict=True))
     store = bootstrapped()
     txn = store.begin()
-    catalog.put_table(txn, evolve(made, cols=typed))
-    known = priority.facts_of(txn, [100])[100]
+    catalog.put_table(txn, evolve(definition, cols=typed))
+    facts = priority.facts_of(txn, [100])[100]
     txn.rollback()
-    assert known is not None
-    assert known.columns == sum(not is_skipped(kind) for kind in types) == 5
+    assert facts is not None
+    assert facts.columns == sum(not is_skipped(kind) for kind in types) == 5

@@ -1,8 +1,11 @@
-"""Seed 004, "Test Design": one test for each line of it, named as there. More of each is beside:
+"""Seed 004, "Test Design": one test for each line of it, with its name. Further tests:
 
-Priority Queue Operations    test_heap.py         DML, DDL, time     test_queue.py
-exactly-once delivery        ../events, ../sim    an owner switch in the middle    test_auto*.py
-Benchmark Tests              bench/queue_memory.py, bench/notifier.py, bench/priority_queue.py
+Priority Queue Operations             test_heap.py
+DML, DDL, time                        test_queue.py
+exactly-once delivery                 ../events, ../sim
+an owner switch in the middle         test_auto*.py
+Benchmark Tests                       bench/queue_memory.py, bench/notifier.py,
+                                      bench/priority_queue.py
 """
 
 import contextlib
@@ -38,10 +41,10 @@ NOTIFIER = "ADMIN SHOW DDL NOTIFIER"
 
 
 def jobs_of(queue: Queue) -> dict[int, tuple]:
-    """What a queue holds, without ages."""
+    """The jobs of a queue, without ages."""
     return {
         job.key: (job.table_id, job.change, job.size, sorted(job.partitions), job.indexes)
-        for job in queue.shown().waiting
+        for job in queue.snapshot().waiting
     }
 
 
@@ -49,7 +52,7 @@ def jobs_of(queue: Queue) -> dict[int, tuple]:
 
 
 class Sql:
-    """A node where nothing is taken from the queue, and a session."""
+    """A session on a node whose queue no runner reads."""
 
     def __init__(self, world: World) -> None:
         self.world, self.session = world, world.session()
@@ -78,7 +81,7 @@ class Sql:
                 pass
 
     def settle(self) -> dict[int, tuple]:
-        """Once every event was told: the queue, kept up, which is what a rebuild finds."""
+        """Deliver every event; returns the queue, which must equal a rebuilt one."""
         stats, clock = self.world.stats, self.world.clock
         waiting = "SELECT * FROM mysql.ddl_notifier"
         until(lambda: not rows(self.session, waiting), about=lambda: rows(self.session, NOTIFIER))
@@ -89,9 +92,9 @@ class Sql:
             stats.cache.step(0.0)
             stats.queue.step(clock.monotonic() + self.ahead)
         fresh.step(0.0)
-        kept, found = jobs_of(stats.queue), jobs_of(fresh)
-        assert kept == found
-        return kept
+        updated, rebuilt = jobs_of(stats.queue), jobs_of(fresh)
+        assert updated == rebuilt
+        return updated
 
 
 @pytest.fixture
@@ -101,12 +104,12 @@ def sql():
 
 
 def test_ddl_change_handling(sql):
-    """Different types of changes, from the statement to the queue."""
+    """Each kind of change, from the statement to the queue."""
     sql.do("CREATE TABLE t (a INT, b INT)", f"CREATE TABLE p (a INT, b INT) {RANGE}")
     sql.do("CREATE TABLE u (a INT, b INT)")
     (t,), (u,), (p0, p1) = (sql.physical(name) for name in "tup")
-    for each, number in ((t, 2000), (u, 3000), (p0, 4000), (p1, 10)):
-        sql.count(each, number)
+    for id_, number in ((t, 2000), (u, 3000), (p0, 4000), (p1, 10)):
+        sql.count(id_, number)
     assert {job[2] for job in sql.settle().values()} == {4000.0, 6000.0, 8000.0}
     sql.do("CREATE INDEX i ON t (a)", "ALTER TABLE t ADD COLUMN c INT")
     sql.settle()
@@ -146,7 +149,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("mode", ["dynamic", "static"])
 def test_mixed_dml_and_ddl_changes(sql, mode):
-    """A day of it in SQL: the scores kept up are those computed from scratch."""
+    """Mixed statements of a day: updated scores equal scores computed from the start."""
     chance = random.Random(mode)
     sql.do(f"SET GLOBAL tidb_partition_prune_mode = '{mode}'")
     done = 0
@@ -171,8 +174,8 @@ def test_priority_queue_rebuild_after_node_restart_and_owner_switch():
         sql = Sql(first)
         sql.do("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)")
         sql.count(sql.physical("t")[0], 5000)
-        held = sql.settle()
-        assert len(held) == 1
+        before = sql.settle()
+        assert len(before) == 1
         second = World(first.store)
         try:
             assert len(second.stats.queue) == 0  # it does not own
@@ -182,7 +185,7 @@ def test_priority_queue_rebuild_after_node_restart_and_owner_switch():
             first.stats.queue.step(first.clock.monotonic())
             other = Sql(second)
             until(lambda: second.stats.queue.is_ready)
-            assert jobs_of(second.stats.queue) == held
+            assert jobs_of(second.stats.queue) == before
             assert len(first.stats.queue) == 0 and not first.stats.queue.is_ready
             other.do("DROP TABLE t")
             other.count(other.physical("u")[0], 5000)
@@ -218,11 +221,11 @@ def test_dml_change_handling():
     place.analyzed(100, 2000, ago_s=DAY)
     place.rows(100, 0, 1500)
     place.go()
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert job.weight == pytest.approx(score(Indicators(75.0, 6000, DAY)), abs=1e-3)
     place.rows(100, 2000, 2000)
     place.go()
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert job.weight == pytest.approx(score(Indicators(175.0, 12000, DAY)), abs=1e-3)
     assert place.queue.next_version == place.cache.high_water
 
@@ -234,17 +237,17 @@ def test_time_based_updates():
     place.rows(100, 0, 1500)
     place.go()
     place.go(301)
-    (job,) = place.queue.shown().waiting
+    (job,) = place.queue.snapshot().waiting
     assert job.weight == pytest.approx(score(Indicators(75.0, 6000, 364)), abs=0.01)
 
 
 def test_large_scale():
     """20,000 tables here; a million in bench/priority_queue.py."""
     place, tables = Place(), 20_000
-    made = evolve(abc("t"), exuvia_db=TEST_ID)
+    definition = evolve(abc("t"), exuvia_db=TEST_ID)
     first = LAST_SYSTEM_ID + 100
     ids = range(first, first + tables)
-    infos = [to_json(evolve(made, id=n, name=name(f"t{n}"))) for n in ids]
+    infos = [to_json(evolve(definition, id=n, name=name(f"t{n}"))) for n in ids]
     place.store.bulk([keys.meta("table", n) for n in ids], infos)
     txn = place.store.begin()
     meta.add(txn, {n: Delta(1000 + n, 500) for n in ids})
@@ -257,15 +260,15 @@ def test_large_scale():
     meta.add(txn, {n: Delta(10**6, 0) for n in changed})
     txn.commit()
     place.go()
-    sizes = {job.key: job.size for job in place.queue.shown().waiting}
+    sizes = {job.key: job.size for job in place.queue.snapshot().waiting}
     assert all(sizes[n] == 3 * (1000 + n + 10**6) for n in changed)
     for n in changed:
-        place.tell(schema_change.drop_table(evolve(made, id=n)))
+        place.tell(schema_change.drop_table(evolve(definition, id=n)))
     assert len(place.queue) == tables - 3 - len(changed)
 
 
 def test_concurrent_operations():
-    """Sessions, the notifier, the queue's own loop and its runner, all at once."""
+    """Sessions, the notifier, the queue's own loop and its runner, concurrently."""
     place = Place()
     infos = {n: place.table(n) for n in range(100, 140)}
     place.go(1)
@@ -305,7 +308,7 @@ def test_concurrent_operations():
     def runner(chance: random.Random) -> None:
         job = place.queue.pop()
         if job is not None:
-            assert place.queue.shown().running
+            assert place.queue.snapshot().running
             place.queue.ended(job, well=chance.random() < 0.5)
 
     works = (sessions, sessions, notifier, loop, runner)
@@ -317,7 +320,7 @@ def test_concurrent_operations():
     for thread in threads:
         thread.join(10)
     assert failures == []
-    for n in infos:  # what was taken meanwhile comes back with its next change
+    for n in infos:  # a job popped meanwhile is queued again by its next change
         place.rows(n, 1000, 1000)
     place.go(700)
     fresh = place.new_queue()

@@ -203,7 +203,7 @@ class Place:
             self.clock.advance(1.0)
 
     def keys(self) -> list[int]:
-        return [job.key for job in self.queue.shown().waiting]
+        return [job.key for job in self.queue.snapshot().waiting]
 
 
 # -- elements of a heap ----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from exuvia.server.statements import quoted
 from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import Account, Accounts
 from exuvia.sql.result import Result
-from exuvia.stats.records import shown
+from exuvia.stats.records import display_text
 
 IDLE_S = 30 * 60.0
 LONGEST_S = 12 * 3600.0
@@ -250,7 +250,7 @@ class Logins:
 
 
 def _bound(raw: object, index: int) -> str:
-    return shown(raw, bool(index)) if isinstance(raw, bytes) else ""
+    return display_text(raw, bool(index)) if isinstance(raw, bytes) else ""
 
 
 def _hashed(cookie: str) -> bytes:

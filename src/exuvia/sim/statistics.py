@@ -202,7 +202,7 @@ def jobs_of(queue: Queue) -> dict[int, tuple[object, ...]]:
     """What a queue holds, without ages."""
     return {
         job.key: (job.table_id, job.change, job.size, sorted(job.partitions), job.indexes)
-        for job in queue.shown().waiting
+        for job in queue.snapshot().waiting
     }
 
 

@@ -1,27 +1,28 @@
-"""From what was read of a table's rows to the statistics of its columns and indexes.
+"""Builds the statistics of columns and indexes from a table's rows.
 
-Summary (pipeline/kernels/summary.py)  --sorted sample-->  TopN, buckets (stats/analysis.py)
-                               --sketch-------->  different values
+    Summary (pipeline/kernels/summary.py)  --sorted sample-->  TopN, buckets
+                                           --sketch-------->   number of distinct values
 
-A partitioned table's statistics from those of its partitions, where not all were read anew.
+Statistics of a partitioned table are merged from those of its partitions if only some of them were
+analyzed:
 
     common values    added up
     buckets          each becomes points: its rows at its bounds
-    different ones   the smallest hashes of all that the partitions kept
+    distinct values  the smallest hashes stored by any partition
 
-All points together are a weighted sample, of which TopN and buckets are built as of any other.
+All points together are a weighted sample, from which TopN and buckets are built as from any other.
 
-TopN and an equal-depth histogram from a sorted sample.
+TopN and an equal-depth histogram from a sorted sample:
 
     values, sorted    a a a a b c c d e e f g g g ...          runs of equal ones
-    TopN              a: 4, g: 3                               those that stand out
-    buckets           [b .. d] [e .. f] ...                    the rest, about as many rows in each
+    TopN              a: 4, g: 3                               common values
+    buckets           [b .. d] [e .. f] ...                    the rest, equal numbers of rows
 
-A value stands out when its share in the sample is larger than chance would make the largest of so
-many average ones: sqrt(2 ln n) standard deviations, at least two, without replacement (PostgreSQL's
-ANALYZE asks for two). Where all values there are fit into the TopN, they are all in it and there
-are no buckets; where no two are equal, none is.
-Counts are of the table, not of the sample. A value is in one bucket only.
+A value is common if its share of the sample exceeds the largest share expected by chance among all
+average values. The limit is sqrt(2 ln n) standard deviations, at least two, without replacement.
+(PostgreSQL's ANALYZE requires two.) If all values fit into the TopN, it has all of them and there
+are no buckets. If no two values are equal, the TopN is empty. Counts are scaled from the sample to
+the table. A value is in one bucket only.
 """
 
 from collections import Counter
@@ -55,14 +56,14 @@ from exuvia.stats.records import Statistics, StoredBucket
 
 
 class CommonValue(NamedTuple):
-    """A value that stands out: where it is in the sorted sample, and its rows."""
+    """A common value: its position in the sorted sample, and its rows."""
 
     at: int
     rows: int
 
 
 class Bucket(NamedTuple):
-    """Values from the one at `lower` to the one at `upper`: `rows` rows, `repeats` of them the
+    """Values from position `lower` to `upper` of the sample: `rows` rows, `repeats` of them the
     upper value, `distinct` values in the sample."""
 
     lower: int
@@ -73,14 +74,14 @@ class Bucket(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A column's or index's distribution."""
+    """The distribution of a column or index."""
 
     top: list[CommonValue]
     buckets: list[Bucket]
 
 
 class Runs(NamedTuple):
-    """Equal values of a sorted sample. `at`: where each begins; `rows`: how many there are.
+    """Runs of equal values in a sorted sample. `at`: first positions; `rows`: lengths.
 
     Shape (n,), int64."""
 
@@ -88,7 +89,7 @@ class Runs(NamedTuple):
     rows: Array
 
     def take(self, chosen: Array) -> "Runs":
-        """Some of them, by places or by a mask."""
+        """The runs at these positions, or of this mask."""
         return Runs(self.at[chosen], self.rows[chosen])
 
 
@@ -99,15 +100,15 @@ def runs_of(begins: Array) -> Runs:
 
 
 def begins_of(keys: Sequence[bytes]) -> Array:
-    """Whether each of some sorted keys differs from the one before. Shape (n,), bool."""
+    """Whether each of the sorted keys differs from the one before. Shape (n,), bool."""
     return np.array([True, *(a != b for a, b in pairwise(keys))][: len(keys)], dtype=bool)
 
 
 def build(begins: Array, rows: int, distinct: int, most_top: int, most: int) -> Built:
-    """The distribution of `rows` values of which there is a sorted sample, NULLs in neither.
+    """The distribution of `rows` values from a sorted sample of them, both without NULLs.
 
-    `begins`: see runs_of. `distinct`: different ones among the rows. At most `most_top` common
-    values, `most` buckets."""
+    `begins`: see runs_of. `distinct`: number of distinct values among the rows. At most `most_top`
+    common values and `most` buckets."""
     sampled = len(begins)
     if not sampled:
         return Built([], [])
@@ -124,30 +125,30 @@ def build(begins: Array, rows: int, distinct: int, most_top: int, most: int) -> 
 
 
 def _common(runs: Runs, sampled: int, rows: int, distinct: int, most_top: int) -> Array:
-    """Places of the runs that stand out, in order."""
+    """Positions of the runs of common values, in order."""
     number = len(runs.at)
     if sampled == number:
         return np.zeros(0, np.int64)  # all differ
     if max(distinct, number) <= most_top:
         return np.arange(number)
-    often = np.flatnonzero(runs.rows > 1)
-    found = often[np.argsort(-runs.rows[often], kind="stable")][:most_top]
-    counts = runs.rows[found].tolist()
-    taken = sum(counts)
+    repeated = np.flatnonzero(runs.rows > 1)
+    candidates = repeated[np.argsort(-runs.rows[repeated], kind="stable")][:most_top]
+    counts = runs.rows[candidates].tolist()
+    covered = sum(counts)
     while counts:
         last = counts[-1]
         others = max(1, distinct - len(counts))
-        share = max(0.0, 1 - taken / sampled) / others
-        far = max(2.0, sqrt(2 * log(others)))
-        if last > share * sampled + far * _deviation(share, sampled, rows) + 0.5:
+        share = max(0.0, 1 - covered / sampled) / others
+        deviations = max(2.0, sqrt(2 * log(others)))
+        if last > share * sampled + deviations * _deviation(share, sampled, rows) + 0.5:
             break
-        taken -= last
+        covered -= last
         counts.pop()
-    return np.sort(found[: len(counts)])
+    return np.sort(candidates[: len(counts)])
 
 
 def _deviation(share: float, sampled: int, rows: int) -> float:
-    """Of the number of rows with a value of that share in such a sample: hypergeometric."""
+    """Standard deviation of the sampled rows of a value with that share: hypergeometric."""
     if rows < 2:
         return 0.0
     having = rows * share
@@ -156,21 +157,23 @@ def _deviation(share: float, sampled: int, rows: int) -> float:
 
 
 def _buckets(runs: Runs, factor: float, most: int) -> list[Bucket]:
-    """Runs in order, as many to a bucket as fit into an even share of the rows that are left, at
-    least one; so what did not fit into the first ones is not all in the last."""
+    """Buckets of consecutive runs, at least one run each.
+
+    Each gets an even share of the remaining rows, so large early buckets do not make the last one
+    too large."""
     ends = np.append(0, np.cumsum(runs.rows))  # rows before each run, and in all
-    found: list[Bucket] = []
-    first = told = 0
+    buckets: list[Bucket] = []
+    first = assigned = 0
     while first < len(runs.at):
-        depth = int(ends[-1] - ends[first]) / (most - len(found))
+        depth = int(ends[-1] - ends[first]) / (most - len(buckets))
         full = int(np.searchsorted(ends, ends[first] + depth + 1, side="right")) - 1
         next_ = max(first + 1, full)
         total = round(int(ends[next_]) * factor)
         bounds = int(runs.at[first]), int(runs.at[next_ - 1])
         repeats = round(int(runs.rows[next_ - 1]) * factor)
-        found.append(Bucket(*bounds, total - told, repeats, next_ - first))
-        first, told = next_, total
-    return found
+        buckets.append(Bucket(*bounds, total - assigned, repeats, next_ - first))
+        first, assigned = next_, total
+    return buckets
 
 
 # -- analysis --------------------------------------------------------------------------------------
@@ -181,7 +184,7 @@ _NOTHING = np.zeros(0, np.int64), np.zeros(0, bool)
 
 
 class Subject(NamedTuple):
-    """What of a table is analyzed: columns, then indexes; `parts` in that order."""
+    """The analyzed columns and indexes; `parts` has the columns, then the indexes."""
 
     columns: tuple[ColumnInfo, ...]
     indexes: tuple[IndexInfo, ...]
@@ -190,19 +193,22 @@ class Subject(NamedTuple):
 
     @property
     def looked_at(self) -> list[Part]:
-        """Each part once: an index of one column is like the column."""
+        """Each part once: an index of one column has the part of the column."""
         return list(dict.fromkeys(self.parts))
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Those of the columns."""
+        """The positions of the columns."""
         return tuple(part.positions[0] for part in self.parts[: len(self.columns)])
 
 
 def subject_of(table: Table, column_ids: Sequence[int] = ()) -> Subject:
-    """All public indexes, and the columns wanted (all by default) with those that indexes need."""
+    """All public indexes, the requested columns (all by default), and the columns of the
+    indexes."""
     info = table.info
-    indexes = tuple(each for each in info.indexes if each.state == SchemaState.PUBLIC)
+    indexes = tuple(
+        index_info for index_info in info.indexes if index_info.state == SchemaState.PUBLIC
+    )
     keyed = {part.exuvia_column for index in indexes for part in index.idx_cols}
     keyed |= {info.cols[position].id for position in table.handle_positions}
     chosen: list[int] = []
@@ -220,40 +226,47 @@ def subject_of(table: Table, column_ids: Sequence[int] = ()) -> Subject:
 
 
 def is_skipped(field: FieldType) -> bool:
-    """As tidb_analyze_skip_column_types is by default: json and blobs, and texts but TEXT."""
+    """Whether tidb_analyze_skip_column_types skips the type by default.
+
+    Its default is JSON, BLOB, and the medium and long blob and text types."""
     is_blob = field.Tp == TypeCode.BLOB and field.family == Family.BYTES
     return field.Tp in _LONG or is_blob
 
 
 def statistics_of(
-    found: Summary, table: Table, subject: Subject, physical_id: int, most_top: int, most: int
+    table_summary: Summary,
+    table: Table,
+    subject: Subject,
+    physical_id: int,
+    most_top: int,
+    most: int,
 ) -> list[Statistics]:
     """One for each part. `physical_id`: whom they are of."""
-    sample = found.sample
+    sample = table_summary.sample
     sample.cut()
     columns = _columns(sample, table, subject)
-    made = {
-        part: _of_part(found.rows, part, summary, columns, columns.rows, most_top, most)
-        for part, summary in zip(subject.looked_at, found.parts, strict=True)
+    by_part = {
+        part: _of_part(table_summary.rows, part, summary, columns, columns.rows, most_top, most)
+        for part, summary in zip(subject.looked_at, table_summary.parts, strict=True)
     }
-    ids = [(False, each.id) for each in subject.columns]
-    ids += [(True, each.id) for each in subject.indexes]
+    ids = [(False, named.id) for named in subject.columns]
+    ids += [(True, named.id) for named in subject.indexes]
     return [
-        made[part]._replace(table_id=physical_id, is_index=is_index, hist_id=hist_id)
+        by_part[part]._replace(table_id=physical_id, is_index=is_index, hist_id=hist_id)
         for (is_index, hist_id), part in zip(ids, subject.parts, strict=True)
     ]
 
 
 def _columns(sample: Sample, table: Table, subject: Subject) -> Columns:
-    """The sampled rows in the order of the table."""
+    """The sampled rows, in the order of the table."""
     order = np.argsort(sample.places)
-    wanted = positions_of(subject.parts)
-    values = dict(zip(wanted, sample.values, strict=False))
-    infos = [table.info.cols[position] for position in wanted]
+    column_positions = positions_of(subject.parts)
+    values = dict(zip(column_positions, sample.values, strict=False))
+    infos = [table.info.cols[position] for position in column_positions]
     return Columns(
         [info.type for info in infos],
         [info.name.O for info in infos],
-        wanted,
+        column_positions,
         [],
         lambda _, position: values[position].take(order),
         len(order),
@@ -283,20 +296,25 @@ def _of_part(
         nulls=summary.nulls,
         size=summary.bytes,
         correlation=_correlation(order) if alone else 0.0,
-        sketch=_kept(summary.distinct),
+        sketch=_sketch_bytes(summary.distinct),
         top=tuple((texts[common.at], common.rows) for common in built.top),
         buckets=tuple(
             StoredBucket(
-                each.rows, each.repeats, texts[each.lower], texts[each.upper], each.distinct
+                bucket.rows,
+                bucket.repeats,
+                texts[bucket.lower],
+                texts[bucket.upper],
+                bucket.distinct,
             )
-            for each in built.buckets
+            for bucket in built.buckets
         ),
     )
 
 
 def _sorted(part: Part, columns: Columns) -> tuple[Array, Array]:
-    """The rows in the order of the part's values, without those where its only one is NULL; and
-    whether each has another value than the one before."""
+    """Sorts the rows by the part's values, without those where a single column is NULL.
+
+    Returns their positions, and whether each value differs from the one before."""
     alone = columns.column(part.positions[0]) if len(part.positions) == 1 else None
     order: Array
     if alone is not None and alone.field.family in NUMBERS:
@@ -315,22 +333,22 @@ def _sorted(part: Part, columns: Columns) -> tuple[Array, Array]:
 
 
 def _texts(part: Part, columns: Columns, built: Built, order: Array) -> dict[int, bytes]:
-    """The values that are told, by their places among the sorted ones."""
+    """The values that the statistics contain, by their positions among the sorted ones."""
     places = {common.at for common in built.top}
-    places |= {place for each in built.buckets for place in (each.lower, each.upper)}
-    told = sorted(places)
-    if not told:
+    places |= {place for bucket in built.buckets for place in (bucket.lower, bucket.upper)}
+    needed = sorted(places)
+    if not needed:
         return {}
-    rows = order[np.array(told)]
+    rows = order[np.array(needed)]
     fields: list[FieldType] = []
     lists = []
     for position, length in zip(part.positions, part.lengths, strict=True):
         values = columns.column(position)
         fields.append(values.field)
         end = None if length < 0 else length
-        taken = values.take(rows).to_list()
-        lists.append([v[:end] if isinstance(v, str | bytes) else v for v in taken])
-    return dict(zip(told, _dumped(lists, fields), strict=True))
+        sampled_values = values.take(rows).to_list()
+        lists.append([v[:end] if isinstance(v, str | bytes) else v for v in sampled_values])
+    return dict(zip(needed, _dumped(lists, fields), strict=True))
 
 
 def _dumped(lists: list[list[object]], fields: list[FieldType]) -> list[bytes]:
@@ -340,7 +358,7 @@ def _dumped(lists: list[list[object]], fields: list[FieldType]) -> list[bytes]:
 
 
 def _correlation(order: Array) -> float:
-    """Of the values' order with that of the rows, which `order` lists by value."""
+    """The correlation of the values' order with that of the rows; `order` lists rows by value."""
     if len(order) < 2:
         return float(len(order))
     if (np.diff(order) > 0).all():
@@ -361,19 +379,19 @@ def merged(
     most_top: int,
     most: int,
 ) -> list[Statistics]:
-    """One for each part that a partition has statistics of."""
-    known: dict[tuple[bool, int], list[Statistics]] = {}
+    """The merged statistics of each part for which a partition has statistics."""
+    by_place: dict[tuple[bool, int], list[Statistics]] = {}
     for physical_id in physical_ids:
-        for each in records.read(txn, physical_id):
-            known.setdefault((each.is_index, each.hist_id), []).append(each)
-    ids = [(False, each.id) for each in subject.columns]
-    ids += [(True, each.id) for each in subject.indexes]
+        for stats in records.read(txn, physical_id):
+            by_place.setdefault((stats.is_index, stats.hist_id), []).append(stats)
+    ids = [(False, stats.id) for stats in subject.columns]
+    ids += [(True, stats.id) for stats in subject.indexes]
     return [
-        _merge(known[place], part, table, most_top, most)._replace(
+        _merge(by_place[place], part, table, most_top, most)._replace(
             table_id=table.info.statistics_id, is_index=place[0], hist_id=place[1]
         )
         for place, part in zip(ids, subject.parts, strict=True)
-        if place in known
+        if place in by_place
     ]
 
 
@@ -383,14 +401,14 @@ def fields_of(table: Table, part: Part) -> list[FieldType]:
 
 
 def _merge(
-    found: list[Statistics], part: Part, table: Table, most_top: int, most: int
+    partition_stats: list[Statistics], part: Part, table: Table, most_top: int, most: int
 ) -> Statistics:
     fields = fields_of(table, part)
     form = KeyForm([(f, n) for f, n in zip(fields, part.lengths, strict=True)], VALUES_BYTES)
-    weights = _weights(found)
+    weights = _weights(partition_stats)
     points = sorted((form.whole(_values(value, fields)), value) for value in weights)
     rows = sum(weights.values())
-    distinct, sketch = _different(found, fields)
+    distinct, sketch = _different(partition_stats, fields)
     share = max(1.0, rows / POINTS)
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -398,60 +416,64 @@ def _merge(
         copies = max(1, round(weights[value] / share))
         keys += [key] * copies
         values += [value] * copies
-    most_top = most_top if any(each.top for each in found) else 0  # bounds are no common values
+    most_top = (
+        most_top if any(stats.top for stats in partition_stats) else 0
+    )  # bounds are not common values
     built = build(begins_of(keys), rows, min(rows, distinct), most_top, most)
     return Statistics(
         table_id=0,
         is_index=False,
         hist_id=0,
         distinct=min(rows, distinct),
-        nulls=sum(each.nulls for each in found),
-        size=sum(each.size for each in found),
+        nulls=sum(stats.nulls for stats in partition_stats),
+        size=sum(stats.size for stats in partition_stats),
         sketch=sketch,
         top=tuple((values[common.at], common.rows) for common in built.top),
         buckets=tuple(
             StoredBucket(
-                each.rows, each.repeats, values[each.lower], values[each.upper], each.distinct
+                stats.rows, stats.repeats, values[stats.lower], values[stats.upper], stats.distinct
             )
-            for each in built.buckets
+            for stats in built.buckets
         ),
     )
 
 
-# What is kept of the hashes of different values ends in a word that is no hash: texts are hashed as
-# words (summary.py). Sketches without it are of versions that hashed texts otherwise, so a text in
-# one of either kind would count twice; of numbers they are alike. Those versions take the word for
+# A stored sketch of hashes ends in a marker word that is not a hash: texts are hashed as words
+# (summary.py). Sketches without the marker are from versions that hashed texts in another way, so
+# the same text would count twice; hashes of numbers are equal. Those versions count the marker as
 # one more value.
 
 _BY_WORDS = np.uint64((1 << 64) - 1)
 
 
-def _kept(distinct: Distinct) -> bytes:
+def _sketch_bytes(distinct: Distinct) -> bytes:
     return np.append(distinct.smallest[:SKETCH_WORDS], _BY_WORDS).tobytes()
 
 
-def _different(found: list[Statistics], fields: list[FieldType]) -> tuple[int, bytes]:
-    """How many different values the partitions have together, and the sketch that tells. Where
-    some were analyzed by a version that hashed texts otherwise: as many as either kind has."""
+def _different(partition_stats: list[Statistics], fields: list[FieldType]) -> tuple[int, bytes]:
+    """The number of distinct values of all partitions, and their sketch.
+
+    If some partitions were analyzed by a version with another hash of texts, the larger of both
+    numbers."""
     plain = all(field.family in (*NUMBERS, Family.DECIMAL) for field in fields)
     now, before = Distinct(SKETCH_WORDS), Distinct(SKETCH_WORDS)
-    for each in found:
-        words = np.frombuffer(each.sketch, np.uint64)
+    for stats in partition_stats:
+        words = np.frombuffer(stats.sketch, np.uint64)
         by_words = words[-1:] == _BY_WORDS
         side = now if plain or by_words.any() else before
         side.add(words[:-1] if by_words.any() else words)
     if not now.count:
         return before.count, before.smallest.tobytes()
-    return max(now.count, before.count), _kept(now)
+    return max(now.count, before.count), _sketch_bytes(now)
 
 
-def _weights(found: list[Statistics]) -> Counter[bytes]:
-    """Rows at each value that is told."""
+def _weights(partition_stats: list[Statistics]) -> Counter[bytes]:
+    """The number of rows at each value in the statistics."""
     weights: Counter[bytes] = Counter()
-    for each in found:
-        for value, rows in each.top:
+    for stats in partition_stats:
+        for value, rows in stats.top:
             weights[value] += rows
-        for bucket in each.buckets:
+        for bucket in stats.buckets:
             rest = max(0, bucket.rows - bucket.repeats)
             weights[bucket.lower] += (rest + 1) // 2
             weights[bucket.upper] += bucket.repeats + rest // 2

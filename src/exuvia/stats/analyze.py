@@ -1,31 +1,31 @@
-"""ANALYZE: what one analysis is asked to do, and doing it to the end.
+"""ANALYZE: runs an analysis from its order to the stored statistics.
 
     Order ---> Analyzer.analyze(order, stopped)        in the calling thread, on the stats owner
                  mysql.analyze_jobs    a row a physical table: pending, running, finished, failed
                  reading               its rows, here or on Spark
-                 stats/analysis.py     TopN, histogram, different values, of each column and index
+                 stats/analysis.py     TopN, histogram, distinct values, of each column and index
                  mysql.stats_*         one transaction a physical table, under the owner's term
                  partitioned           then the whole table's, merged from its partitions
 
-`stopped()` is asked at every batch of rows; Stopped is raised then, and the rows say failed.
+`stopped()` is called at every batch of rows; if it is true, Stopped is raised and the rows of
+mysql.analyze_jobs become failed.
 
 ANALYZE waits until the notifier's handler "stats meta" (stats/ddl_handler.py) has processed all
-finished changes of the table. The handler updates the statistics of before the change, so it must
-not apply to new ones.
+finished changes of the table. The handler adapts statistics from before the change, so it must not
+apply to new ones.
 
-What happens to the table meanwhile stays in modify_count: an analysis takes away what was there
-when it began. Indexes are never analyzed alone: the rows are read anyway (as version 2 of TiDB's
-statistics does).
+Rows written during an analysis stay in modify_count: the analysis subtracts the count from its
+start. Indexes are never analyzed alone, because the rows are read anyway (as in version 2 of TiDB's
+statistics).
 
-Reading a physical table for its statistics: in this process, or as tasks on Spark.
+Reading a physical table for its statistics, in this process or as tasks on Spark:
 
     at most 25 * exuvia_pipeline_inline_rows rows, or no     this process, chunk by chunk
-    Java; none of them becomes an object
+    Java; rows are not made Python objects
     more                                                     spans of SPAN_ROWS in waves
 
-Two waves are on their way at any time, so no core waits for the end of one. Summaries are merged
-in the order of the rows. Stopped is raised at the next chunk, or within a tenth of a second while
-Spark reads.
+Two waves run at any time, so no core waits for the end of one. Summaries are merged in the order of
+the rows. Stopped is raised at the next chunk, or within a tenth of a second while Spark reads.
 """
 
 from collections import deque
@@ -59,17 +59,17 @@ from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
 SPAN_ROWS = 500_000
-TASKS_EACH = 2  # of a wave, for each that runs at once
+TASKS_EACH = 2  # of a wave, for each concurrent task
 WAVES = 2
 _LOOK_S = 0.1
 
 Stop = Callable[[], bool]
 Tell = Callable[[int], None]
-Fields = Sequence[FieldType]  # of the columns that are looked at
+Fields = Sequence[FieldType]  # of the columns to analyze
 
 
 class AnalyzeSettings:
-    """How tables are read."""
+    """Reads tables for their statistics."""
 
     def __init__(self, store: Store, spark: Spark | None, clock: Clock) -> None:
         self._store = store
@@ -79,7 +79,8 @@ class AnalyzeSettings:
     def read(
         self, table: Table, subject: Subject, samples: int, stopped: Stop, tell: Tell
     ) -> Summary:
-        """The summary of a physical table; `tell` hears how many rows are read. Raises Stopped."""
+        """The summary of a physical table; calls `tell` with the number of rows read. Raises
+        Stopped."""
         dial = Variables(self._store, self._clock.monotonic)
         inline_rows = ARRAY_ROWS * dial.read().inline_rows
         span = table.row_span()
@@ -88,18 +89,20 @@ class AnalyzeSettings:
         most = samples or ROWS
         limit = limit_of(most, total)
         fields = types_of(table, subject.parts)
-        found = Summary(len(subject.looked_at), most, span, limit)
+        summary = Summary(len(subject.looked_at), most, span, limit)
         if total <= inline_rows or self._spark is None or self._spark.obstacle() is not None:
-            asked = _task(order, subject, most, limit, span, 0)
-            self._here(asked, found, fields, stopped, tell)
-            return found
+            single_task = _task(order, subject, most, limit, span, 0)
+            self._here(single_task, summary, fields, stopped, tell)
+            return summary
         spans = cut(self._store, [span], SPAN_ROWS, total, self._spark.at_once)
-        tasks = [_task(order, subject, most, limit, each, n) for n, each in enumerate(spans)]
-        self._there(self._spark, tasks, found, fields, stopped, tell)
-        return found
+        tasks = [_task(order, subject, most, limit, part, n) for n, part in enumerate(spans)]
+        self._there(self._spark, tasks, summary, fields, stopped, tell)
+        return summary
 
-    def _here(self, asked: Task, found: Summary, fields: Fields, stopped: Stop, tell: Tell) -> None:
-        attempt = TaskAttempt(self._store, asked, Fixed(), self._clock.monotonic)
+    def _here(
+        self, single_task: Task, summary: Summary, fields: Fields, stopped: Stop, tell: Tell
+    ) -> None:
+        attempt = TaskAttempt(self._store, single_task, Fixed(), self._clock.monotonic)
         rows = 0
         try:
             while isinstance(reached := attempt.advance(), Batch):
@@ -109,19 +112,19 @@ class AnalyzeSettings:
                     raise Stopped
         finally:
             attempt.close()
-        _merge(found, fields, [asked], [reached])
+        _merge(summary, fields, [single_task], [reached])
 
     def _there(
         self,
         spark: Spark,
         tasks: list[Task],
-        found: Summary,
+        summary: Summary,
         fields: Fields,
         stopped: Stop,
         tell: Tell,
     ) -> None:
-        each = spark.at_once * TASKS_EACH
-        pieces = [tasks[first : first + each] for first in range(0, len(tasks), each)]
+        wave_size = spark.at_once * TASKS_EACH
+        pieces = [tasks[first : first + wave_size] for first in range(0, len(tasks), wave_size)]
         waves: deque[tuple[list[Task], SparkTasks]] = deque()
         try:
             while pieces or waves:
@@ -134,17 +137,17 @@ class AnalyzeSettings:
                 if wave.error is not None:
                     raise Unavailable(wave.error)
                 waves.popleft()
-                _merge(found, fields, few, wave.outcomes)
-                tell(found.rows)
+                _merge(summary, fields, few, wave.outcomes)
+                tell(summary.rows)
         finally:
             for _, wave in waves:
                 wave.cancel()
 
 
 def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], SparkTasks]:
-    few = [msgspec.structs.replace(asked, ordinal=n) for n, asked in enumerate(tasks)]
+    few = [msgspec.structs.replace(waiting, ordinal=n) for n, waiting in enumerate(tasks)]
     tag = f"exuvia-analyze-{few[0].order.table_id}"
-    return few, spark.start(tag, [task.encode(asked) for asked in few])
+    return few, spark.start(tag, [task.encode(waiting) for waiting in few])
 
 
 def _task(
@@ -162,26 +165,26 @@ def _task(
 
 
 def _merge(
-    found: Summary, fields: Fields, tasks: Sequence[Task], outcomes: Sequence[Outcome]
+    summary: Summary, fields: Fields, tasks: Sequence[Task], outcomes: Sequence[Outcome]
 ) -> None:
-    """Take the outcomes in. Raises what stopped a task."""
-    for outcome in sorted(outcomes, key=lambda each: each.ordinal):
+    """Merge the outcomes into the summary. Raises the error of a failed task."""
+    for outcome in sorted(outcomes, key=lambda done: done.ordinal):
         if outcome.kind == task.FAILED:
             raise Refused(outcome.code, outcome.state, outcome.text)
         if outcome.kind == task.DEPOSED:
             raise Deposed("a task of an analysis was deposed")
         if outcome.kind != DONE:
             raise Unavailable(outcome.text)
-        asked = tasks[outcome.ordinal]
+        finished = tasks[outcome.ordinal]
         if not isinstance(outcome.result, bytes):
-            raise Broken("a summary that is none")
-        found.merge(Summary.decode(outcome.result, asked.samples, asked.span, fields))
+            raise Broken("a task returned no summary")
+        summary.merge(Summary.decode(outcome.result, finished.samples, finished.span, fields))
 
 
 # -- analyze ---------------------------------------------------------------------------------------
 
 TOLD_EVERY_S = 0.5
-FOLLOWED_S = 10.0  # the notifier takes a tenth of a second, unless something is wrong
+FOLLOWED_S = 10.0  # the notifier needs a tenth of a second, unless a handler fails
 FOLLOWED_LOOK_S = 0.02
 
 
@@ -190,7 +193,7 @@ def _never() -> bool:
 
 
 class Analyzer:
-    """The stats owner's. Analyses of different tables may run side by side."""
+    """Runs analyses on the stats owner. Analyses of different tables may be concurrent."""
 
     def __init__(
         self, store: Store, schemas: Schemas, campaign: Campaign, clock: Clock, spark: Spark | None
@@ -202,11 +205,14 @@ class Analyzer:
         self._reading = AnalyzeSettings(store, spark, clock)
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool] = _never) -> None:
-        """All of it. Raises Stopped, Gone, Deposed, Unavailable; the job rows say so too."""
+        """Run the whole order. Raises Stopped, Gone, Deposed, Unavailable, also recorded in the job
+        rows."""
         table = self._table(order.table_id, stopped)
         chosen = list(table.parts)
         if order.partitions:
-            chosen = [each for each in chosen if each.physical_id in order.partitions]
+            chosen = [
+                candidate for candidate in chosen if candidate.physical_id in order.partitions
+            ]
             if len(chosen) < len(set(order.partitions)):
                 raise Gone(f"a partition of table {table.info.name.O} is gone")
         subject = subject_of(table, order.columns)
@@ -217,16 +223,16 @@ class Analyzer:
                 read[part.physical_id] = self._one(order, part, subject, number, stopped)
             if table.is_partitioned:
                 self._whole(order, table, subject, numbers[-1], read, stopped)
-        except Exception as error:  # whatever it was, its rows say that it has ended
+        except Exception as error:  # any error ends the job rows
             self._failed(numbers, str(error) or "[executor:1317]Query execution was interrupted")
             raise
 
     def _table(self, table_id: int, stopped: Callable[[], bool]) -> Table:
-        """The table, in a snapshot in which its statistics follow its definition; at most
-        FOLLOWED_S later. Raises Gone, Stopped."""
+        """The table, once its statistics match its definition, or after FOLLOWED_S. Raises Gone,
+        Stopped."""
         deadline = self._clock.monotonic() + FOLLOWED_S
         while True:
-            seen = self._store.counter(meta.CHANNEL)
+            counter = self._store.counter(meta.CHANNEL)
             with self._store.read() as txn:
                 table = self._schemas.table_by_id(txn, table_id)
                 follows = not notifier.is_awaited(txn, notifier.STATS_META, table_id)
@@ -236,7 +242,7 @@ class Analyzer:
                 return table
             if stopped():
                 raise Stopped
-            self._store.wait(meta.CHANNEL, seen, FOLLOWED_LOOK_S)
+            self._store.wait(meta.CHANNEL, counter, FOLLOWED_LOOK_S)
 
     # -- a physical table --------------------------------------------------------------------------
 
@@ -249,24 +255,24 @@ class Analyzer:
         stopped: Callable[[], bool],
     ) -> Summary:
         base = self._started(number, table.physical_id)
-        told_at = self._clock.monotonic()
+        logged_at = self._clock.monotonic()
 
         def tell(rows: int) -> None:
-            nonlocal told_at
+            nonlocal logged_at
             now = self._clock.monotonic()
-            if now - told_at >= TOLD_EVERY_S:
-                told_at = now
+            if now - logged_at >= TOLD_EVERY_S:
+                logged_at = now
                 self._log(number, rows=rows)
 
-        found = self._reading.read(table, subject, order.samples, stopped, tell)
+        summary = self._reading.read(table, subject, order.samples, stopped, tell)
         statistics = statistics_of(
-            found, table, subject, table.physical_id, order.top_n, order.buckets
+            summary, table, subject, table.physical_id, order.top_n, order.buckets
         )
-        self._write(number, table.physical_id, statistics, found.rows, base, subject)
-        return found
+        self._write(number, table.physical_id, statistics, summary.rows, base, subject)
+        return summary
 
     def _started(self, number: int, physical_id: int) -> Meta:
-        """Say so; the counts as they are now."""
+        """Mark the job row as running; returns the current counts."""
         self._log(number, state=RUNNING, started=packed_moment(self._clock.wall_ns()))
         with self._store.read() as txn:
             return meta.get(txn, physical_id) or Meta(0, physical_id)
@@ -275,23 +281,23 @@ class Analyzer:
         self,
         number: int,
         physical_id: int,
-        found: Sequence[Statistics],
+        statistics: Sequence[Statistics],
         rows: int,
         base: Meta,
         subject: Subject,
     ) -> None:
-        """The results, and that they are there."""
+        """Write the statistics, and mark the job row as finished."""
 
         def write(txn: Transaction) -> None:
             version = meta.draw_version(txn)
-            known = meta.get(txn, physical_id) or Meta(version, physical_id)
+            old = meta.get(txn, physical_id) or Meta(version, physical_id)
             ids = ",".join(str(index.id) for index in subject.indexes)
             wall_ns = self._clock.wall_ns()
             changed = Meta(
                 version,
                 physical_id,
-                max(0, known.modified - base.modified),
-                max(0, rows + known.rows - base.rows),
+                max(0, old.modified - base.modified),
+                max(0, rows + old.rows - base.rows),
                 txn.sequence,
                 version,
                 rows,
@@ -299,7 +305,7 @@ class Analyzer:
                 ids,
             )
             meta.put(txn, changed)
-            records.write(txn, found, version)
+            records.write(txn, statistics, version)
             ended = packed_moment(wall_ns)
             fields = {"state": FINISHED, "ended": ended, "rows": rows}
             analyze_jobs.change(txn, number, wall_ns, **fields)
@@ -325,16 +331,16 @@ class Analyzer:
         place = meta.whole_id(table)
         base = self._started(number, place)
         if read.keys() == set(ids):
-            found = read[ids[0]]
-            for each in ids[1:]:
-                found.merge(read[each])
-            statistics = statistics_of(found, table, subject, place, order.top_n, order.buckets)
-            rows = found.rows
+            whole = read[ids[0]]
+            for partition_id in ids[1:]:
+                whole.merge(read[partition_id])
+            statistics = statistics_of(whole, table, subject, place, order.top_n, order.buckets)
+            rows = whole.rows
         else:
             with self._store.read() as txn:
                 statistics = analysis.merged(txn, table, subject, ids, order.top_n, order.buckets)
-                metas = [meta.get(txn, each) for each in ids]
-            rows = sum(each.rows for each in metas if each is not None)
+                metas = [meta.get(txn, partition_id) for partition_id in ids]
+            rows = sum(partition_id.rows for partition_id in metas if partition_id is not None)
         self._write(number, place, statistics, rows, base, subject)
 
     # -- mysql.analyze_jobs ------------------------------------------------------------------------
@@ -342,11 +348,11 @@ class Analyzer:
     def _begin(
         self, order: AnalyzeOrder, table: Table, chosen: list[Table], subject: Subject
     ) -> list[int]:
-        """Put the rows; their ids. Raises Gone where statistics are locked."""
+        """Insert the job rows; returns their ids. Raises Gone if statistics are locked."""
         info = table.info
         names = {}
         if info.partition is not None:
-            names = {each.id: each.name.O for each in info.partition.definitions}
+            names = {definition.id: definition.name.O for definition in info.partition.definitions}
         now = packed_moment(self._clock.wall_ns())
         about = {"instance": order.instance, "process_id": order.process_id or None}
         place = table.database.db_name.O, info.name.O
@@ -370,14 +376,14 @@ class Analyzer:
         self._commit(lambda txn: analyze_jobs.change(txn, number, self._clock.wall_ns(), **fields))
 
     def _failed(self, numbers: Sequence[int], reason: str) -> None:
-        """Best effort: who was deposed leaves it to the next owner."""
+        """Mark the job rows as failed, if possible: the next owner does it for a deposed one."""
 
         def write(txn: Transaction) -> None:
             wall_ns = self._clock.wall_ns()
             ended = packed_moment(wall_ns)
             for number in numbers:
-                known = analyze_jobs.get(txn, number)
-                if known is not None and known.state != FINISHED:
+                job = analyze_jobs.get(txn, number)
+                if job is not None and job.state != FINISHED:
                     fields = {"state": FAILED, "ended": ended, "reason": reason}
                     analyze_jobs.change(txn, number, wall_ns, **fields)
 
@@ -387,7 +393,7 @@ class Analyzer:
             return
 
     def _commit(self, write: Work[Answer]) -> Answer:
-        """One transaction under the owner's term."""
+        """Run one transaction under the owner's term."""
 
         def guarded(txn: Transaction) -> Answer:
             self._campaign.guard(txn)
@@ -397,12 +403,12 @@ class Analyzer:
 
 
 def job_info(order: AnalyzeOrder, subject: Subject) -> str:
-    """What is done, in the words of SHOW ANALYZE STATUS."""
+    """The text of the analysis in SHOW ANALYZE STATUS."""
     names = ", ".join(column.name.O for column in subject.columns)
     columns = f"columns {names}" if order.columns or subject.skipped else "all columns"
     if order.columns:
-        wanted = [c.name.O for c in subject.columns]
-        columns = f"columns {', '.join(wanted)}"
+        column_names = [c.name.O for c in subject.columns]
+        columns = f"columns {', '.join(column_names)}"
     indexes = "all indexes, " if subject.indexes else ""
     head = "auto analyze table" if order.automatic else "analyze table"
     tail = f"{order.buckets} buckets, {order.top_n} topn"

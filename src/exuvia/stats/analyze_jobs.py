@@ -1,15 +1,15 @@
-"""Analyses: what is ordered of the owner of statistics, and mysql.analyze_jobs, their record.
+"""Orders of analyses to the owner of statistics, and mysql.analyze_jobs, the record of analyses.
 
-    pending --> running --> finished            rows read so far are told while it runs
-                       `--> failed, with why    also when its owner went away
+    pending --> running --> finished            the row count is updated while it runs
+                       `--> failed, with reason    also when its owner ends
 
-An AnalyzeOrder comes from the queue (stats/auto.py), or from ANALYZE TABLE on any node, by a
-question (cluster/questions.py): an owner that ends leaves it, and the next one does it again; a
-session that is interrupted takes it back, and the analysis ends within moments. Whoever orders need
-not load what it takes to do it (stats/analyze.py).
+An AnalyzeOrder comes from the queue (stats/auto.py), or from ANALYZE TABLE on any node as a request
+to the owner (cluster/questions.py). If the owner ends, the next one repeats the request. An
+interrupted session withdraws it, and the analysis ends within moments. This module does not import
+the analyzer (stats/analyze.py), so submitters need not load it.
 
-There is a row for each (physical) table. Ids are given in order; the last MOST_KEPT are kept. Among
-the newest MOST_READ, newest first, is whether a table's analysis has just failed:
+Each physical table has a row. Ids are consecutive; the last MOST_KEPT are retained. The newest
+MOST_READ decide whether a table's analysis has just failed:
 
     failed less than twice the average of its last five successes ago     just failed
     failed less than half an hour ago, and never succeeded                just failed
@@ -41,10 +41,10 @@ TOP_N = 100
 
 
 class AnalyzeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One analysis. `partitions`: physical ids, () for all there are; `indexes`: ids, () for all.
+    """One analysis. `partitions`: physical ids, () for all of them; `indexes`: ids, () for all.
 
-    `columns` are ids, () for all that tidb_analyze_skip_column_types leaves. `instance` and
-    `process_id` say who asked, for SHOW ANALYZE STATUS."""
+    `columns` are ids, () for all but those of tidb_analyze_skip_column_types. `instance` and
+    `process_id` are the submitter's, for SHOW ANALYZE STATUS."""
 
     table_id: int
     partitions: tuple[int, ...] = ()
@@ -59,18 +59,18 @@ class AnalyzeOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gone(Exception):
-    """The table, or a partition of it, is not there any more."""
+    """The table or one of its partitions was dropped."""
 
 
 class Stopped(Exception):
-    """The analysis was told to stop."""
+    """The analysis was cancelled."""
 
 
 class Analyzes(Protocol):
-    """Who does analyses: stats/analyze.py."""
+    """Runs analyses; stats/analyze.py implements it."""
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
-        """Do one to the end. Raises Gone, Stopped."""
+        """Run one analysis to its end. Raises Gone, Stopped."""
 
 
 ANALYZE: Topic[AnalyzeOrder, None] = Topic("analyze", AnalyzeOrder, None, role="stats")
@@ -79,7 +79,7 @@ ANALYZE: Topic[AnalyzeOrder, None] = Topic("analyze", AnalyzeOrder, None, role="
 def answering(
     store: Store, campaign: Campaign, analyzer: Analyzes, clock: Clock
 ) -> OwnerAnswering[AnalyzeOrder, None]:
-    """The owner's side of ANALYZE: one analysis at a time, others wait in the store."""
+    """The owner's side of ANALYZE: one analysis at a time; other orders wait in the store."""
 
     def analyze(order: AnalyzeOrder, stop: Stop) -> None:
         try:
@@ -105,7 +105,7 @@ STATES = ("", "pending", "running", "finished", "failed")
 
 
 class Logged(NamedTuple):
-    """One row. Moments are packed, UTC; `state` is one of those above."""
+    """One row. Times are packed, UTC; `state` is one of those above."""
 
     id: int
     update_time: int
@@ -123,21 +123,21 @@ class Logged(NamedTuple):
 
 
 def last_id(txn: Transaction) -> int:
-    """The greatest id given."""
+    """The greatest id in the table, 0 if it is empty."""
     for key, _ in txn.scan(planned(txn, TABLE).row_span(), limit=1, reverse=True):
         return keys.read_number(key[keys.HANDLE_AT :])
     return 0
 
 
-def begin(txn: Transaction, found: Sequence[Logged]) -> list[int]:
-    """Put rows, their ids yet to be given; the ids."""
+def begin(txn: Transaction, jobs: Sequence[Logged]) -> list[int]:
+    """Insert rows and return the ids assigned to them."""
     table, first = planned(txn, TABLE), last_id(txn) + 1
-    for number, each in enumerate(found, first):
-        writer.insert(txn, table, list(each._replace(id=number)))
+    for number, job in enumerate(jobs, first):
+        writer.insert(txn, table, list(job._replace(id=number)))
         stale = get(txn, number - MOST_KEPT) if number > MOST_KEPT else None
         if stale is not None:
             writer.delete(txn, table, keys.u64(stale.id), list(stale))
-    return list(range(first, first + len(found)))
+    return list(range(first, first + len(jobs)))
 
 
 def get(txn: Transaction, number: int) -> Logged | None:
@@ -146,7 +146,7 @@ def get(txn: Transaction, number: int) -> Logged | None:
 
 
 def change(txn: Transaction, number: int, wall_ns: int, **fields: object) -> None:
-    """Change fields of a row; nothing where it is gone."""
+    """Change fields of a row, if it still exists."""
     old = get(txn, number)
     if old is None:
         return
@@ -164,12 +164,12 @@ def newest(txn: Transaction, most: int = MOST_KEPT) -> Iterator[Logged]:
 
 
 def fail_the_unfinished(txn: Transaction, wall_ns: int, reason: str) -> int:
-    """What another owner left behind; how many."""
-    left = [each for each in newest(txn) if each.state in (PENDING, RUNNING)]
-    for each in left:
+    """Fail the rows of a former owner; returns their number."""
+    unfinished = [job for job in newest(txn) if job.state in (PENDING, RUNNING)]
+    for job in unfinished:
         moment = packed_moment(wall_ns)
-        change(txn, each.id, wall_ns, state=FAILED, reason=reason, ended=moment)
-    return len(left)
+        change(txn, job.id, wall_ns, state=FAILED, reason=reason, ended=moment)
+    return len(unfinished)
 
 
 # -- past ------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ NEVER_SUCCEEDED_S = 1800.0
 
 
 class PhysicalName(NamedTuple):
-    """How a row names a physical table."""
+    """The names of a physical table in a row."""
 
     database: str
     table: str
@@ -188,7 +188,7 @@ class PhysicalName(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """One ended analysis; seconds since 1970, and how long it took."""
+    """One ended analysis; seconds since 1970, and its duration."""
 
     failed: bool
     began_s: float
@@ -196,7 +196,7 @@ class _Attempt(NamedTuple):
 
 
 def has_just_failed(txn: Transaction, places: frozenset[PhysicalName], wall_s: float) -> bool:
-    """Whether an analysis of one of those physical tables failed too short a time ago."""
+    """Whether an analysis of one of those physical tables has just failed."""
     newest: dict[PhysicalName, list[_Attempt]] = {}
     for place, attempt in _attempts(txn, places):
         newest.setdefault(place, []).append(attempt)
@@ -205,10 +205,10 @@ def has_just_failed(txn: Transaction, places: frozenset[PhysicalName], wall_s: f
 
 def _just_failed(attempts: list[_Attempt], wall_s: float) -> bool:
     """`attempts`: newest first."""
-    failed = next((each for each in attempts if each.failed), None)
+    failed = next((attempt for attempt in attempts if attempt.failed), None)
     if failed is None:
         return False
-    took = [each.took_s for each in attempts if not each.failed][:SUCCESSES]
+    took = [attempt.took_s for attempt in attempts if not attempt.failed][:SUCCESSES]
     pause_s = 2 * sum(took) / len(took) if took else NEVER_SUCCEEDED_S
     return wall_s - failed.began_s < pause_s
 
@@ -229,6 +229,6 @@ def _attempts(
 
 
 def _seconds(packed: int) -> float:
-    """A packed TIMESTAMP in UTC as seconds since 1970."""
+    """Seconds since 1970 of a packed TIMESTAMP in UTC."""
     date, hour, minute, second, micro = unpack_datetime(packed)
     return datetime(*unpack_date(date), hour, minute, second, micro, UTC).timestamp()

@@ -1,15 +1,15 @@
-"""Automatic analysis: takes the most urgent jobs of the queue and has them done, on the owner.
+"""Automatic analysis: runs the most urgent jobs of the queue, on the owner.
 
-    no longer owner, or another term    what runs is told to stop; its ends are nobody's concern
-    an analysis has ended               well: the queue forgets it; badly: it must be retried
-    it runs too long                    tidb_max_auto_analyze_time: told to stop, must be retried
-    outside the window                  nothing begins; the queue lives on
-    a slot is free                      the top job, if its table is there and has not just failed
+    no longer owner, or another term    running analyses are cancelled and their results ignored
+    an analysis has ended               success: removed from the queue; failure: retried
+    it runs too long                    tidb_max_auto_analyze_time: cancelled and retried
+    outside the window                  no analysis begins; the queue continues
+    a slot is free                      the top job, unless its table is dropped or has just failed
 
-A job becomes orders for the analyzer: partitions in batches, indexes alone where rows did not
-change. All orders of a job run one after the other in a thread of its own; `spawn` gives it one.
+A job becomes orders for the analyzer: partitions in batches, only the new indexes if rows did not
+change. The orders of a job run one after another in a thread from `spawn`.
 
-When it may begin something: a window of the day, "HH:MM +ZZZZ" to "HH:MM +ZZZZ".
+The window of the day for new analyses is "HH:MM +ZZZZ" to "HH:MM +ZZZZ".
 """
 
 import logging
@@ -32,7 +32,7 @@ from exuvia.stats.queue import Queue
 # -- auto ------------------------------------------------------------------------------------------
 
 TICK_S = 1.0
-BUSY_S = 0.05  # while something runs: small tables take no longer
+BUSY_S = 0.05  # while an analysis runs; one of a small table takes no longer
 MOST_LOOKED_AT = 32  # jobs refused in one step before it yields
 
 _log = logging.getLogger(__name__)
@@ -41,14 +41,14 @@ Spawn = Callable[[Callable[[], None]], None]
 
 
 class Analyst(Protocol):
-    """Does one analysis to its end in the calling thread; stats/analyze.py."""
+    """Runs one analysis to its end in the calling thread; stats/analyze.py implements it."""
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
-        """Raises Stopped, Gone, or why it failed."""
+        """Raises Stopped, Gone, or the error of the analysis."""
 
 
 class AutoAnalyzeSettings(NamedTuple):
-    """What people set. `is_open`: something may begin now."""
+    """The settings of automatic analysis. `is_open`: an analysis may begin now."""
 
     is_open: bool
     concurrency: int
@@ -57,7 +57,7 @@ class AutoAnalyzeSettings(NamedTuple):
 
 
 class _Task:
-    """A job under way. `error` is set before `has_ended`."""
+    """A running job. `error` is set before `has_ended`."""
 
     def __init__(self, job: AnalysisJob, orders: list[AnalyzeOrder], began: float) -> None:
         self.job, self.orders, self.began = job, orders, began
@@ -66,18 +66,18 @@ class _Task:
         self.error: Exception | None = None
 
     def work(self, analyst: Analyst) -> None:
-        """In a thread of its own."""
+        """Run the orders; called in a thread of its own."""
         try:
             for order in self.orders:
                 analyst.analyze(order, self.stop.is_set)
-        except Exception as error:  # whatever made it fail, it is to be tried again later
+        except Exception as error:  # any failed job is retried later
             self.error = error
         finally:
             self.has_ended.set()
 
 
 class Runner:
-    """See the module. `wall_s`: seconds since 1970, for the window and past failures."""
+    """Starts and ends analyses. `wall_s`: seconds since 1970, for the window and past failures."""
 
     channel = meta.CHANNEL
 
@@ -101,12 +101,13 @@ class Runner:
         self._orphans: list[_Task] = []
 
     def step(self, now: float) -> float:
-        """See the table in the module; seconds until the next."""
+        """Handle ended, overdue and new analyses, as in the module's table; returns the seconds
+        until the next step."""
         term = self._campaign.term if self._campaign.is_owner else 0
         if term != self._term:
             self._abandon()
             self._term = term
-        self._orphans = [each for each in self._orphans if not each.has_ended.is_set()]
+        self._orphans = [orphan for orphan in self._orphans if not orphan.has_ended.is_set()]
         if not term:
             return TICK_S
         self._collect()
@@ -126,7 +127,7 @@ class Runner:
     # -- what runs ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """The process ends: so does what runs."""
+        """Cancel all analyses, at the end of the process."""
         self._abandon()
 
     def _abandon(self) -> None:
@@ -136,7 +137,7 @@ class Runner:
         self._tasks = []
 
     def _collect(self) -> None:
-        for task in [each for each in self._tasks if each.has_ended.is_set()]:
+        for task in [ended for ended in self._tasks if ended.has_ended.is_set()]:
             self._tasks.remove(task)
             if task.error is not None:
                 about = {"table": task.job.table_id, "reason": str(task.error)}
@@ -149,7 +150,7 @@ class Runner:
                 self._queue.ended(task.job, well=task.error is None)
 
     def settings(self) -> AutoAnalyzeSettings:
-        """The present values of the variables."""
+        """The current values of the variables."""
         with self._store.read() as txn:
             start = variables.get_global(txn, "tidb_auto_analyze_start_time")
             end = variables.get_global(txn, "tidb_auto_analyze_end_time")
@@ -177,30 +178,33 @@ class Runner:
             self._spawn(lambda task=task: task.work(self._analyst))  # type: ignore[misc]
 
     def _may_run(self, job: AnalysisJob) -> bool:
-        """Its table and partitions are there, and none of them has just failed."""
+        """Whether the job's table and partitions exist and none of them has just failed."""
         with self._store.read() as txn:
             places = places_of(txn, job)
             return places is not None and not has_just_failed(txn, places, self._wall_s())
 
 
 def places_of(txn: Transaction, job: AnalysisJob) -> frozenset[PhysicalName] | None:
-    """What the job analyzes, by names; None where some of it is gone."""
+    """The names of the physical tables to analyze; None if one was dropped."""
     table = catalog.get_table(txn, job.table_id)
     database = None if table is None else catalog.get_database(txn, table.exuvia_db)
     if table is None or database is None:
         return None
-    wanted = job.partitions or ((job.partition,) if job.partition else ())
-    if not wanted:
+    partition_ids = job.partitions or ((job.partition,) if job.partition else ())
+    if not partition_ids:
         return frozenset({PhysicalName(database.db_name.O, table.name.O)})
     cut = table.partition.definitions if table.partition is not None else ()
-    names = {each.id: each.name.O for each in cut}
-    if not names.keys() >= set(wanted):
+    names = {partition.id: partition.name.O for partition in cut}
+    if not names.keys() >= set(partition_ids):
         return None
-    return frozenset(PhysicalName(database.db_name.O, table.name.O, names[each]) for each in wanted)
+    return frozenset(
+        PhysicalName(database.db_name.O, table.name.O, names[partition])
+        for partition in partition_ids
+    )
 
 
 def orders(job: AnalysisJob, batch: int) -> Iterator[AnalyzeOrder]:
-    """What the analyzer is asked for, in turn."""
+    """The analyzer's orders of a job, in sequence."""
 
     def order(partitions: tuple[int, ...] = (), indexes: tuple[int, ...] = ()) -> AnalyzeOrder:
         return AnalyzeOrder(
@@ -225,8 +229,8 @@ def _batches(ids: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _by_index(job: AnalysisJob) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    partitions_of: dict[int, list[int]] = {}
     for partition, indexes in job.missing:
         for index in indexes:
-            found.setdefault(index, []).append(partition)
-    return found
+            partitions_of.setdefault(index, []).append(partition)
+    return partitions_of

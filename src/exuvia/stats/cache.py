@@ -1,23 +1,23 @@
-"""What a node knows of all tables' row counts: read once, then only what changed.
+"""A node's cache of all tables' row counts: read once, then only the changes.
 
-step        every 3 s: rows with a version above the high-water mark  ->  `recent`
-put         more than 10,000 of them: into the columns, where they are
-load        many at first, or many that came since: mysql.stats_meta as columns, by table id;
-            52 bytes a table
-get         recent, else the columns (binary search)
+    step        every 3 s: rows with a version above the high-water mark  ->  `recent`
+    put         more than 10,000 of them: into the columns, in place
+    load        many rows at first, or many new ones: mysql.stats_meta as columns, by table id;
+                52 bytes a table
+    get         recent, else the columns (binary search)
 
-high_water  every row up to this version is here: who follows changes asks for no more
+    high_water  every row up to this version is here: readers of changes stop at it
 
-Rows of tables that are gone stay until the next load.
+Rows of dropped tables stay until the next load.
 
-New statistics reach the plans of every front.
+New statistics reach the plans of every front:
 
-    analysis, on whatever node --> m/freshstats = version, channel "stats"
-    every front                --> reads it when woken, or after 3 s: another one than before?
-                                   plans are made anew
+    analysis on any node       --> m/freshstats = version, channel "stats"
+    every front                --> reads it when woken, or after 3 s; a new version discards
+                                   cached plans
 
-Plans are kept by the shape of their text and prove themselves fresh against definitions only; which
-index they read was chosen by statistics.
+Plans are cached by the shape of their text, and are checked against definitions only; statistics
+decide which index they read.
 """
 
 import threading
@@ -33,7 +33,7 @@ from exuvia.stats.meta import Meta
 
 LEASE_S = 3.0
 MOST_RECENT = 10_000
-MOST_AT_FIRST = 1000  # rows read one by one before it knows whether there are many
+MOST_AT_FIRST = 1000  # rows read one by one before the number of rows is known
 _NUMBERS = (
     "table_id",
     "version",
@@ -48,9 +48,9 @@ Array = NDArray[np.integer[Any]]
 
 
 class RowCounts(NamedTuple):
-    """What is known of many tables, an entry each; rows 0 and analyzed -1 where nothing is.
+    """The counts of many tables, one element each; rows 0 and analyzed -1 if there are none.
 
-    `analyzed`: rows at the last analysis, -1 for none; `analyzed_at`: seconds since 1970;
+    `analyzed`: rows at the last analysis, -1 for none. `analyzed_at`: seconds since 1970.
     `indexes`: the analyzed ones, as text."""
 
     rows: Array
@@ -61,9 +61,9 @@ class RowCounts(NamedTuple):
 
 
 class RowCountColumns:
-    """The whole table as columns, ordered by table id; -1 where NULL. Shape (tables,) each.
+    """The whole table as columns, ordered by table id; -1 for NULL. Shape (tables,) each.
 
-    `texts` are the few different ones there are of analyzed indexes, by the numbers in `text`."""
+    `texts` are the distinct values of analyzed indexes, by the numbers in `text`."""
 
     def __init__(self, columns: dict[str, Array], texts: Sequence[str] = ("",)) -> None:
         ids = columns["table_id"]
@@ -75,22 +75,22 @@ class RowCountColumns:
 
     @property
     def ids(self) -> Array:
-        """Of the tables, in order."""
+        """The table ids, in order."""
         return self.by_name["table_id"]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def put(self, rows: Iterable[Meta]) -> None:
-        """Rows that changed or came, one a table. A column at a time is copied where some came."""
-        news = sorted(rows, key=lambda row: row.table_id)
-        at, found = self._places([row.table_id for row in news])
-        came = np.searchsorted(self.ids, [row.table_id for row in news])[~found]
-        for name, values in self._as_columns(news).items():
+        """Insert or replace rows, one a table. New rows copy one column at a time."""
+        changed = sorted(rows, key=lambda row: row.table_id)
+        at, exists = self._places([row.table_id for row in changed])
+        insert_at = np.searchsorted(self.ids, [row.table_id for row in changed])[~exists]
+        for name, values in self._as_columns(changed).items():
             column = self.by_name[name]
-            column[at[found]] = values[found]
-            if len(came):
-                self.by_name[name] = np.insert(column, came, values[~found])
+            column[at[exists]] = values[exists]
+            if len(insert_at):
+                self.by_name[name] = np.insert(column, insert_at, values[~exists])
 
     def _as_columns(self, rows: Sequence[Meta]) -> dict[str, Array]:
         numbers = {text: n for n, text in enumerate(self.texts)}
@@ -104,24 +104,24 @@ class RowCountColumns:
             [-1 if row.analyzed_count is None else row.analyzed_count for row in rows],
             [-1 if row.analyzed_at is None else row.analyzed_at for row in rows],
         )
-        found: dict[str, Array] = {
+        arrays: dict[str, Array] = {
             name: np.array(field, np.int64) for name, field in zip(_NUMBERS, fields, strict=True)
         }
-        return {**found, "text": text}
+        return {**arrays, "text": text}
 
     def counts(self, table_ids: Sequence[int]) -> RowCounts:
-        at, found = self._places(table_ids)
+        at, exists = self._places(table_ids)
         rows, modified, analyzed, analyzed_at, text = (
-            np.where(found, self.by_name[name][at], absent)
+            np.where(exists, self.by_name[name][at], absent)
             for name, absent in zip(_COUNTS, (0, 0, -1, -1, 0), strict=True)
         )
         indexes = list(map(self.texts.__getitem__, text.tolist()))
         return RowCounts(rows, modified, analyzed, analyzed_at, indexes)
 
     def find(self, table_ids: Sequence[int]) -> list[Meta | None]:
-        """The rows of tables, None where there is none."""
-        at, found = self._places(table_ids)
-        held = [self.by_name[name][at].tolist() for name in (*_NUMBERS, "text")]
+        """The rows of tables, None for a missing one."""
+        at, exists = self._places(table_ids)
+        lists = [self.by_name[name][at].tolist() for name in (*_NUMBERS, "text")]
         texts = self.texts
         return [
             Meta(
@@ -138,20 +138,20 @@ class RowCountColumns:
             if is_there
             else None
             for is_there, table_id, version, modified, rows, count, when, text in zip(
-                found.tolist(), *held, strict=True
+                exists.tolist(), *lists, strict=True
             )
         ]
 
     def _places(self, table_ids: Sequence[int]) -> tuple[Array, NDArray[np.bool_]]:
-        """Where their rows are, and whether they are there at all. Shape (table_ids,)."""
-        wanted = np.asarray(table_ids, np.int64)
-        at = np.searchsorted(self.ids, wanted)
+        """The positions of their rows, and whether they exist. Shape (table_ids,)."""
+        ids = np.asarray(table_ids, np.int64)
+        at = np.searchsorted(self.ids, ids)
         at[at == len(self.ids)] = 0
-        return at, self.ids[at] == wanted
+        return at, self.ids[at] == ids
 
 
 def _no_table() -> RowCountColumns:
-    """Columns are never empty."""
+    """Columns of a single row, because columns are never empty."""
     numbers: dict[str, Array] = {name: np.full(1, -1, np.int64) for name in _NUMBERS}
     return RowCountColumns({**numbers, "text": np.zeros(1, np.int32)})
 
@@ -161,7 +161,7 @@ def _or_none(number: int) -> int | None:
 
 
 class StatsCache:
-    """See the module. Thread-safe."""
+    """Row counts of all tables, at most LEASE_S old. Thread-safe."""
 
     channel = meta.CHANNEL
 
@@ -175,7 +175,7 @@ class StatsCache:
         self.high_water = 0
 
     def step(self, now: float) -> float:
-        """Read what changed; seconds until the next look, 0 while there is more."""
+        """Read changed rows; returns the seconds until the next step, 0 while there are more."""
         with self._stepping:
             most = MOST_RECENT if self.high_water else MOST_AT_FIRST
             with self._store.read() as txn:
@@ -184,8 +184,8 @@ class StatsCache:
                 self.load()
                 return LEASE_S
             with self._lock:
-                for each in news:
-                    self._recent[each.table_id] = each
+                for row in news:
+                    self._recent[row.table_id] = row
                 if news:
                     self.high_water = news[-1].version
                 if len(self._recent) > MOST_RECENT:
@@ -204,35 +204,37 @@ class StatsCache:
             self.high_water = max(self.high_water, high_water)  # the newest row may be gone
 
     def get(self, table_id: int) -> Meta | None:
-        """What is known of a (physical) table."""
+        """The row of a physical table."""
         return self.get_many([table_id])[0]
 
     def get_many(self, table_ids: Sequence[int]) -> list[Meta | None]:
-        """Likewise for many, a microsecond each."""
+        """The rows of many tables, a microsecond each."""
         with self._lock:
             newer = list(map(self._recent.get, table_ids))
             if None not in newer:
                 return newer
-            found = self._columns.find(table_ids)
-        return [new or old for new, old in zip(newer, found, strict=True)]
+            older = self._columns.find(table_ids)
+        return [new or old for new, old in zip(newer, older, strict=True)]
 
     def counts(self, table_ids: Sequence[int]) -> RowCounts:
-        """Likewise for very many, a tenth of that."""
+        """The counts of very many tables, a tenth of a microsecond each."""
         with self._lock:
             recent = self._recent
-            newer = [recent.get(each) for each in table_ids] if recent else []
-            found = self._columns.counts(table_ids)
+            newer = [recent.get(table_id) for table_id in table_ids] if recent else []
+            row_counts = self._columns.counts(table_ids)
         for n, meta_ in enumerate(newer):
             if meta_ is not None:
-                found.rows[n], found.modified[n] = meta_.rows, meta_.modified
-                found.analyzed[n] = -1 if meta_.analyzed_count is None else meta_.analyzed_count
-                found.analyzed_at[n] = -1 if meta_.analyzed_at is None else meta_.analyzed_at
-                found.indexes[n] = meta_.analyzed_indexes
-        return found
+                row_counts.rows[n], row_counts.modified[n] = meta_.rows, meta_.modified
+                row_counts.analyzed[n] = (
+                    -1 if meta_.analyzed_count is None else meta_.analyzed_count
+                )
+                row_counts.analyzed_at[n] = -1 if meta_.analyzed_at is None else meta_.analyzed_at
+                row_counts.indexes[n] = meta_.analyzed_indexes
+        return row_counts
 
 
 def read_columns(store: Store) -> tuple[RowCountColumns, int]:
-    """mysql.stats_meta of one snapshot, and the greatest version in it."""
+    """The columns of mysql.stats_meta in one snapshot, and the greatest version in it."""
     from exuvia.catalog.codec import row_batch
 
     with store.read() as txn:
@@ -266,13 +268,13 @@ def read_columns(store: Store) -> tuple[RowCountColumns, int]:
 
 
 def _resize(columns: dict[str, Array], size: int) -> None:
-    """In place: parts put together at the end would be there twice for a while."""
+    """Resize in place: a concatenation at the end would need twice the memory for a while."""
     for column in columns.values():
         column.resize(size, refcheck=False)
 
 
 def _numbered(texts: list[str | None], numbers: dict[str, int]) -> NDArray[np.int32]:
-    """Each text by its number; new ones get the next."""
+    """The number of each text; new texts get the next number."""
     for text in set(texts):
         numbers.setdefault(text or "", len(numbers))
     return np.array([numbers[text or ""] for text in texts], np.int32)
@@ -282,20 +284,20 @@ def _numbered(texts: list[str | None], numbers: dict[str, int]) -> NDArray[np.in
 
 
 class FreshStatistics:
-    """A front's loop. `forget`: plan anew."""
+    """A front's loop that calls `forget` when statistics have changed."""
 
     channel = meta.CHANNEL
 
     def __init__(self, store: Store, forget: Callable[[], None]) -> None:
         self._store = store
         self._forget = forget
-        self._known = self._version()
+        self._last_version = self._version()
 
     def step(self, now: float) -> float:
-        """Look; seconds until the next look."""
+        """Check the version; returns the seconds until the next check."""
         version = self._version()
-        if version != self._known:
-            self._known = version
+        if version != self._last_version:
+            self._last_version = version
             self._forget()
         return LEASE_S
 

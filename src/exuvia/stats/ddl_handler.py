@@ -1,34 +1,32 @@
-"""The notifier's handler "stats meta": statistics follow the definitions of tables.
+"""The notifier's handler "stats meta": adapts statistics to changes of table definitions.
 
     create table, add partition    a row in stats_meta for each physical table, and for the whole
-    add column                     what rows hold in it that were there before: one value, or NULL
-    drop column                    its statistics go
-    truncate table                 the new ids get rows, the old ones go, behind the end of UNDO
-    undo truncate table            the old ids have the rows of both, the others go
-    drop table, drop schema        all of it goes, after a while: RECOVER TABLE may bring it back
-    truncate, drop partition       likewise; the whole has fewer rows, as many more were modified
-    reorganize partition           new partitions get rows, old ones go; the whole stays
-    exchange partition             statistics follow the ids; the whole has the difference
-    partition by                   new partitions get rows, old ones go; the whole stays
-    remove partitioning            the whole's statistics are those of where its rows lie now
-    add index                      statistics of its fill, if there are any, are told of by now
-    change primary key             statistics go with the rows, which lie elsewhere
+    add column                     statistics of the column in old rows: one value, or NULL
+    drop column                    removes its statistics
+    truncate table                 adds rows for the new ids, removes the old after the UNDO period
+    undo truncate table            old ids get the rows of both, the others are removed
+    drop table, drop schema        removes all, after a while: RECOVER TABLE may need it
+    truncate, drop partition       the same; the whole has fewer rows, counted as modified
+    reorganize partition           adds new partitions, removes old ones; the whole is unchanged
+    exchange partition             statistics follow the ids; the whole gets the difference
+    partition by                   adds new partitions, removes old ones; the whole is unchanged
+    remove partitioning            moves the whole's statistics to the new id of its rows
+    add index                      removes the mark that the backfill wrote statistics
+    change primary key             moves statistics to the new id of the rows
     modify column                  nothing
 
-What goes is kept for RETAINED_S after its event, then removed with a later one's, unless rows of
-its table lie under that id again. Effects are in the store alone, by the given transaction: exactly
-once.
+Statistics of former ids are removed at the first event more than RETAINED_S later, unless rows of
+the table have the id again. Effects are in the store only, in the given transaction: exactly once.
 
-Statistics of indexes that a fill made, written before anybody sees the indexes.
+Statistics of indexes from their backfill are written before the indexes become public:
 
-    fill's Summary --stats/analysis.py--> mysql.stats_histograms, buckets, top_n
+    the backfill's Summary --stats/analysis.py--> mysql.stats_histograms, buckets, top_n
                                           stats_meta: the index is among the analyzed ones
-                                          m/indexstats/{table}{index}: the finishing event says so
+                                          m/indexstats/{table}{index}: read by the finishing event
 
-The queue then has no reason to analyze the table (stats/queue.py). The write requires the
-reorg's epoch, as every write of a fill does. A locked table's statistics stand still. If the job is
-rolled back later its index never is: what stands under its id is read by nobody, and goes with the
-table.
+The queue then need not analyze the table (stats/queue.py). The write requires the reorg's epoch, as
+every write of a backfill does. Locked statistics are not changed. If the job is rolled back, the
+index id is never used: its statistics have no reader and are removed with the table.
 """
 
 from collections.abc import Callable, Iterable
@@ -60,13 +58,13 @@ _NS = 1_000_000_000
 
 
 class Following:
-    """The handler."""
+    """The notifier's handler "stats meta"."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         partitions = self._partitions
         self._by_kind: dict[Kind, Callable[[Transaction, SchemaChange], None]] = {
-            Kind.CREATE_TABLE: lambda txn, change: _come(txn, _ids(change.get_create_table())),
+            Kind.CREATE_TABLE: lambda txn, change: _add_rows(txn, _ids(change.get_create_table())),
             Kind.TRUNCATE_TABLE: self._truncate,
             Kind.DROP_TABLE: self._drop_table,
             Kind.DROP_SCHEMA: self._drop_schema,
@@ -85,82 +83,91 @@ class Following:
         }
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
-        """Do what a change asks for."""
+        """Adapt the statistics to the change."""
         handler = self._by_kind.get(change.kind)
         if handler is not None:
             handler(txn, change)
 
     def _drop_table(self, txn: Transaction, change: SchemaChange) -> None:
         table = change.get_drop_table()
-        self._go(txn, table.id, _ids(table))
+        self._remove_later(txn, table.id, _ids(table))
 
     def _truncate(self, txn: Transaction, change: SchemaChange) -> None:
-        found = change.get_truncate_table()
-        self._go(txn, found.dropped.id, _ids(found.dropped), found.kept_until_s)
-        _come(txn, _ids(found.table))
+        truncated = change.get_truncate_table()
+        self._remove_later(
+            txn, truncated.dropped.id, _ids(truncated.dropped), truncated.kept_until_s
+        )
+        _add_rows(txn, _ids(truncated.table))
 
     def _undo_truncate(self, txn: Transaction, change: SchemaChange) -> None:
-        found = change.get_partitions(Kind.UNDO_TRUNCATE_TABLE)
-        came, gone = [part.id for part in found.added], [part.id for part in found.dropped]
-        before = sum(known.rows for known in _metas(txn, came))
-        since = {known.table_id: known.rows for known in _metas(txn, gone)}
-        _come(txn, came)
-        for back, place in zip(came, gone, strict=True):
+        restored = change.get_partitions(Kind.UNDO_TRUNCATE_TABLE)
+        added_ids, dropped_ids = (
+            [part.id for part in restored.added],
+            [part.id for part in restored.dropped],
+        )
+        before = sum(meta_row.rows for meta_row in _metas(txn, added_ids))
+        since = {meta_row.table_id: meta_row.rows for meta_row in _metas(txn, dropped_ids)}
+        _add_rows(txn, added_ids)
+        for back, place in zip(added_ids, dropped_ids, strict=True):
             _shift(txn, back, since.get(place, 0), since.get(place, 0))
-        if found.table.partition is not None:
-            _shift(txn, found.table.statistics_id, before, before)
-        self._go(txn, found.table.id, gone)
+        if restored.table.partition is not None:
+            _shift(txn, restored.table.statistics_id, before, before)
+        self._remove_later(txn, restored.table.id, dropped_ids)
 
     def _drop_schema(self, txn: Transaction, change: SchemaChange) -> None:
         for table in change.get_drop_schema().tables:
             stand_elsewhere = any(not part.name for part in table.partitions)
-            own = [] if stand_elsewhere else [table.id]  # another table's partition may lie there
-            self._go(txn, table.id, [*own, *(part.id for part in table.partitions)])
+            # its rows may belong to another table's partition
+            own = [] if stand_elsewhere else [table.id]
+            self._remove_later(txn, table.id, [*own, *(part.id for part in table.partitions)])
 
     def _partitions(self, txn: Transaction, change: SchemaChange) -> None:
-        found = change.get_partitions(change.kind)
-        _come(txn, [part.id for part in found.added])
-        gone = [part.id for part in found.dropped]
+        changed = change.get_partitions(change.kind)
+        _add_rows(txn, [part.id for part in changed.added])
+        dropped_ids = [part.id for part in changed.dropped]
         if change.kind != Kind.REORGANIZE_PARTITION:
-            rows = sum(known.rows for known in _metas(txn, gone))
-            _shift(txn, found.table.statistics_id, -rows, rows)
-        self._go(txn, found.table.id, gone)
+            rows = sum(meta_row.rows for meta_row in _metas(txn, dropped_ids))
+            _shift(txn, changed.table.statistics_id, -rows, rows)
+        self._remove_later(txn, changed.table.id, dropped_ids)
 
     def _repartition(self, txn: Transaction, change: SchemaChange) -> None:
-        found = change.get_repartition(change.kind)
-        new, old = found.table.statistics_id, [part.id for part in found.dropped]
+        repartitioned = change.get_repartition(change.kind)
+        new, old = repartitioned.table.statistics_id, [part.id for part in repartitioned.dropped]
         was = new
-        if found.table.partition is None:
-            was = found.old_table_id
+        if repartitioned.table.partition is None:
+            was = repartitioned.old_table_id
         else:
-            _come(txn, [part.id for part in found.added])
+            _add_rows(txn, [part.id for part in repartitioned.added])
         whole = meta.get(txn, was)
         if whole is not None and new != was:
             version = meta.draw_version(txn)
             meta.put(txn, whole._replace(version=version, table_id=new))
-            records.remove(txn, new)  # it may have stood there before
-            moved = [each._replace(table_id=new) for each in records.read(txn, was)]
+            records.remove(txn, new)  # it may have statistics from before
+            moved = [stats._replace(table_id=new) for stats in records.read(txn, was)]
             records.write(txn, moved, version)
-            _hold_still(txn, was, new, Delta(0, 0), version)
+            _move_lock(txn, was, new, Delta(0, 0), version)
             old.append(was)
-        _stay(txn, [new])
-        self._go(txn, found.table.id, {*old} - {new})
+        _cancel_removal(txn, [new])
+        self._remove_later(txn, repartitioned.table.id, {*old} - {new})
 
     def _rekey(self, txn: Transaction, change: SchemaChange) -> None:
-        found = change.get_repartition(change.kind)
-        for old, came in zip(found.dropped, found.added, strict=True):
-            _follow(txn, old.id, came.id)
-        self._go(txn, found.table.id, [each.id for each in found.dropped])
+        repartitioned = change.get_repartition(change.kind)
+        for old, came in zip(repartitioned.dropped, repartitioned.added, strict=True):
+            _move(txn, old.id, came.id)
+        self._remove_later(
+            txn, repartitioned.table.id, [partition.id for partition in repartitioned.dropped]
+        )
 
     # -- what is gone ------------------------------------------------------------------------------
 
     def _go(
         self, txn: Transaction, table_id: int, ids: Iterable[int], kept_until_s: int = 0
     ) -> None:
-        """Rows of a table no longer lie under these ids, but may again until then."""
+        """Schedule the removal of these ids, which no rows of the table have until
+        `kept_until_s`."""
         now_s = self._clock.wall_ns() // _NS
-        for each in ids:
-            txn.put(keys.meta(_GONE, max(now_s, kept_until_s), each), keys.number(table_id))
+        for physical_id in ids:
+            txn.put(keys.meta(_GONE, max(now_s, kept_until_s), physical_id), keys.number(table_id))
         prefix = keys.meta(_GONE)
         due = keys.meta(_GONE, max(0, now_s - RETAINED_S))
         old = keys.span_of(prefix)._replace(end=due)
@@ -170,7 +177,7 @@ class Following:
 
 
 def _forget(txn: Transaction, physical_id: int, table_id: int) -> None:
-    """Remove all that is known of an id, unless the table's rows lie there (again)."""
+    """Remove all statistics of an id, unless the table's rows have it again."""
     table = catalog.get_table(txn, table_id)
     if table is not None and physical_id in _ids(table):
         return
@@ -179,8 +186,9 @@ def _forget(txn: Transaction, physical_id: int, table_id: int) -> None:
     meta.delete(txn, physical_id)
 
 
-def _stay(txn: Transaction, ids: Iterable[int]) -> None:
-    """Ids that went belong to a table again: a recovered one, or one that took them over."""
+def _cancel_removal(txn: Transaction, ids: Iterable[int]) -> None:
+    """Cancel the removal of ids that a table has again: a recovered table, or a new owner of the
+    ids."""
     there = set(ids)
     for key, _ in list(txn.scan(keys.span_of(keys.meta(_GONE)))):
         if keys.read_number(key[-8:]) in there:
@@ -195,12 +203,12 @@ def _ids(table: TableInfo) -> list[int]:
 
 
 def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:
-    found = (meta.get(txn, each) for each in ids)
-    return [known for known in found if known is not None]
+    metas = (meta.get(txn, table_id) for table_id in ids)
+    return [meta_row for meta_row in metas if meta_row is not None]
 
 
 def rows_came(store: Store, table: Table, rows: int) -> None:
-    """An import has put so many rows where the table will have them."""
+    """An import will add `rows` rows to the table."""
 
     def put(txn: Transaction) -> None:
         version = meta.draw_version(txn)
@@ -209,13 +217,13 @@ def rows_came(store: Store, table: Table, rows: int) -> None:
     store.transact(put)
 
 
-def _come(txn: Transaction, ids: Iterable[int]) -> None:
+def _add_rows(txn: Transaction, ids: Iterable[int]) -> None:
     ids = list(ids)
-    new = [each for each in ids if meta.get(txn, each) is None]
+    new = [table_id for table_id in ids if meta.get(txn, table_id) is None]
     if len(new) < len(ids):
-        _stay(txn, ids)
+        _cancel_removal(txn, ids)
     if new:
-        meta.add(txn, {each: Delta(0, 0) for each in new})
+        meta.add(txn, {table_id: Delta(0, 0) for table_id in new})
 
 
 def _shift(txn: Transaction, table_id: int, rows: int, modified: int) -> None:
@@ -223,14 +231,14 @@ def _shift(txn: Transaction, table_id: int, rows: int, modified: int) -> None:
         meta.add(txn, {table_id: Delta(rows, modified)})
 
 
-def _follow(txn: Transaction, was: int, new: int) -> None:
-    """What is known of the rows under one id is known of them under the other."""
-    _stay(txn, [new])
+def _move(txn: Transaction, was: int, new: int) -> None:
+    """Move the statistics of one id to another, adding the rows written under the new one."""
+    _cancel_removal(txn, [new])
     before, since = meta.get(txn, was), meta.get(txn, new)
     if before is not None:
         version = meta.draw_version(txn)
         written = Delta(since.rows, since.modified) if since is not None else Delta(0, 0)
-        if _hold_still(txn, was, new, written, version):
+        if _move_lock(txn, was, new, written, version):
             written = Delta(0, 0)
         both = before._replace(
             version=version,
@@ -239,64 +247,66 @@ def _follow(txn: Transaction, was: int, new: int) -> None:
             modified=before.modified + written.modified,
         )
         meta.put(txn, both)
-        moved = [each._replace(table_id=new) for each in records.read(txn, was)]
+        moved = [stats._replace(table_id=new) for stats in records.read(txn, was)]
         records.write(txn, moved, version)
 
 
-def _hold_still(txn: Transaction, was: int, new: int, written: Delta, version: int) -> bool:
+def _move_lock(txn: Transaction, was: int, new: int, written: Delta, version: int) -> bool:
     """Move a lock of statistics to the new id, with the counts of rows written under both."""
-    held = meta.unlock(txn, was)
-    if held is None:
+    lock = meta.unlock(txn, was)
+    if lock is None:
         return False
     meta.lock(txn, [new])
-    rows, modified = held.rows + written.rows, held.modified + written.modified
+    rows, modified = lock.rows + written.rows, lock.modified + written.modified
     return meta.add_to_lock(txn, new, rows, modified, version)
 
 
 def _exchange(txn: Transaction, change: SchemaChange) -> None:
-    found = change.get_exchange_partition()
-    (came,) = _metas(txn, [found.partition.id]) or [Meta(0, 0)]
-    left_id = found.plain.statistics_id
-    _stay(txn, [found.partition.id, left_id])
-    (left,) = _metas(txn, [left_id]) or [Meta(0, 0)]
-    _shift(txn, found.table.statistics_id, came.rows - left.rows, came.rows + left.rows)
+    exchange = change.get_exchange_partition()
+    (came,) = _metas(txn, [exchange.partition.id]) or [Meta(0, 0)]
+    leaving_id = exchange.plain.statistics_id
+    _cancel_removal(txn, [exchange.partition.id, leaving_id])
+    (leaving,) = _metas(txn, [leaving_id]) or [Meta(0, 0)]
+    _shift(txn, exchange.table.statistics_id, came.rows - leaving.rows, came.rows + leaving.rows)
 
 
 # -- columns ---------------------------------------------------------------------------------------
 
 
 def _add_indexes(txn: Transaction, change: SchemaChange) -> None:
-    found = change.get_add_index()
-    if found.analyzed:
-        for index in found.indexes:
-            txn.delete(keys.index_statistics(found.table.id, index.id))
+    added = change.get_add_index()
+    if added.analyzed:
+        for index in added.indexes:
+            txn.delete(keys.index_statistics(added.table.id, index.id))
 
 
 def _drop_columns(txn: Transaction, change: SchemaChange) -> None:
-    found = change.get_columns(Kind.DROP_COLUMN)
-    for table_id in _ids(found.table):
-        for column in found.columns:
+    dropped = change.get_columns(Kind.DROP_COLUMN)
+    for table_id in _ids(dropped.table):
+        for column in dropped.columns:
             records.remove(txn, table_id, 0, column.id)
 
 
 def _add_columns(txn: Transaction, change: SchemaChange) -> None:
-    found = change.get_columns(Kind.ADD_COLUMN)
-    metas = [known for known in _metas(txn, _ids(found.table)) if known.rows]
-    columns = [each for each in found.columns if not is_skipped(each.type)]
+    added = change.get_columns(Kind.ADD_COLUMN)
+    metas = [meta_row for meta_row in _metas(txn, _ids(added.table)) if meta_row.rows]
+    columns = [column_info for column_info in added.columns if not is_skipped(column_info.type)]
     if not metas or not columns:
         return
-    found_in = [_one_value(known, column) for known in metas for column in columns]
-    records.write(txn, found_in, meta.draw_version(txn))  # at once: handles go by the version
+    statistics = [_one_value(meta_row, column) for meta_row in metas for column in columns]
+    records.write(
+        txn, statistics, meta.draw_version(txn)
+    )  # in one call: handles depend on the version
 
 
-def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
-    """What older rows hold in a column that came: the same, all of them."""
-    place = known.table_id, False, column.id
+def _one_value(meta_row: Meta, column: ColumnInfo) -> Statistics:
+    """The statistics of an added column in older rows, which all have the same value."""
+    place = meta_row.table_id, False, column.id
     value = None if column.generated_expr_string else origin_default_of(column)
     if value is None:
-        return Statistics(*place, distinct=0, nulls=known.rows, is_analyzed=False)
+        return Statistics(*place, distinct=0, nulls=meta_row.rows, is_analyzed=False)
     raw = records.dump(value, column.type)
-    bucket = StoredBucket(known.rows, known.rows, raw, raw)
+    bucket = StoredBucket(meta_row.rows, meta_row.rows, raw, raw)
     return Statistics(*place, distinct=1, buckets=(bucket,), is_analyzed=False)
 
 
@@ -304,17 +314,24 @@ def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
 
 
 class NewIndexes:
-    """Who is given what fills found; see pipeline/kernels/summary.py."""
+    """Receives the summaries of backfills; see pipeline/kernels/summary.py."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def __call__(self, order: TaskOrder, table: Table, found: Summary) -> None:
-        """Write it. Raises Deposed when the reorg was left; gives way to whoever writes too."""
-        indexes = tuple(each for each in table.info.indexes if each.id in order.index_ids)
-        parts = tuple(parts_of(table, (), [each.id for each in indexes]))
+    def __call__(self, order: TaskOrder, table: Table, summary: Summary) -> None:
+        """Write the statistics of new indexes. Raises Deposed if the reorg ended; skips on a
+        conflict."""
+        indexes = tuple(
+            public_index
+            for public_index in table.info.indexes
+            if public_index.id in order.index_ids
+        )
+        parts = tuple(parts_of(table, (), [public_index.id for public_index in indexes]))
         place = meta.whole_id(table)
-        made = statistics_of(found, table, Subject((), indexes, parts), place, TOP_N, BUCKETS)
+        statistics = statistics_of(
+            summary, table, Subject((), indexes, parts), place, TOP_N, BUCKETS
+        )
         is_whole = place == meta.whole_id(order.logical)
 
         def write(txn: Transaction) -> None:
@@ -322,14 +339,14 @@ class NewIndexes:
                 txn.require_equal(*fence)
             if meta.get_lock(txn, place) is None:
                 version = meta.draw_version(txn)
-                known = meta.get(txn, place) or Meta(version, place, rows=found.rows)
-                ids = known.index_ids | {each.hist_id for each in made}
+                old = meta.get(txn, place) or Meta(version, place, rows=summary.rows)
+                ids = old.index_ids | {stats.hist_id for stats in statistics}
                 named = ",".join(map(str, sorted(ids)))
-                changed = known._replace(
+                changed = old._replace(
                     version=version, histograms_version=version, analyzed_indexes=named
                 )
                 meta.put(txn, changed)
-                records.write(txn, made, version)
+                records.write(txn, statistics, version)
                 txn.notify(meta.CHANNEL)
                 if is_whole:
                     for index_id in order.index_ids:

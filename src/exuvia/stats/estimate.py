@@ -1,12 +1,12 @@
-"""How many rows lie in a range of a key, by the statistics of its index or column.
+"""Estimates the rows in a range of a key from the statistics of its index or column.
 
     rows in [low, high)  =  common values in it
                          +  buckets wholly in it
                          +  a share of the buckets it cuts, even between their bounds
 
-A single value that is neither common nor a bucket's upper bound has the rows of an average one.
-Counts are of when they were taken; they are scaled to the rows there are now. Keys are the bytes
-that the table's keys are made of, without prefix, so the same ranges serve that a scan reads.
+A single value that is neither common nor a bucket's upper bound has the average number of rows.
+Counts are scaled from the time of the analysis to the current row count. Ranges are those of a
+scan: the table's key bytes without prefix.
 """
 
 from bisect import bisect_left
@@ -28,51 +28,52 @@ _BEYOND = b"\xff" * 64
 
 
 class Distribution:
-    """Of one key. `lower`, `upper`, `rows`, `repeats` are bucket by bucket, in order."""
+    """The distribution of one key. `lower`, `upper`, `rows`, `repeats` have one element a bucket,
+    in order."""
 
-    def __init__(self, found: Statistics, encode: Any) -> None:
-        tops = sorted((encode(value), rows) for value, rows in found.top)
+    def __init__(self, statistics: Statistics, encode: Any) -> None:
+        tops = sorted((encode(value), rows) for value, rows in statistics.top)
         self._tops = [key for key, _ in tops]
         self._top_rows = [0, *accumulate(rows for _, rows in tops)]
-        self._lower = [encode(bucket.lower) for bucket in found.buckets]
-        self._upper = [encode(bucket.upper) for bucket in found.buckets]
-        self._rows = [bucket.rows for bucket in found.buckets]
-        self._repeats = [bucket.repeats for bucket in found.buckets]
+        self._lower = [encode(bucket.lower) for bucket in statistics.buckets]
+        self._upper = [encode(bucket.upper) for bucket in statistics.buckets]
+        self._rows = [bucket.rows for bucket in statistics.buckets]
+        self._repeats = [bucket.repeats for bucket in statistics.buckets]
         rest = sum(self._rows)
         self.total = self._top_rows[-1] + rest
-        self.counted = self.total + found.nulls
-        self._average = rest / max(1, found.distinct - len(tops))
+        self.counted = self.total + statistics.nulls
+        self._average = rest / max(1, statistics.distinct - len(tops))
 
     def rows_in(self, low: bytes, high: bytes) -> float:
-        """Rows whose key is at least `low` and below `high`."""
+        """Rows with low <= key < high."""
         first, last = bisect_left(self._tops, low), bisect_left(self._tops, high)
-        found = float(self._top_rows[last] - self._top_rows[first])
+        rows = float(self._top_rows[last] - self._top_rows[first])
         if low.strip(b"\xff") and high == keys.after(low):
-            return found or self._single(low)
+            return rows or self._single(low)
         at = bisect_left(self._upper, low)
         while at < len(self._upper) and self._lower[at] < high:
-            found += self._rows[at] * _share(self._lower[at], self._upper[at], low, high)
+            rows += self._rows[at] * _share(self._lower[at], self._upper[at], low, high)
             at += 1
-        return found
+        return rows
 
     def _single(self, key: bytes) -> float:
-        """One value, or all that begin with it."""
+        """Rows with this key, or with this prefix."""
         end = keys.after(key)
         at = bisect_left(self._upper, key)
         if at == len(self._upper) or self._lower[at] >= end:
             return 0.0
         if self._upper[at] == key:
             return float(self._repeats[at])
-        found = 0.0
+        rows = 0.0
         while at < len(self._upper) and self._lower[at] < end:
             if key <= self._lower[at] and self._upper[at] < end:
-                found += self._rows[at]
+                rows += self._rows[at]
             at += 1
-        return max(found, self._average)
+        return max(rows, self._average)
 
 
 def _share(lower: bytes, upper: bytes, low: bytes, high: bytes) -> float:
-    """How much of a bucket a range takes, its keys even between its bounds."""
+    """The share of a bucket in a range, assuming that its keys are even between its bounds."""
     if low <= lower and upper < high:
         return 1.0
     common = 0
@@ -91,21 +92,22 @@ def _number(key: bytes, skip: int) -> int:
 def rows_in(
     txn: Transaction, table: Table, index: IndexInfo, spans: Sequence[Span]
 ) -> float | None:
-    """Rows in ranges of an index's or of the clustered key's keys; None where nobody analyzed."""
+    """Estimated rows in ranges of an index or of the clustered key; None if it was never
+    analyzed."""
     table_id = meta.whole_id(table)
-    known = meta.get(txn, table_id)
-    if known is None or known.analyzed_count is None:
+    meta_row = meta.get(txn, table_id)
+    if meta_row is None or meta_row.analyzed_count is None:
         return None
-    found = distribution(txn, table, index, table_id, known.histograms_version or 0)
-    if found is None or not found.total:
-        return 0.0 if found is not None else None
+    stats = distribution(txn, table, index, table_id, meta_row.histograms_version or 0)
+    if stats is None or not stats.total:
+        return 0.0 if stats is not None else None
     prefix = table.row_prefix if index.exuvia_clustered else table.form(index).prefix
-    rows = sum(found.rows_in(*_without(prefix, span)) for span in spans)
-    return rows * known.rows / max(1, found.counted)
+    rows = sum(stats.rows_in(*_without(prefix, span)) for span in spans)
+    return rows * meta_row.rows / max(1, stats.counted)
 
 
 def _without(prefix: bytes, span: Span) -> tuple[bytes, bytes]:
-    """Bounds behind the prefix; an end beyond all keys that have it is beyond all values."""
+    """The span's bounds without the prefix; an end after all keys of the prefix becomes _BEYOND."""
     skip = len(prefix)
     return span.start[skip:], span.end[skip:] if span.end.startswith(prefix) else _BEYOND
 
@@ -113,17 +115,18 @@ def _without(prefix: bytes, span: Span) -> tuple[bytes, bytes]:
 def distribution(
     txn: Transaction, table: Table, index: IndexInfo, table_id: int, version: int
 ) -> Distribution | None:
-    """Read once for each version of a table's statistics; kept with the table."""
-    kept = table.kept.setdefault("distributions", {})
-    held = kept.get(index.id)
-    if held is not None and held[0] == version:
-        return held[1]  # type: ignore[no-any-return]
+    """The distribution of an index, read once for each version of the statistics and cached with
+    the table."""
+    cached = table.kept.setdefault("distributions", {})
+    entry = cached.get(index.id)
+    if entry is not None and entry[0] == version:
+        return entry[1]  # type: ignore[no-any-return]
     by_handle = index.exuvia_clustered and table.info.pk_is_handle
     place = (0, table.info.cols[table.handle_positions[0]].id) if by_handle else (1, index.id)
     statistics = records.read(txn, table_id, *place)
-    made = Distribution(statistics[0], _encoder(table, index, by_handle)) if statistics else None
-    kept[index.id] = version, made
-    return made
+    built = Distribution(statistics[0], _encoder(table, index, by_handle)) if statistics else None
+    cached[index.id] = version, built
+    return built
 
 
 def _encoder(table: Table, index: IndexInfo, by_handle: bool) -> Any:

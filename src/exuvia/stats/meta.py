@@ -1,24 +1,23 @@
-"""How many rows tables have and how many changed since their analysis: mysql.stats_meta.
+"""Row counts of tables, and the rows changed since their analysis: mysql.stats_meta.
 
-    statement        notes the rows it wrote              in its transaction's TransactionDeltas,
+    statement        records the rows it wrote            in its transaction's TransactionDeltas,
                                                           undone with it
     COMMIT           Deltas.merge                         in memory of the front
     every 3 s        one transaction a thousand tables    added to mysql.stats_meta
-    shutdown         the rest
+    shutdown         the remaining deltas
 
-    LOCK STATS t     a row in mysql.stats_table_locked    analyses leave the table alone
-    writes           added to that row                    mysql.stats_meta stays as it is
-    UNLOCK STATS t   given back to mysql.stats_meta       and the row goes
+    LOCK STATS t     a row in mysql.stats_table_locked    analyses skip the table
+    writes           added to that row                    mysql.stats_meta does not change
+    UNLOCK STATS t   added to mysql.stats_meta            and the row is removed
 
-A front that is killed loses what it had not flushed: at most three seconds of counts. Nothing but
-the accuracy of statistics depends on them.
+A killed front loses the counts of at most three seconds, which it had not flushed. Only the
+accuracy of statistics depends on them.
 
-A row's version is drawn in the writing transaction, above every version before it. TiDB stamps a
-row with the *start* of that transaction: one that begins first and commits last is never seen by a
-reader who asks for `version > last`. Here all writers draw from one key, so two of them conflict
-and the later one draws anew: versions come into the world in the order of their commits, and "all
-up to v" is exact in every snapshot. Writers are few: a flush per node every three seconds,
-analyses, and the notifier.
+A row's version is assigned in the writing transaction, above every earlier version. TiDB uses the
+*start* of that transaction: one that begins first and commits last is missed by a reader of
+`version > last`. Here all writers assign from one key, so of two writers the later one conflicts
+and tries again. Versions therefore have the order of commits, and "all up to v" is exact in every
+snapshot. Writers are few: a flush per node every three seconds, analyses, and the notifier.
 
 Rows of mysql.stats_meta have no primary key (seed 004); their hidden handle is the table's id.
 """
@@ -44,7 +43,7 @@ LOCKS = "stats_table_locked"
 
 
 class Locked(NamedTuple):
-    """A locked (physical) table; `modified` and `rows` wait for UNLOCK STATS."""
+    """A physical table with locked statistics; `modified` and `rows` are added at UNLOCK STATS."""
 
     table_id: int
     modified: int = 0
@@ -53,39 +52,39 @@ class Locked(NamedTuple):
 
 
 def get_lock(txn: Transaction, table_id: int) -> Locked | None:
-    """The lock of a (physical) table."""
+    """The lock of a physical table."""
     row = reader.get(txn, planned(txn, LOCKS), keys.i64(table_id))
     return None if row is None else Locked._make(row)
 
 
 def locked_ids(txn: Transaction) -> frozenset[int]:
-    """Ids of everything that is locked."""
+    """The ids of all locked tables."""
     return frozenset(row[0] for _, row in reader.scan(txn, planned(txn, LOCKS)))
 
 
 def lock(txn: Transaction, table_ids: Iterable[int]) -> None:
-    """Lock what is not locked yet."""
+    """Lock tables that are not locked yet."""
     for table_id in table_ids:
         if get_lock(txn, table_id) is None:
             writer.insert(txn, planned(txn, LOCKS), list(Locked(table_id)))
 
 
 def add_to_lock(txn: Transaction, table_id: int, rows: int, modified: int, version: int) -> bool:
-    """Keep what sessions did to a locked table; False where it is not locked."""
-    known = get_lock(txn, table_id)
-    if known is None:
+    """Add written rows to the lock of a table; False if it is not locked."""
+    locked = get_lock(txn, table_id)
+    if locked is None:
         return False
-    later = Locked(table_id, known.modified + modified, known.rows + rows, version)
-    writer.update(txn, planned(txn, LOCKS), keys.i64(table_id), list(known), list(later))
+    later = Locked(table_id, locked.modified + modified, locked.rows + rows, version)
+    writer.update(txn, planned(txn, LOCKS), keys.i64(table_id), list(locked), list(later))
     return True
 
 
 def unlock(txn: Transaction, table_id: int) -> Locked | None:
-    """Take the lock away; what waited in it, None where there was none."""
-    known = get_lock(txn, table_id)
-    if known is not None:
-        writer.delete(txn, planned(txn, LOCKS), keys.i64(table_id), list(known))
-    return known
+    """Remove and return the lock; None if there was none."""
+    locked = get_lock(txn, table_id)
+    if locked is not None:
+        writer.delete(txn, planned(txn, LOCKS), keys.i64(table_id), list(locked))
+    return locked
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -118,7 +117,8 @@ class Meta(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What sessions did to a table: rows more or less, and how many were touched."""
+    """Rows that sessions wrote to a table: the change of the row count, and the number of
+    writes."""
 
     rows: int
     modified: int
@@ -129,26 +129,26 @@ def whole_id(table: Table) -> int:
     return table.info.statistics_id if table.is_partitioned else table.physical_id
 
 
-def never_analyzed(known: Meta, version: int) -> Meta:
+def never_analyzed(meta: Meta, version: int) -> Meta:
     """The row after its statistics were dropped."""
-    return Meta(version, known.table_id, known.modified, known.rows, known.snapshot)
+    return Meta(version, meta.table_id, meta.modified, meta.rows, meta.snapshot)
 
 
 def draw_version(txn: Transaction) -> int:
-    """The version of what this transaction writes here."""
+    """Assign the version of the rows that this transaction writes here."""
     txn_version = max(keys.read_number(txn.get(_VERSION_KEY)), txn.sequence) + 1
     txn.put(_VERSION_KEY, keys.number(txn_version))
     return txn_version
 
 
 def get(txn: Transaction, table_id: int) -> Meta | None:
-    """The row of a (physical) table."""
+    """The row of a physical table."""
     row = reader.get(txn, planned(txn, TABLE), keys.i64(table_id))
     return None if row is None else _meta(row)
 
 
 def put(txn: Transaction, meta: Meta) -> None:
-    """Write the row, over what stands there; its version must have been drawn by `txn`."""
+    """Insert or replace the row; its version must have been assigned by `txn`."""
     table, handle = planned(txn, TABLE), keys.i64(meta.table_id)
     old = reader.get(txn, table, handle)
     if old is None:
@@ -158,7 +158,7 @@ def put(txn: Transaction, meta: Meta) -> None:
 
 
 def delete(txn: Transaction, table_id: int) -> None:
-    """Remove the row, if there is one."""
+    """Remove the row, if it exists."""
     table, handle = planned(txn, TABLE), keys.i64(table_id)
     old = reader.get(txn, table, handle)
     if old is not None:
@@ -166,18 +166,18 @@ def delete(txn: Transaction, table_id: int) -> None:
 
 
 def add(txn: Transaction, deltas: Mapping[int, Delta]) -> int:
-    """Add what sessions did, by (physical) table id; the version that it got.
+    """Add written rows, by physical table id; returns the assigned version.
 
-    What was done to a table whose statistics are locked waits there (stats/meta.py)."""
+    Rows of a table with locked statistics are added to its lock."""
     version = draw_version(txn)
     for table_id, delta in deltas.items():
         if add_to_lock(txn, table_id, delta.rows, delta.modified, version):
             continue
-        known = get(txn, table_id) or Meta(version, table_id)
-        changed = known._replace(
+        old = get(txn, table_id) or Meta(version, table_id)
+        changed = old._replace(
             version=version,
-            rows=max(0, known.rows + delta.rows),
-            modified=known.modified + delta.modified,
+            rows=max(0, old.rows + delta.rows),
+            modified=old.modified + delta.modified,
         )
         put(txn, changed)
     txn.notify(CHANNEL)
@@ -187,9 +187,9 @@ def add(txn: Transaction, deltas: Mapping[int, Delta]) -> int:
 def changed(
     txn: Transaction, after: int, upto: int | None = None, limit: int | None = None
 ) -> Iterator[Meta]:
-    """Rows with after < version <= upto, in the order of versions: by the index, never a scan.
+    """Rows with after < version <= upto, in order of versions, read by the index.
 
-    At most `limit`, but all of a version: who has read them goes on behind the last one's."""
+    At most `limit`, but complete versions: a reader continues after the last version."""
     table = planned(txn, TABLE)
     for _, handle in _entries(txn, table, after, upto, limit):
         row = reader.get(txn, table, handle)
@@ -198,7 +198,7 @@ def changed(
 
 
 def changed_ids(txn: Transaction, after: int, upto: int, limit: int) -> list[tuple[int, int]]:
-    """(version, table id) of such rows: the index alone."""
+    """(version, table id) of such rows, from the index only."""
     entries = _entries(txn, planned(txn, TABLE), after, upto, limit)
     return [(version, keys.read_i64(handle)) for version, handle in entries]
 
@@ -232,7 +232,7 @@ def _row(meta: Meta) -> Row:
 
 
 def table_of(txn: Transaction) -> Table:
-    """The table, for those who read it whole."""
+    """The table, for reading all of it."""
     return planned(txn, TABLE)
 
 
@@ -243,8 +243,10 @@ BATCH = 1000
 
 
 class TransactionDeltas:
-    """What one transaction did so far; entries bear the transaction's mark they were made at, so
-    that a savepoint, or the undoing of a statement, takes its entries with it."""
+    """The rows that one transaction wrote.
+
+    Each entry has the transaction's mark after its statement, so a rollback of a statement or to a
+    savepoint removes its entries."""
 
     __slots__ = ("_entries",)
 
@@ -252,27 +254,27 @@ class TransactionDeltas:
         self._entries: list[tuple[int, int, int, int]] = []
 
     def add(self, mark: int, table_id: int, rows: int, modified: int) -> None:
-        """A statement wrote to a (physical) table. `mark`: of the transaction, after it."""
+        """A statement wrote to a physical table. `mark`: of the transaction, after it."""
         self._entries.append((mark, table_id, rows, modified))
 
     def back_to(self, mark: int) -> None:
-        """Forget what was done after the mark."""
+        """Remove entries after the mark."""
         entries = self._entries
         while entries and entries[-1][0] > mark:
             entries.pop()
 
     def sums(self) -> dict[int, Delta]:
-        """By (physical) table id."""
-        found: dict[int, Delta] = {}
+        """The sum of each physical table, by id."""
+        by_table: dict[int, Delta] = {}
         for _, table_id, rows, modified in self._entries:
             delta = Delta(rows, modified)
-            known = found.get(table_id)
-            found[table_id] = delta if known is None else _sum(known, delta)
-        return found
+            sum_so_far = by_table.get(table_id)
+            by_table[table_id] = delta if sum_so_far is None else _sum(sum_so_far, delta)
+        return by_table
 
 
 class Deltas:
-    """The front's own. Thread-safe."""
+    """The front's unflushed deltas. Thread-safe."""
 
     channel = ""
 
@@ -284,16 +286,16 @@ class Deltas:
         self._pending: dict[int, Delta] = {}
 
     def merge(self, ledger: Mapping[int, Delta]) -> None:
-        """A transaction committed: what it did, by (physical) table id."""
+        """Add the deltas of a committed transaction, by physical table id."""
         if not ledger:
             return
         with self._lock:
             for table_id, delta in ledger.items():
-                known = self._pending.get(table_id)
-                self._pending[table_id] = delta if known is None else _sum(known, delta)
+                pending = self._pending.get(table_id)
+                self._pending[table_id] = delta if pending is None else _sum(pending, delta)
 
     def step(self, now: float) -> float:
-        """Write a batch; seconds until the next."""
+        """Write a batch; returns the seconds until the next."""
         with self._writing:
             return self._step()
 
@@ -314,7 +316,8 @@ class Deltas:
         return 0.0 if len(batch) == BATCH else FLUSH_S
 
     def flush(self, batches: int = 100) -> None:
-        """Write all there is, and what another thread is writing: before the front ends."""
+        """Write every delta, and wait for a batch of another thread: for the shutdown of the
+        front."""
         for _ in range(batches):
             with self._writing, self._lock:
                 if not self._pending:

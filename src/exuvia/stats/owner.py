@@ -1,15 +1,15 @@
-"""All a process needs to be the stats owner, put together: what `node/` gives threads to.
+"""The loops of the stats owner, to which `node/` gives threads.
 
-    campaign     seizes and keeps the role "stats"
+    campaign     acquires and keeps the role "stats"
     notifier     events to their handlers                   woken by "events"
     webhook      the feed to a URL                          woken by "feed"
     cache        row counts of all tables, by version       woken by "stats"
-    queue        which tables are to be analyzed            woken by "stats"
-    runner       has the most urgent ones analyzed          woken by "stats"
-    shows        the queue to people, when they ask         woken by "analyzequeue"
-    analyzes     analyses that sessions ask for             woken by "analyze"
+    queue        the tables to analyze                      woken by "stats"
+    runner       starts the most urgent analyses            woken by "stats"
+    shows        the queue, for requests of sessions        woken by "analyzequeue"
+    analyzes     analyses requested by sessions             woken by "analyze"
 
-Handlers are registered here, once: events/notifier.py has their ids.
+Handlers are registered here only; events/notifier.py has their ids.
 """
 
 from exuvia.base.clock import Clock, Loop

@@ -1,4 +1,4 @@
-"""Which tables need an analysis, of what, and how urgently.
+"""Decides which tables need an analysis, of which parts, and how urgently.
 
     table                    one job by its id            the whole table, or new indexes alone
     partitioned, dynamic     one job by the table's id    the partitions that changed enough
@@ -11,7 +11,7 @@
 
 `judge` is pure; a queue calls it for a table whenever rows, definition or settings changed.
 
-How urgent that is: four indicators, one number (seed 004, "Calculate the score").
+The urgency is one number from four indicators (seed 004, "Calculate the score"):
 
     score = 0.6 * log10(1 + change)               change     rows changed since the last analysis,
                                                              in percent; 100 if never analyzed
@@ -19,19 +19,17 @@ How urgent that is: four indicators, one number (seed 004, "Calculate the score"
           + 0.3 * log10(1 + sqrt(age))            age        seconds since the last analysis
           + 2.0   where an index has no statistics
 
-Many tables are judged at once by arrays (`judge_many`, `scores`), for a rebuild and for what has
-changed:
+Many tables are judged at once by arrays (`judge_many`, `scores`), at a rebuild and after changes:
 
     facts        from the definitions               a Python object a table
     row counts   from the cache's columns           arrays, as long as the facts
     change, size, age, score                        arrays
     jobs         of those that need one             a Python object a job
 
-Tables without partitions only; what each of them gets is what `judge_plain` gives it
-(tests/stats/test_score.py).
+This is for tables without partitions only, and equals `judge_plain` (tests/stats/test_score.py).
 
-A million definitions are read at every take-over, so only the fields of their JSON that `Facts`
-needs are decoded: some microseconds a table.
+A million definitions are read at every change of owner, so only the JSON fields of `Facts` are
+decoded: a few microseconds a table.
 """
 
 import math
@@ -64,7 +62,7 @@ _PUBLIC = int(SchemaState.PUBLIC)
 
 
 class _Something(msgspec.Struct, gc=False):
-    """Whatever is there."""
+    """Any object, ignored."""
 
 
 class _Type(msgspec.Struct, gc=False):
@@ -108,7 +106,7 @@ _decoder = msgspec.json.Decoder(_Table)
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """A table that may be analyzed.
+    """A table that can be analyzed.
 
     `columns`: the number of columns to analyze. `partitions`: physical ids. `whole_id`: the id of
     the whole table's statistics, and of the rows of a table without partitions."""
@@ -121,13 +119,13 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 
 
 def facts_of(txn: Transaction, table_ids: Sequence[int]) -> dict[int, Facts | None]:
-    """The facts of tables, each id once, in the order given; None where there is none, or nothing
-    to analyze."""
-    found = txn.get_many([keys.meta("table", each) for each in table_ids])
-    tables = [None if raw is None else _decoder.decode(raw) for raw in found]
+    """The facts of tables in the given order, each id once; None if the table is missing or has
+    nothing to analyze."""
+    raws = txn.get_many([keys.meta("table", id_) for id_ in table_ids])
+    tables = [None if raw is None else _decoder.decode(raw) for raw in raws]
     databases = sorted({table.exuvia_db for table in tables if table is not None})
-    infos = txn.get_many([keys.meta("db", each) for each in databases])
-    there = {each for each, raw in zip(databases, infos, strict=True) if raw is not None}
+    infos = txn.get_many([keys.meta("db", id_) for id_ in databases])
+    there = {id_ for id_, raw in zip(databases, infos, strict=True) if raw is not None}
     return {
         table_id: None if table is None else _facts(table, there)
         for table_id, table in zip(table_ids, tables, strict=True)
@@ -135,7 +133,7 @@ def facts_of(txn: Transaction, table_ids: Sequence[int]) -> dict[int, Facts | No
 
 
 def all_facts(store: Store) -> Iterator[list[Facts]]:
-    """All tables that users made, in the order of ids, AT_ONCE at a time."""
+    """All tables of users, by id, AT_ONCE at a time."""
     view = store.snapshot()
     everything = keys.span_of(keys.meta("table"))
     users = Span(keys.meta("table", LAST_SYSTEM_ID + 1), everything.end)
@@ -144,14 +142,15 @@ def all_facts(store: Store) -> Iterator[list[Facts]]:
         databases = view.scan(keys.span_of(prefix))
         there = {keys.read_number(key[len(prefix) :]) for key, _ in databases}
         for _, raws in view.chunks(users, AT_ONCE):
-            found = (_facts(_decoder.decode(raw[view.skip :]), there) for raw in raws)
-            yield [facts for facts in found if facts is not None]
+            candidates = (_facts(_decoder.decode(raw[view.skip :]), there) for raw in raws)
+            yield [facts for facts in candidates if facts is not None]
     finally:
         view.close()
 
 
 def _facts(table: _Table, databases: Container[int]) -> Facts | None:
-    """Definitions of a dropped database's tables stay for a while: `databases` are those there."""
+    """`databases`: the existing ones. Definitions of tables in a dropped database remain for a
+    while."""
     if table.state != _PUBLIC or table.exuvia_db == MYSQL_ID or table.exuvia_db not in databases:
         return None
     if table.view is not None or table.sequence is not None or table.temp_table_type:
@@ -161,15 +160,17 @@ def _facts(table: _Table, databases: Container[int]) -> Facts | None:
         code = column.type.Tp
         if column.state != _PUBLIC or code in _LONG:
             continue
-        if code != _BLOB or column.type.Charset != _BINARY:  # as stats/analysis.py: is_skipped
+        if (
+            code != _BLOB or column.type.Charset != _BINARY
+        ):  # the same rule as is_skipped in stats/analysis.py
             columns += 1
     if not columns:
-        return None  # nothing that can be analyzed
+        return None  # nothing to analyze
     indexes = table.index_info or ()  # a clustered key may be new, too
     index_ids = tuple([index.id for index in indexes if index.state == _PUBLIC])
     partitions: tuple[int, ...] = ()
     if table.partition is not None:
-        partitions = tuple([each.id for each in table.partition.definitions])
+        partitions = tuple([definition.id for definition in table.partition.definitions])
     return Facts(table.id, columns, index_ids, partitions, table.exuvia_physical or table.id)
 
 
@@ -180,13 +181,13 @@ SIZE_WEIGHT = 0.1
 AGE_WEIGHT = 0.3
 NEW_INDEX_EVENT = 2.0
 NEVER_ANALYZED_CHANGE = 100.0
-NEVER_ANALYZED_AGE_S = 1800.0  # as long as a table without an analysis is taken to have waited
+NEVER_ANALYZED_AGE_S = 1800.0  # assumed age of a table never analyzed
 
 Numbers = NDArray[np.float64]
 
 
 class Indicators(NamedTuple):
-    """What a score is made of. `change` in percent, `size` in cells, `age_s` in seconds."""
+    """The inputs of a score. `change` in percent, `size` in cells, `age_s` in seconds."""
 
     change: float
     size: float
@@ -194,7 +195,7 @@ class Indicators(NamedTuple):
 
 
 class ScoreParts(NamedTuple):
-    """A score, taken apart."""
+    """The four summands of a score."""
 
     change: float
     size: float
@@ -226,13 +227,13 @@ def scores(
     change: Numbers, size: Numbers, age_s: Numbers, has_new_index: NDArray[np.bool_]
 ) -> Numbers:
     """`score` for arrays of equal shape."""
-    found: Numbers = (
+    totals: Numbers = (
         CHANGE_WEIGHT * np.log10(1 + change)
         + SIZE_WEIGHT * (1 - np.log10(1 + size))
         + AGE_WEIGHT * np.log10(1 + np.sqrt(age_s))
         + NEW_INDEX_EVENT * has_new_index
     )
-    return found
+    return totals
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ NEVER = -1.0
 
 
 class Rules(NamedTuple):
-    """What the settings say. `ratio` 0: nothing is analyzed because of changes."""
+    """The settings of the queue. `ratio` 0: changes cause no analysis."""
 
     ratio: float = 0.5
     least_rows: int = LEAST_ROWS
@@ -251,15 +252,14 @@ class Rules(NamedTuple):
 
 
 class AnalysisJob(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
-    """One analysis to be done. The more urgent is less: of equal weights, the one with the lower
-    key.
+    """One analysis. The more urgent job is the lesser; at equal weight, the one with the lower key.
 
-    `key`: what the queue knows it by; `analyzed_at` in seconds since 1970, NEVER for a table
-    without an analysis: it counts as half an hour old, however long.
+    `key`: its key in the queue. `analyzed_at`: seconds since 1970; NEVER for a table without an
+    analysis, which always counts as half an hour old.
 
-    `indexes`: those without statistics; `partition`: the one of a static job;
-    `partitions`: physical ids to be analyzed, and which indexes lack statistics in each (dynamic
-    jobs)."""
+    `indexes`: those without statistics. `partition`: the one of a static job. `partitions`:
+    physical ids to analyze (dynamic jobs). `missing`: the indexes of each partition without
+    statistics (dynamic jobs)."""
 
     minus_weight: float
     key: int
@@ -282,12 +282,12 @@ class AnalysisJob(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=Fals
         return bool(self.indexes or self.missing)
 
     def indicators(self, now_s: float) -> Indicators:
-        """What its score is made of, now."""
+        """The inputs of its score at that time."""
         return Indicators(self.change, self.size, _age(self.analyzed_at, now_s))
 
 
 def rescored(job: AnalysisJob, now_s: float) -> AnalysisJob:
-    """The job at its present age."""
+    """The job with its score at that time."""
     weight = score(job.indicators(now_s), job.has_new_index)
     return msgspec.structs.replace(job, minus_weight=-weight)
 
@@ -297,7 +297,7 @@ def _age(analyzed_at: float, now_s: float) -> float:
 
 
 class _Need(NamedTuple):
-    """What one physical table needs."""
+    """The analysis that one physical table needs."""
 
     change: float
     size: float
@@ -308,7 +308,7 @@ class _Need(NamedTuple):
 def judge(
     facts: Facts, metas: Callable[[Sequence[int]], list[Meta | None]], rules: Rules, now_s: float
 ) -> list[AnalysisJob]:
-    """The jobs of a table: none, one, or one a partition."""
+    """The jobs of a table: zero, one, or one a partition."""
     if facts.whole_id in rules.locked:
         return []
     if not facts.partitions:
@@ -323,7 +323,7 @@ def judge(
 
 
 def judge_plain(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> AnalysisJob | None:
-    """`judge` for a table without partitions whose row counts are at hand."""
+    """`judge` for a table without partitions whose row counts are known."""
     if facts.whole_id in rules.locked:
         return None
     need = _need(facts, meta, rules, now_s)
@@ -351,8 +351,8 @@ def _need(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> _Need 
         change = 0.0
     missing: tuple[int, ...] = ()
     if facts.index_ids:
-        known = meta.index_ids
-        missing = tuple([each for each in facts.index_ids if each not in known])
+        analyzed = meta.index_ids
+        missing = tuple([index_id for index_id in facts.index_ids if index_id not in analyzed])
     if not change and not missing:
         return None
     return _Need(100 * change, size, float(meta.analyzed_at or 0), missing)
@@ -374,7 +374,7 @@ def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0)
 
 
 def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> AnalysisJob:
-    """One job for the partitions that need it; indicators are their averages."""
+    """One job for the partitions that need it; its indicators are their averages."""
     number = len(needs)
     average = _Need(
         sum(need.change for _, need in needs) / number,
@@ -394,28 +394,29 @@ def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> Anal
 
 
 def judge_many(
-    known: Sequence[Facts], cache: StatsCache, rules: Rules, now_s: float
+    facts_list: Sequence[Facts], cache: StatsCache, rules: Rules, now_s: float
 ) -> Iterator[AnalysisJob]:
-    """The jobs of tables without partitions, in their order; many have none."""
-    counts = cache.counts([each.whole_id for each in known])
+    """The jobs of tables without partitions, in order; tables that need no analysis are left
+    out."""
+    counts = cache.counts([fact.whole_id for fact in facts_list])
     never = counts.analyzed < 0
     base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
-    change: Numbers = counts.modified / base  # in percent soon; 0 up to the ratio
+    change: Numbers = counts.modified / base  # made percent below; 0 up to the ratio
     change[(change <= rules.ratio) | (rules.ratio == 0)] = 0.0
     change *= 100
     change[never] = NEVER_ANALYZED_CHANGE
-    columns = np.fromiter((each.columns for each in known), np.float64, len(known))
+    columns = np.fromiter((fact.columns for fact in facts_list), np.float64, len(facts_list))
     size = counts.rows * columns
     is_whole = counts.rows >= rules.least_rows
-    missing = _missing(known, counts, is_whole & ~never)
-    has_missing = np.fromiter(map(bool, missing), np.bool_, len(known))
+    missing = _missing(facts_list, counts, is_whole & ~never)
+    has_missing = np.fromiter(map(bool, missing), np.bool_, len(facts_list))
     analyzed_at = np.where(never, NEVER, np.maximum(counts.analyzed_at, 0.0))
     weights = scores(change, size, _ages(analyzed_at, now_s), has_missing)
     needed = is_whole & (never | (change > 0) | has_missing)
     at = np.flatnonzero(needed)
-    numbers = (each[at].tolist() for each in (change, size, analyzed_at, weights))
+    numbers = (fact[at].tolist() for fact in (change, size, analyzed_at, weights))
     for n, percent, cells, when, weight in zip(at.tolist(), *numbers, strict=True):
-        facts = known[n]
+        facts = facts_list[n]
         if facts.whole_id in rules.locked:
             continue
         yield AnalysisJob(
@@ -430,7 +431,7 @@ def judge_many(
 
 
 def rescored_many(jobs: Sequence[AnalysisJob], now_s: float) -> Iterator[AnalysisJob]:
-    """Jobs at their present ages."""
+    """The jobs with their scores at that time."""
     many = len(jobs)
     change = np.fromiter((job.change for job in jobs), np.float64, many)
     size = np.fromiter((job.size for job in jobs), np.float64, many)
@@ -447,14 +448,16 @@ def _ages(analyzed_at: Numbers, now_s: float) -> Numbers:
 
 
 def _missing(
-    known: Sequence[Facts], counts: RowCounts, looked_at: np.typing.NDArray[np.bool_]
+    facts_list: Sequence[Facts], counts: RowCounts, is_checked: np.typing.NDArray[np.bool_]
 ) -> list[tuple[int, ...]]:
-    """Indexes without statistics, of tables that were analyzed."""
+    """The indexes without statistics, of tables that were analyzed."""
     none: tuple[int, ...] = ()
     return [
-        none if not looks or _numbers(text).issuperset(each.index_ids)
-        else tuple([index for index in each.index_ids if index not in _numbers(text)])
-        for each, text, looks in zip(known, counts.indexes, looked_at.tolist(), strict=True)
+        none if not is_wanted or _numbers(text).issuperset(facts.index_ids)
+        else tuple([index for index in facts.index_ids if index not in _numbers(text)])
+        for facts, text, is_wanted in zip(
+            facts_list, counts.indexes, is_checked.tolist(), strict=True
+        )
     ]  # fmt: skip
 
 

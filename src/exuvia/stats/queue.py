@@ -1,50 +1,50 @@
-"""The auto-analyze priority queue: in memory, on the stats owner, kept up by what changes.
+"""The auto-analyze priority queue: in memory, on the stats owner, updated by changes.
 
-    rebuild      at take-over, and when ratio or prune mode changed      bulk reads of everything
-    rows         every 3 s: stats_meta with version > next_version       judged anew, table by table
-    definitions  the notifier's handler "priority queue"                 as below
-    time         every 5 minutes: all ages                               scored anew
-    retries      every 5 minutes: tables whose analysis failed, or which changed while it ran
+    rebuild      at a new ownership, and when ratio or prune mode changed  bulk reads of everything
+    rows         every 3 s: stats_meta with version > next_version   tables are judged again
+    definitions  the notifier's handler "priority queue"             as below
+    time         every 5 minutes: all ages                           scored again
+    retries      every 5 minutes: tables whose analysis failed, or which changed during it
 
-`next_version` is taken before a rebuild reads (nothing is lost, something may be seen twice) and
-never passes the cache's high-water mark, since row counts come from the cache; reading the changed
-rows by their version never holds the cache back. All effects are in memory, so the handler is
-idempotent, and answers "not ready" until the first rebuild is done.
+A rebuild sets `next_version` before it reads: no row is missed, some may be read twice. It never
+passes the cache's high-water mark, since row counts come from the cache. Reading changed rows by
+their version never blocks the cache. All effects are in memory, so the handler is idempotent; it
+raises NotReady until the first rebuild is done.
 
-    waiting --pop--> running --ended well--> gone          a table that runs, or is to be retried,
-                        `----failed--------> must retry    is not queued a second time
+    waiting --pop--> running --success--> removed          a table that runs, or is to be retried,
+                        `----failure--> must retry         is not queued a second time
 
-It belongs to one ownership: with another term of `term` it is forgotten and built anew.
+The queue belongs to one ownership: when `term` changes it is cleared and rebuilt.
 
-Which schema change concerns which jobs:
+Effects of each schema change:
 
-add index                       its table is judged anew, unless its statistics are made
-create table, add partition     judged anew: a recovered table has rows; it is noted whose
-                                the partitions are
-add, modify, drop column        judged anew: its size is another (TiDB waits for its rows)
-drop, truncate table            jobs of the table and of its partitions go
-drop, truncate, reorganize p.   jobs of the partitions that went; the table is judged anew
-exchange partition              jobs of both sides; both are judged anew
-partition by, remove p.         jobs under the old ids; the new one is judged anew
-drop schema                     jobs of all its tables
+    add index                       judges its table again, unless the index has statistics
+    create table, add partition     judges again: a recovered table has rows; records the table of
+                                    each partition
+    add, modify, drop column        judges again: the size changed (TiDB waits for writes)
+    drop, truncate table            removes jobs of the table and of its partitions
+    drop, truncate, reorganize p.   removes jobs of the partitions; judges the table again
+    exchange partition              removes jobs of both sides; judges both again
+    partition by, remove p.         removes jobs of the old ids; judges the new one again
+    drop schema                     removes jobs of all its tables
 
-A heap whose elements are found, changed and removed by key. The least element is on top.
+A heap with access to its elements by key. The least element is on top.
 
     add, update, add_if_absent, pop             O(log n)        peek, get, get_key, len     O(1)
     delete, delete_key, discard_key             O(log n)        items, keys                 O(n)
     close, is_closed                                            bulk_add, revalue           O(n)
 
-    elements  {key: element}                      the truth
-    heap      elements, some no longer true       heapq's list
+    elements  {key: element}                      the current elements
+    heap      elements, some of them obsolete     heapq's list
 
-Elements order themselves, so nothing is kept beside them. One that was replaced or removed stays in
-the list until it comes to the top, or until there is one such for every SPARE_SHARE true ones: then
-the list is built anew. So every change is one push in C. The top is kept true, so looking at it
-costs nothing.
+Elements are ordered themselves, so the heap stores no separate weights. A replaced or removed
+element stays in the list until it reaches the top. If there is more than one such element for every
+SPARE_SHARE current ones, the list is rebuilt. Every change is therefore one push in C. The top is
+always current, so reading it is free.
 
 Thread-safe. After `close` every operation but `is_closed` and another `close` raises Closed.
 
-The queue is in one process; people ask for it on any node (cluster/questions.py). As JSON:
+The queue is in one process; other nodes request it (cluster/questions.py). As JSON:
 
     {"current_jobs": [{"type": "analyzeTable", "table_id": 104, "weight": 1.26, ...,
                        "indicators": {"change_percentage": "100.00%", "table_size": "6000.00",
@@ -53,7 +53,7 @@ The queue is in one process; people ask for it on any node (cluster/questions.py
                        ...}],
      "must_retry_tables": [], "exuvia_running": [], "exuvia_total": 1}
 
-`current_jobs` are the waiting ones by weight, the first of `exuvia_total`.
+`current_jobs` are waiting jobs by weight, the first of `exuvia_total`.
 """
 
 import heapq
@@ -82,30 +82,30 @@ from exuvia.stats.priority import AnalysisJob, Facts, Rules, judge, judge_many, 
 
 
 class Ordered(Protocol):
-    """What has an order."""
+    """A type with an order."""
 
     def __lt__(self, other: Any, /) -> bool:
-        """Whether it leaves before the other."""
+        """Whether this element is popped before the other."""
 
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Ordered)
 
-SPARE_SHARE = 8  # of as many true elements one more that is not true may be in the list
+SPARE_SHARE = 8  # current elements for each obsolete one in the list
 _SPARE = 64
 _AT_ONCE = 2000  # elements revalued together
 
 
 class Closed(Exception):
-    """The heap was closed: nobody may use it any more."""
+    """The heap was closed and cannot be used."""
 
 
 class Empty(LookupError):
-    """There is no element."""
+    """The heap has no element."""
 
 
 class Heap(Generic[K, T]):
-    """See the module. `key_of` says the key of an element."""
+    """A heap with access by key. `key_of` returns the key of an element."""
 
     def __init__(self, key_of: Callable[[T], K]) -> None:
         self._key_of = key_of
@@ -117,7 +117,7 @@ class Heap(Generic[K, T]):
     # -- adding ------------------------------------------------------------------------------------
 
     def add(self, element: T) -> None:
-        """Put an element; one that has its key is replaced."""
+        """Add an element, or replace the one with its key."""
         with self._lock:
             self._require_open()
             self._elements[self._key_of(element)] = element
@@ -127,16 +127,16 @@ class Heap(Generic[K, T]):
     update = add
 
     def bulk_add(self, elements: Iterable[T]) -> None:
-        """Put many at once: one pass, however many."""
+        """Add many elements in one pass."""
         with self._lock:
             self._require_open()
-            known, key_of = self._elements, self._key_of
+            elements_by_key, key_of = self._elements, self._key_of
             for element in elements:
-                known[key_of(element)] = element
+                elements_by_key[key_of(element)] = element
             self._rebuild()
 
     def add_if_absent(self, element: T) -> bool:
-        """Put an element unless one has its key; whether it was put."""
+        """Add an element unless its key exists; returns whether it was added."""
         with self._lock:
             self._require_open()
             if self._key_of(element) in self._elements:
@@ -144,42 +144,43 @@ class Heap(Generic[K, T]):
             self.add(element)
             return True
 
-    def revalue(self, anew: Callable[[list[T]], Iterable[T]]) -> None:
-        """Every element as `anew` makes it of it, with its key; not all of them are there twice."""
+    def revalue(self, revalued: Callable[[list[T]], Iterable[T]]) -> None:
+        """Replace every element by the one that `revalued` returns for it, with the same key. Works
+        in batches, so that not all elements exist twice."""
         with self._lock:
             self._require_open()
             self._heap.clear()
             keys = list(self._elements)
             try:
                 for first in range(0, len(keys), _AT_ONCE):
-                    few = keys[first : first + _AT_ONCE]
-                    made = anew([self._elements[key] for key in few])
-                    self._elements.update(zip(few, made, strict=True))
+                    batch = keys[first : first + _AT_ONCE]
+                    new = revalued([self._elements[key] for key in batch])
+                    self._elements.update(zip(batch, new, strict=True))
             finally:
                 self._rebuild()
 
     # -- removing ----------------------------------------------------------------------------------
 
     def delete(self, element: T) -> None:
-        """Remove what has the element's key. Raises KeyError."""
+        """Remove the element with the same key. Raises KeyError."""
         self.delete_key(self._key_of(element))
 
     def delete_key(self, key: K) -> None:
-        """Remove what has the key. Raises KeyError."""
+        """Remove the element with the key. Raises KeyError."""
         with self._lock:
             self._require_open()
             del self._elements[key]
             self._tidy()
 
     def discard_key(self, key: K) -> None:
-        """Remove what has the key, if there is one."""
+        """Remove the element with the key, if it exists."""
         with self._lock:
             self._require_open()
             if self._elements.pop(key, None) is not None:
                 self._tidy()
 
     def pop(self) -> T:
-        """Remove the top; the element. Raises Empty."""
+        """Remove and return the top. Raises Empty."""
         with self._lock:
             element = self.peek()
             del self._elements[self._key_of(element)]
@@ -197,23 +198,23 @@ class Heap(Generic[K, T]):
             return self._heap[0]
 
     def get(self, element: T) -> T | None:
-        """What has the element's key, or None."""
+        """The element with the same key, or None."""
         return self.get_key(self._key_of(element))
 
     def get_key(self, key: K) -> T | None:
-        """What has the key, or None."""
+        """The element with the key, or None."""
         with self._lock:
             self._require_open()
             return self._elements.get(key)
 
     def items(self) -> list[T]:
-        """Every element, in no order."""
+        """Every element, unordered."""
         with self._lock:
             self._require_open()
             return list(self._elements.values())
 
     def keys(self) -> list[K]:
-        """Every key, in no order."""
+        """Every key, unordered."""
         with self._lock:
             self._require_open()
             return list(self._elements)
@@ -226,7 +227,7 @@ class Heap(Generic[K, T]):
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let everything go; nobody may use it any more."""
+        """Remove every element and refuse later operations."""
         with self._lock:
             self._closed = True
             self._elements.clear()
@@ -234,7 +235,7 @@ class Heap(Generic[K, T]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the heap was closed."""
         return self._closed
 
     # -- inside ------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ class Heap(Generic[K, T]):
             raise Closed("the heap is closed")
 
     def _tidy(self) -> None:
-        """A true top, and a list not much longer than the truth."""
+        """Make the top current, and rebuild the list if it has too many obsolete elements."""
         heap, elements, key_of = self._heap, self._elements, self._key_of
         if len(heap) > len(elements) + len(elements) // SPARE_SHARE + _SPARE:
             self._rebuild()
@@ -261,8 +262,10 @@ class Heap(Generic[K, T]):
 
 
 class Affected(NamedTuple):
-    """Jobs by these keys go, if they are jobs of these tables: an exchanged partition has the id of
-    a table that lives on. Then tables are judged anew."""
+    """Effects of a change: jobs to remove by key, and tables to judge again.
+
+    A job is removed only if it belongs to one of `tables`: an exchanged partition has the id of
+    another table."""
 
     keys: list[int]
     tables: frozenset[int]
@@ -270,7 +273,7 @@ class Affected(NamedTuple):
 
 
 def affected(change: SchemaChange) -> Affected:
-    """See the table in the module."""
+    """The effects of a schema change, as in the module's table."""
     match change.kind:
         case Kind.ADD_INDEX:
             added = change.get_add_index()
@@ -284,9 +287,9 @@ def affected(change: SchemaChange) -> Affected:
         case Kind.ADD_PARTITION:
             return _judged([change.get_partitions(Kind.ADD_PARTITION).table.id])
         case Kind.DROP_TABLE:
-            return _gone(change.get_drop_table())
+            return _removed(change.get_drop_table())
         case Kind.TRUNCATE_TABLE:
-            return _gone(change.get_truncate_table().dropped)
+            return _removed(change.get_truncate_table().dropped)
         case (
             Kind.DROP_PARTITION
             | Kind.TRUNCATE_PARTITION
@@ -294,7 +297,7 @@ def affected(change: SchemaChange) -> Affected:
             | Kind.UNDO_TRUNCATE_TABLE as kind
         ):
             cut = change.get_partitions(kind)
-            keys = [cut.table.id, *(each.id for each in cut.dropped)]
+            keys = [cut.table.id, *(partition.id for partition in cut.dropped)]
             return Affected(keys, frozenset({cut.table.id}), [cut.table.id])
         case Kind.EXCHANGE_PARTITION:
             swapped = change.get_exchange_partition()
@@ -303,7 +306,7 @@ def affected(change: SchemaChange) -> Affected:
             return Affected(keys, frozenset(both), both)
         case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING | Kind.CHANGE_PRIMARY_KEY as kind:
             new = change.get_repartition(kind)
-            keys = [new.table.id, *(each.id for each in new.dropped)]
+            keys = [new.table.id, *(partition.id for partition in new.dropped)]
             return Affected(keys, frozenset({new.table.id}), [new.table.id])
         case Kind.DROP_SCHEMA:
             tables = change.get_drop_schema().tables
@@ -317,7 +320,7 @@ def _judged(table_ids: list[int]) -> Affected:
     return Affected([], frozenset(), table_ids)
 
 
-def _gone(table: TableInfo) -> Affected:
+def _removed(table: TableInfo) -> Affected:
     return Affected([table.id, *table.physical_ids], frozenset({table.id}), [])
 
 
@@ -327,13 +330,15 @@ ROWS_EVERY_S = 3.0
 RESCORE_EVERY_S = 300.0
 RETRY_EVERY_S = 300.0
 IDLE_S = 1.0
-FEW = 16  # tables that are quicker judged one by one
+FEW = 16  # below this number, judging tables one by one is faster
 MOST_ROWS = 10_000  # changed tables judged in one step
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue at `at_s` (seconds since 1970): waiting jobs by weight, the first of `total`; those
-    to be retried as key -> table id. Not `ready`: the owner builds one, or is told to have none."""
+class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue at `at_s` (seconds since 1970): the first of `total` waiting jobs by weight, and
+    the jobs to be retried as key -> table id.
+
+    Not `ready`: the owner is building the queue, or it is disabled."""
 
     at_s: float
     ready: bool = False
@@ -344,7 +349,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue:
-    """See the module. `wall_s`: seconds since 1970; ages are display and priority, not safety."""
+    """The queue of analyses. `wall_s`: seconds since 1970; ages affect display and priority, not
+    safety."""
 
     channel = meta.CHANNEL
 
@@ -367,7 +373,7 @@ class Queue:
         self._running: dict[int, AnalysisJob] = {}
         self._must_retry: dict[int, int] = {}  # key -> table id
         self._owner: dict[int, int] = {}  # partition -> table
-        self._ready_in = 0  # the term it was built in
+        self._ready_in = 0  # the term of the last rebuild
         self._rules = Rules()
         self._rows_at = self._scored_at = self._retried_at = float("-inf")
         self.next_version = 0
@@ -375,7 +381,7 @@ class Queue:
     # -- its life ----------------------------------------------------------------------------------
 
     def step(self, now: float) -> float:
-        """One thing that is due; seconds until the next."""
+        """Do one due part of the work; returns the seconds until the next."""
         term = self._term()
         enabled, rules = self._settings() if term else (False, self._rules)
         with self._lock:
@@ -388,7 +394,7 @@ class Queue:
                 return 0.0
             changed, self._rules = rules.locked ^ self._rules.locked, rules
             if changed:
-                self._judge_now(self._owner.get(each, each) for each in changed)
+                self._judge_now(self._owner.get(table_id, table_id) for table_id in changed)
             if now - self._rows_at >= ROWS_EVERY_S:
                 return self._read_rows(now)
             if now - self._scored_at >= RESCORE_EVERY_S:
@@ -400,7 +406,7 @@ class Queue:
             return max(0.0, self._rows_at + ROWS_EVERY_S - now)
 
     def forget(self) -> None:
-        """This process is no longer the owner."""
+        """Clear the queue: this process is no longer the owner."""
         with self._lock:
             self._clear()
 
@@ -414,7 +420,7 @@ class Queue:
             return enabled, Rules(ratio=ratio, is_static=mode == "static", locked=locked)
 
     def _rebuild(self, rules: Rules, now: float) -> None:
-        """Everything anew; what runs, runs on."""
+        """Rebuild the whole queue; running jobs continue."""
         running = self._running
         self._clear()
         self._running, self._rules = running, rules
@@ -430,34 +436,34 @@ class Queue:
         )
         self._rows_at = self._scored_at = self._retried_at = now
 
-    def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[AnalysisJob]:
+    def _judged(self, all_facts: Sequence[Facts], wall_s: float) -> Iterator[AnalysisJob]:
         """The jobs of tables."""
-        for each in known:
-            if each.partitions or each.whole_id != each.table_id:
-                self._note(each)
-        plain = [each for each in known if not each.partitions]
+        for facts in all_facts:
+            if facts.partitions or facts.whole_id != facts.table_id:
+                self._note(facts)
+        plain = [facts for facts in all_facts if not facts.partitions]
         if len(plain) >= FEW:
             yield from judge_many(plain, self._cache, self._rules, wall_s)
-            known = [each for each in known if each.partitions]
-        for each in known:
-            yield from judge(each, self._cache.get_many, self._rules, wall_s)
+            all_facts = [facts for facts in all_facts if facts.partitions]
+        for facts in all_facts:
+            yield from judge(facts, self._cache.get_many, self._rules, wall_s)
 
-    def _note(self, known: Facts) -> None:
+    def _note(self, facts: Facts) -> None:
         """Record the table of each statistics id that is not the table's own id."""
-        if known.whole_id == known.table_id:
-            self._owner.pop(known.table_id, None)  # it may have lain under another for a while
-        for physical_id in (*known.partitions, known.whole_id):
-            if physical_id != known.table_id:
-                self._owner[physical_id] = known.table_id
+        if facts.whole_id == facts.table_id:
+            self._owner.pop(facts.table_id, None)  # it may have been a partition of another table
+        for physical_id in (*facts.partitions, facts.whole_id):
+            if physical_id != facts.table_id:
+                self._owner[physical_id] = facts.table_id
 
     # -- rows --------------------------------------------------------------------------------------
 
     def _read_rows(self, now: float) -> float:
-        """Judge tables whose rows changed; seconds until the next look."""
+        """Judge tables whose rows changed; returns the seconds until the next read."""
         upto = self._cache.high_water
         with self._store.read() as txn:
             news = meta.changed_ids(txn, self.next_version, upto, MOST_ROWS)
-            self._judge_anew(txn, [self._owner.get(each, each) for _, each in news])
+            self._judge_anew(txn, [self._owner.get(table_id, table_id) for _, table_id in news])
         if len(news) >= MOST_ROWS:
             self.next_version = news[-1][0]
             return 0.0
@@ -465,24 +471,24 @@ class Queue:
         return ROWS_EVERY_S
 
     def _judge_anew(self, txn: Transaction, table_ids: Iterable[int]) -> None:
-        """Tables' jobs as they should be now."""
+        """Replace the jobs of tables by newly judged ones."""
         tables = priority.facts_of(txn, list(dict.fromkeys(table_ids)))
-        there = [known for known in tables.values() if known is not None]
-        for known in there:
-            self._note(known)
-        found: dict[int, dict[int, AnalysisJob]] = {}
-        for job in self._judged(there, self._wall_s()):
-            found.setdefault(job.table_id, {})[job.key] = job
-        for table_id, each in tables.items():
-            self._replace(table_id, each, found.get(table_id, {}))
+        existing = [facts for facts in tables.values() if facts is not None]
+        for facts in existing:
+            self._note(facts)
+        jobs: dict[int, dict[int, AnalysisJob]] = {}
+        for job in self._judged(existing, self._wall_s()):
+            jobs.setdefault(job.table_id, {})[job.key] = job
+        for table_id, table_facts in tables.items():
+            self._replace(table_id, table_facts, jobs.get(table_id, {}))
 
-    def _replace(self, table_id: int, known: Facts | None, found: dict[int, AnalysisJob]) -> None:
-        keys = [table_id, *((*known.partitions, known.whole_id) if known is not None else ())]
+    def _replace(self, table_id: int, facts: Facts | None, jobs: dict[int, AnalysisJob]) -> None:
+        keys = [table_id, *((*facts.partitions, facts.whole_id) if facts is not None else ())]
         for key in keys:
-            held = None if key in found else self._heap.get_key(key)
-            if held is not None and held.table_id == table_id:
+            obsolete = None if key in jobs else self._heap.get_key(key)
+            if obsolete is not None and obsolete.table_id == table_id:
                 self._heap.delete_key(key)
-        for key, job in found.items():
+        for key, job in jobs.items():
             if key in self._running:
                 self._must_retry[key] = table_id
             elif key not in self._must_retry:
@@ -491,8 +497,8 @@ class Queue:
     # -- definitions -------------------------------------------------------------------------------
 
     def handle(self, txn: Transaction, change: SchemaChange) -> None:
-        """The notifier's handler. Raises NotReady until there is a queue."""
-        if not self.is_ready:  # asked without the lock: a rebuild may hold it for seconds
+        """The notifier's handler. Raises NotReady until the first rebuild is done."""
+        if not self.is_ready:  # without the lock, which a rebuild holds for seconds
             if _is_enabled(txn):
                 raise NotReady
             return
@@ -521,7 +527,7 @@ class Queue:
     # -- taking ------------------------------------------------------------------------------------
 
     def pop(self) -> AnalysisJob | None:
-        """The most urgent job, now running; None when there is none."""
+        """Pop the most urgent job, which is then running; None if there is none."""
         with self._lock:
             if not self.is_ready:
                 return None
@@ -533,29 +539,28 @@ class Queue:
             return job
 
     def ended(self, job: AnalysisJob, well: bool) -> None:
-        """An analysis is over; a failed one comes again."""
+        """End a running job; a failed one is retried."""
         with self._lock:
-            known = self._running.pop(job.key, None)
-            if known is not None and not well:
+            running = self._running.pop(job.key, None)
+            if running is not None and not well:
                 self._must_retry[job.key] = job.table_id
 
     def give_up(self, job: AnalysisJob) -> None:
-        """A job that cannot be done any more, or not now, without a retry: its table is gone, or
-        has just failed."""
+        """Drop a running job without a retry: its table was dropped or has just failed."""
         with self._lock:
             self._running.pop(job.key, None)
 
-    def shown(self, limit: int | None = None) -> Shown:
-        """The most urgent waiting ones first, and all that run or are to be retried."""
+    def snapshot(self, limit: int | None = None) -> QueueStatus:
+        """The first `limit` waiting jobs by weight, and all running jobs and retries."""
         at_s = self._wall_s()
         if not self.is_ready:
-            return Shown(at_s=at_s)
+            return QueueStatus(at_s=at_s)
         with self._lock:
             jobs, total = self._heap.items(), len(self._heap)
             running = sorted(self._running.values())
             retried = dict(sorted(self._must_retry.items()))
         most = total if limit is None else limit
-        return Shown(
+        return QueueStatus(
             at_s=at_s,
             ready=True,
             waiting=heapq.nsmallest(most, jobs),
@@ -575,47 +580,49 @@ class Queue:
 
 def _is_enabled(txn: Transaction) -> bool:
     names = ("tidb_enable_auto_analyze", "tidb_enable_auto_analyze_priority_queue")
-    return all(variables.read_flag(txn, each) for each in names)
+    return all(variables.read_flag(txn, name) for name in names)
 
 
 # -- as people see it ------------------------------------------------------------------------------
 
-SHOWN: Topic[None, Shown] = Topic("analyzequeue", None, Shown, role="stats")
+STATUS: Topic[None, QueueStatus] = Topic("analyzequeue", None, QueueStatus, role="stats")
 MOST_LINES = 10_000
-SHOWN_S = 3.0
+PATIENCE_S = 3.0
 
 
 def answering(
     store: Store, campaign: Campaign, queue: Queue, clock: Clock
-) -> OwnerAnswering[None, Shown]:
+) -> OwnerAnswering[None, QueueStatus]:
     """The owner's side of `ask`."""
 
-    def answer(_: None, stop: Stop) -> Shown:
-        return queue.shown(MOST_LINES)
+    def answer(_: None, stop: Stop) -> QueueStatus:
+        return queue.snapshot(MOST_LINES)
 
     def remove_former(txn: Transaction) -> None:
-        """What an older program asked and answered by; one that still runs shows nothing then."""
+        """Remove the keys of an older protocol; a program that still uses them shows an empty
+        queue."""
         for name in ("asked", "answer"):
             if txn.get(keys.meta("queue", name)) is not None:
                 txn.delete(keys.meta("queue", name))
 
-    return OwnerAnswering(store, campaign, SHOWN, answer, clock, remove_former)
+    return OwnerAnswering(store, campaign, STATUS, answer, clock, remove_former)
 
 
-def ask(asking: Asking, check: Check = lambda: None, patience_s: float = SHOWN_S) -> Shown:
-    """The queue as its owner has it now. Raises Unavailable where no owner answers."""
-    return asking.ask_owner(SHOWN, None, patience_s, check)
+def ask(asking: Asking, check: Check = lambda: None, patience_s: float = PATIENCE_S) -> QueueStatus:
+    """The owner's current queue. Raises Unavailable if no owner answers."""
+    return asking.ask_owner(STATUS, None, patience_s, check)
 
 
-def page(shown: Shown) -> dict[str, object]:
-    """GET /stats/priority-queue, in TiDB's form. Raises Unavailable while there is no queue."""
-    if not shown.ready:
+def page(status: QueueStatus) -> dict[str, object]:
+    """The page GET /stats/priority-queue, in TiDB's form. Raises Unavailable while there is no
+    queue."""
+    if not status.ready:
         raise Unavailable("priority queue not initialized")
     return {
-        "current_jobs": [_job(job, shown.at_s) for job in shown.waiting],
-        "must_retry_tables": list(shown.must_retry),
-        "exuvia_running": [_job(job, shown.at_s) for job in shown.running],
-        "exuvia_total": shown.total,
+        "current_jobs": [_job(job, status.at_s) for job in status.waiting],
+        "must_retry_tables": list(status.must_retry),
+        "exuvia_running": [_job(job, status.at_s) for job in status.running],
+        "exuvia_total": status.total,
     }
 
 
@@ -639,7 +646,7 @@ def _job(job: AnalysisJob, at_s: float) -> dict[str, object]:
 
 
 def kind_of(job: AnalysisJob) -> str:
-    """What is analyzed: TiDB's words."""
+    """The kind of the analysis, in TiDB's words."""
     if job.partitions:
         return "analyzeDynamicPartition" if job.change else "analyzeDynamicPartitionIndex"
     if job.partition:
@@ -649,8 +656,8 @@ def kind_of(job: AnalysisJob) -> str:
 
 def duration(seconds: float) -> str:
     """Whole seconds as 1h0m5s."""
-    minutes, left = divmod(round(seconds), 60)
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
-        return f"{hours}h{minutes}m{left}s"
-    return f"{minutes}m{left}s" if minutes else f"{left}s"
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

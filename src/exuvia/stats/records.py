@@ -1,21 +1,20 @@
-"""mysql.stats_histograms, stats_buckets and stats_top_n: what an analysis found, at rest.
+"""Statistics in the store: mysql.stats_histograms, stats_buckets and stats_top_n.
 
     (table_id, is_index, hist_id)    one column (0) or index (1) of a physical table, or of a
                                      partitioned table as a whole
-    version                          of stats_meta, when it was written: who keeps a copy compares
+    version                          of stats_meta at the write; readers with a copy compare it
 
-Their rows have hidden handles, counted: a version times what a transaction may write is too large a
-number where the store has come to another server (REPLACED of kv/postgres/server.py).
-`cm_sketch` holds what merges partitions: some of the hashes of different values
-(pipeline/kernels/summary.py).
+Their rows have counted hidden handles. A handle made of a version would become too large in a store
+that moved to another server (REPLACED of kv/postgres/server.py). `cm_sketch` has the hashes from
+which partitions are merged: some hashes of different values (pipeline/kernels/summary.py).
 
-Values of columns and indexes as mysql.stats_buckets and stats_top_n hold them.
+Encoding of values in mysql.stats_buckets and stats_top_n:
 
-    column    MySQL's text of the value; bytes as they are
+    column    MySQL's text of the value; bytes unchanged
     index     a JSON array of its parts' texts; bytes as hexadecimal digits; NULL as null
 
-They are text so that people can read them, and so that a change of encoding changes nothing at
-rest. Texts longer than LONGEST characters are cut: bounds need no more.
+Text is readable, and independent of the encoding of rows. Texts are cut to LONGEST characters,
+which suffices for bounds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +48,7 @@ class StoredBucket(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Of one column or index; values as stats/records.py has them."""
+    """The statistics of one column or index; values in the encoding of this module."""
 
     table_id: int
     is_index: bool
@@ -66,7 +65,7 @@ class Statistics(NamedTuple):
 
 
 class Handles:
-    """Handles for the rows one transaction writes; `keep` says how many were taken."""
+    """Assigns handles to the rows of one transaction; `keep` stores the last handle."""
 
     def __init__(self, txn: Transaction, version: int) -> None:
         self._txn = txn
@@ -82,30 +81,38 @@ class Handles:
 
 
 def _after_versions(version: int) -> int:
-    """Above all handles of before the counter: a version, and 20 bits for a number in it."""
+    """A handle above all those of programs that used the version and a 20-bit number."""
     return min(version << 20, 1 << 62)
 
 
-def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
-    """Put statistics, in place of what stands there. `version`: drawn by `txn`."""
+def write(txn: Transaction, statistics: Iterable[Statistics], version: int) -> None:
+    """Insert or replace statistics. `version`: assigned by `txn`."""
     txn.put(_LAST, keys.number(version))
     handles = Handles(txn, version)
     histograms, buckets, top_n = (planned(txn, name) for name in (HISTOGRAMS, BUCKETS, TOP_N))
-    for each in found:
-        place = each.table_id, int(each.is_index), each.hist_id
+    for stats in statistics:
+        place = stats.table_id, int(stats.is_index), stats.hist_id
         remove(txn, *place)
-        analyzed = _STATS_VERSION if each.is_analyzed else 0
-        row: Row = [*place, each.distinct, each.nulls, each.size, 0, version, each.sketch or None]
-        row += [analyzed, int(each.is_analyzed), each.correlation, None]
+        analyzed = _STATS_VERSION if stats.is_analyzed else 0
+        row: Row = [
+            *place,
+            stats.distinct,
+            stats.nulls,
+            stats.size,
+            0,
+            version,
+            stats.sketch or None,
+        ]
+        row += [analyzed, int(stats.is_analyzed), stats.correlation, None]
         steps: list[tuple[Row, bytes]] = [
             (
                 [*place, number, of.rows, of.repeats, of.upper, of.lower, of.distinct],
                 handles.take(),
             )
-            for number, of in enumerate(each.buckets)
+            for number, of in enumerate(stats.buckets)
         ]
         common: list[tuple[Row, bytes]] = [
-            ([*place, value, count], handles.take()) for value, count in each.top
+            ([*place, value, count], handles.take()) for value, count in stats.top
         ]
         for table, rows in (
             (histograms, [(row, handles.take())]),
@@ -119,7 +126,7 @@ def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
 
 
 def last_version(txn: Transaction) -> int:
-    """The version of what was written last, of any table; 0 before the first."""
+    """The version of the last write of any table; 0 before the first."""
     return keys.read_number(txn.get(_LAST))
 
 
@@ -132,7 +139,7 @@ def remove(txn: Transaction, table_id: int, *place: int) -> None:
 
 
 def read(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
-    """Likewise, whole; in the order of (is_index, hist_id)."""
+    """The statistics of a table, of its columns or indexes, or of one, by (is_index, hist_id)."""
     buckets: dict[tuple[int, int], list[StoredBucket]] = {}
     top: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
     for _, row in _rows(txn, BUCKETS, (table_id, *place)):
@@ -141,16 +148,16 @@ def read(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
     for _, row in _rows(txn, TOP_N, (table_id, *place)):
         top.setdefault((row[1], row[2]), []).append((row[3] or b"", row[4]))
     return [
-        each._replace(
-            buckets=tuple(buckets.get((int(each.is_index), each.hist_id), ())),
-            top=tuple(top.get((int(each.is_index), each.hist_id), ())),
+        stats._replace(
+            buckets=tuple(buckets.get((int(stats.is_index), stats.hist_id), ())),
+            top=tuple(top.get((int(stats.is_index), stats.hist_id), ())),
         )
-        for each in heads(txn, table_id, *place)
+        for stats in heads(txn, table_id, *place)
     ]
 
 
 def heads(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
-    """Without buckets and common values."""
+    """The same without buckets and common values."""
     return [
         Statistics(
             row[0], bool(row[1]), row[2], row[3], row[4], row[5], row[7], row[11], row[8] or b"",
@@ -161,7 +168,7 @@ def heads(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
 
 
 def _rows(txn: Transaction, name: str, place: tuple[int, ...]) -> Iterator[tuple[bytes, Row]]:
-    """Rows of these tables by their index."""
+    """Rows of one of the three tables, by its index."""
     table = planned(txn, name)
     index = table.info.index("tbl")
     assert index is not None
@@ -179,7 +186,7 @@ LONGEST = 256
 
 
 def dump(value: Value, field: FieldType) -> bytes:
-    """One value of a column, not NULL."""
+    """The text of a column's value, which is not NULL."""
     if isinstance(value, str | bytes):
         value = value[:LONGEST]
     return values.to_bytes(value, field)
@@ -198,7 +205,7 @@ def load(raw: bytes, field: FieldType) -> Value:
 
 
 def dump_many(row: Sequence[Value], fields: Sequence[FieldType]) -> bytes:
-    """The values of an index's parts."""
+    """The text of an index's parts."""
     return msgspec.json.encode([_text(v, f) for v, f in zip(row, fields, strict=True)])
 
 
@@ -223,8 +230,8 @@ def _value(text: str | None, field: FieldType) -> Value:
     return load(bytes.fromhex(text) if is_bytes else text.encode(), field)
 
 
-def shown(raw: bytes, is_index: bool) -> str:
-    """As SHOW STATS_BUCKETS prints it: an index of several parts in parentheses."""
+def display_text(raw: bytes, is_index: bool) -> str:
+    """The text in SHOW STATS_BUCKETS: several parts of an index in parentheses."""
     if not is_index:
         return raw.decode("utf-8", "backslashreplace")
     texts = msgspec.json.decode(raw, type=list[str | None])

@@ -137,17 +137,18 @@ tests/sql/transcripts/rollup.txt group_concat_max_len
 tests/sql/transcripts/texts_of_tables.txt tidb_enable_check_constraint
 tests/sql/transcripts/titles.txt character_set_database
 tests/sql/transcripts/what_clients_ask.txt exuvia_compatibility
-tests/stats/test_another_key.py::test_an_index_that_came_with_the_key_is_analyzed
+tests/stats/test_another_key.py::test_an_index_added_with_the_key_is_analyzed
     tidb_enable_auto_analyze
-tests/stats/test_auto_analyze.py::test_one_that_takes_too_long_is_stopped_and_retried
+tests/stats/test_auto_analyze.py::test_an_overdue_analysis_is_cancelled_and_retried
     tidb_max_auto_analyze_time
-tests/stats/test_auto_analyze.py::test_outside_the_window_the_queue_lives_and_nothing_is_taken
+tests/stats/test_auto_analyze.py::test_no_analysis_begins_outside_the_window
     tidb_auto_analyze_end_time tidb_auto_analyze_start_time
-tests/stats/test_auto_analyze.py::test_the_most_urgent_first_and_no_more_at_a_time_than_asked
+tests/stats/test_auto_analyze.py::test_the_most_urgent_first_up_to_the_concurrency
     tidb_auto_analyze_concurrency
-tests/stats/test_auto_analyze.py::test_the_queue_is_switched_off_and_batches_are_cut
+tests/stats/test_auto_analyze.py::test_settings_of_the_queue_and_of_batches
     tidb_auto_analyze_partition_batch_size tidb_enable_auto_analyze_priority_queue
-tests/stats/test_new_index.py::test_none_where_it_is_off_or_locked tidb_stats_update_during_ddl
+tests/stats/test_new_index.py::test_no_statistics_when_disabled_or_locked
+    tidb_stats_update_during_ddl
 tests/stats/test_queue_shown.py::test_every_score_with_its_parts_from_any_node
     tidb_auto_analyze_ratio
 tests/stats/test_seed_004.py::test_mixed_dml_and_ddl_changes tidb_partition_prune_mode

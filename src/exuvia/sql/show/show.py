@@ -216,12 +216,12 @@ def _parts(table: TableInfo, found: Statistics) -> int:
 
 def _shown(place: StatisticsSubject, found: Statistics, value: bytes, several: bool) -> str:
     if several:
-        return records.shown(value, is_index=True)
+        return records.display_text(value, is_index=True)
     if not found.is_index:
         kinds = (each.type for each in place.table.cols if each.id == found.hist_id)
         if any(kind.Tp == TypeCode.BIT for kind in kinds):
             return str(int.from_bytes(value, "big"))
-    return records.shown(value, is_index=False)
+    return records.display_text(value, is_index=False)
 
 
 # -- SHOW ------------------------------------------------------------------------------------------
