@@ -1,6 +1,7 @@
-"""Assignment as MySQL does it in strict mode: what each type makes of a text or number, or refuses.
+"""Assignment as in MySQL's strict mode: the value that each type makes of a text or number, or its
+refusal.
 
-The answers are those of MariaDB 10.11, except that MySQL rounds fractions of seconds.
+The expected values are those of MariaDB 10.11, except that MySQL rounds fractions of seconds.
 """
 
 from datetime import timedelta, timezone
@@ -114,9 +115,9 @@ TAKEN: list[tuple[FieldType, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "given_text", "shown"), TAKEN)
-def test_texts_that_are_taken(field: FieldType, given_text: str, shown: str) -> None:
-    assert to_text(from_text(given_text, field), field) == shown
+@pytest.mark.parametrize(("field", "given_text", "stored_text"), TAKEN)
+def test_accepted_texts(field: FieldType, given_text: str, stored_text: str) -> None:
+    assert to_text(from_text(given_text, field), field) == stored_text
 
 
 REFUSED: list[tuple[FieldType, str, int, str]] = [
@@ -157,7 +158,7 @@ REFUSED: list[tuple[FieldType, str, int, str]] = [
 
 
 @pytest.mark.parametrize(("field", "given_text", "code", "message"), REFUSED)
-def test_texts_that_are_refused(field: FieldType, given_text: str, code: int, message: str) -> None:
+def test_refused_texts(field: FieldType, given_text: str, code: int, message: str) -> None:
     with pytest.raises(Refused) as caught:
         from_text(given_text, field)
     error = named(caught.value, "c", 2)
@@ -196,21 +197,21 @@ BETWEEN: list[tuple[Any, FieldType, FieldType, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "source", "target", "wanted"), BETWEEN)
+@pytest.mark.parametrize(("value", "source", "target", "expected"), BETWEEN)
 def test_values_between_types(
-    value: Any, source: FieldType, target: FieldType, wanted: Any
+    value: Any, source: FieldType, target: FieldType, expected: Any
 ) -> None:
-    found = convert(value, source, target)
-    assert (found, type(found)) == (wanted, type(wanted))
+    actual = convert(value, source, target)
+    assert (actual, type(actual)) == (expected, type(expected))
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(Refused, match=r"Incorrect string value '\\xFFa'") as caught:
         convert(b"\xffa", BLOB, text())
     assert caught.value.code == 1366
 
 
-def test_null_where_it_may_not_be() -> None:
+def test_null_into_not_null_is_refused() -> None:
     must = kind(TypeCode.LONG, Flag.NOT_NULL)
     assert convert(None, INT, INT) is None
     with pytest.raises(Refused) as caught:
@@ -218,30 +219,30 @@ def test_null_where_it_may_not_be() -> None:
     assert named(caught.value, "c", 1).message == "Column 'c' cannot be null"
 
 
-def test_a_timestamp_is_kept_in_utc_and_shown_in_the_sessions_zone() -> None:
-    kept = from_text("2026-11-21 01:00:00", TIMESTAMP, ZONED)
-    assert to_text(kept, TIMESTAMP) == "2026-11-20 23:00:00"
-    assert convert(kept, TIMESTAMP, text(), ZONED) == "2026-11-21 01:00:00"
-    assert to_text(convert(kept, TIMESTAMP, DATE, ZONED), DATE) == "2026-11-21"
+def test_a_timestamp_is_stored_in_utc_and_displayed_in_the_sessions_zone() -> None:
+    stored = from_text("2026-11-21 01:00:00", TIMESTAMP, ZONED)
+    assert to_text(stored, TIMESTAMP) == "2026-11-20 23:00:00"
+    assert convert(stored, TIMESTAMP, text(), ZONED) == "2026-11-21 01:00:00"
+    assert to_text(convert(stored, TIMESTAMP, DATE, ZONED), DATE) == "2026-11-21"
 
 
-def test_moments_no_calendar_has_stay_in_every_zone() -> None:
-    for shown in ("0000-00-00 00:00:00", "2026-00-10 01:00:00", "0000-05-05 01:00:00"):
-        kept = from_text(shown, SECONDS, LENIENT)
-        assert convert(kept, SECONDS, MICROS, LENIENT._replace(zone=ZONED.zone)) == kept
-        assert convert(kept, TIMESTAMP, text(), ZONED) == shown
+def test_times_outside_the_calendar_are_the_same_in_every_zone() -> None:
+    for written in ("0000-00-00 00:00:00", "2026-00-10 01:00:00", "0000-05-05 01:00:00"):
+        stored = from_text(written, SECONDS, LENIENT)
+        assert convert(stored, SECONDS, MICROS, LENIENT._replace(zone=ZONED.zone)) == stored
+        assert convert(stored, TIMESTAMP, text(), ZONED) == written
         with pytest.raises(Refused, match="Incorrect datetime value"):
-            from_text(f"{shown}+02:00", SECONDS, LENIENT)
+            from_text(f"{written}+02:00", SECONDS, LENIENT)
 
 
-def test_a_time_becomes_a_moment_of_today() -> None:
-    found = convert(3_600_000_000 * 25, TIME, SECONDS, ZONED)
-    assert to_text(found, SECONDS) == "2026-11-22 01:00:00"
+def test_a_time_becomes_a_datetime_of_today() -> None:
+    actual = convert(3_600_000_000 * 25, TIME, SECONDS, ZONED)
+    assert to_text(actual, SECONDS) == "2026-11-22 01:00:00"
     with pytest.raises(Refused, match="Incorrect datetime value"):
         convert(0, TIME, SECONDS)
 
 
-def test_zero_dates_where_the_mode_allows_them() -> None:
+def test_zero_dates_by_mode() -> None:
     assert from_text("0000-00-00", DATE, LENIENT) == 0
     assert to_text(from_text("2026-00-10", DATE, LENIENT), DATE) == "2026-00-10"
     with pytest.raises(Refused, match="Incorrect date value"):
@@ -282,7 +283,7 @@ def test_defaults_are_values_of_the_column() -> None:
     assert values.origin_default_of(numbered_column(1, text(), origin_default="x")) == "x"
 
 
-def test_what_a_column_holds_that_nobody_gave_a_value() -> None:
+def test_implicit_defaults() -> None:
     zeros = {
         name: values.zero_of(field)
         for name, (field, _) in VALUES.items()

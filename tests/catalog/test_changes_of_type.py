@@ -1,4 +1,4 @@
-"""What a change of type costs, and that values convert alike one by one and as columns."""
+"""The cost of a change of type; conversions one by one and by columns agree."""
 
 from decimal import Decimal
 
@@ -99,7 +99,7 @@ def test_an_index_and_a_lenient_mode_change_the_kind():
 
 
 @pytest.mark.parametrize(
-    ("old", "value", "new", "said"),
+    ("old", "value", "new", "message"),
     [
         (INT, 300, TINY, "1690 constant 300 overflows tinyint"),
         (decimal(13, 7), Decimal("-258.1234500"), TINY, "1690 constant -258 overflows tinyint"),
@@ -136,10 +136,10 @@ def test_an_index_and_a_lenient_mode_change_the_kind():
         ),
     ],
 )
-def test_a_value_that_does_not_fit(old, value, new, said):
+def test_a_value_that_does_not_fit(old, value, new, message):
     with pytest.raises(Refused) as refused:
         converter(old, new, "c")(value)
-    assert f"{refused.value.code} {refused.value.message}" == said
+    assert f"{refused.value.code} {refused.value.message}" == message
 
 
 def test_a_bit_becomes_the_text_of_its_number():
@@ -177,7 +177,7 @@ DIGITS = st.from_regex(r"[-+]?[0-9]{1,20}\n?", fullmatch=True) | st.integers(-20
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 @given(data=st.data())
-def test_as_columns_as_one_by_one(old, new, data):
+def test_conversions_by_column_equal_those_one_by_one(old, new, data):
     texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
     if old.Charset != "binary" and new.Tp in INTEGER_BITS:
         texts = DIGITS | TEXTS
@@ -199,7 +199,7 @@ def test_as_columns_as_one_by_one(old, new, data):
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 @given(data=st.data())
-def test_former_values_stand_where_there_are_some(old, new, data):
+def test_former_values_replace_converted_ones(old, new, data):
     texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
     one = st.none() | VALUES.get(old.Tp, texts)
     pairs = data.draw(st.lists(st.tuples(one, one), max_size=6))
@@ -212,11 +212,11 @@ def test_former_values_stand_where_there_are_some(old, new, data):
             singly.append(row[0])
         except Refused:
             wrong.append(at)
-    values, kept = vector_of([value for value, _ in pairs], old), vector_of(former, new)
-    assert type_change_batch.offenders(change, values, kept) == wrong
+    values, former_values = vector_of([value for value, _ in pairs], old), vector_of(former, new)
+    assert type_change_batch.offenders(change, values, former_values) == wrong
     if not wrong:
-        found = type_change_batch.converted_batch(change, values, kept)
-        assert found.to_list() == singly and np.all(found.field == new)
+        actual = type_change_batch.converted_batch(change, values, former_values)
+        assert actual.to_list() == singly and np.all(actual.field == new)
         assert all(b in (None, c) for b, c in zip(former, singly, strict=True))
 
 
@@ -227,7 +227,7 @@ def _converted_or_none(change, value):
         return None
 
 
-def test_null_meets_not_null():
+def test_null_in_a_column_that_becomes_not_null():
     new = integer(flag=NOT_NULL)
     change = ColumnChange(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
     assert type_change_batch.offenders(change, vector_of([1, None], INT)) == [1]

@@ -1,5 +1,6 @@
-"""Keys sort as their values do, under every type and collation; many keys at once are the same
-keys."""
+"""Keys have the order of their values, for every type and collation; keys made in bulk are the same
+keys.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ TYPES = {named: pair for named, pair in VALUES.items() if named != "json"}
 
 
 def order_of(field: FieldType) -> Callable[[Any, Any], int]:
-    """How two values of the type compare, said without keys."""
+    """The comparison of two values of the type, defined without keys."""
 
     def plain(a: Any, b: Any) -> int:
         return (a > b) - (a < b)
@@ -49,11 +50,11 @@ def order_of(field: FieldType) -> Callable[[Any, Any], int]:
 
 
 def padded(a: str, b: str, collate: str) -> int:
-    """PAD SPACE as the manual says it: the shorter text is filled up with spaces; then by code
-    points of the fold."""
-    found = collation(collate)
-    one, two = (t if found.fold is None else found.fold(t) for t in (a, b))
-    if found.pads:
+    """PAD SPACE as in the manual: the shorter text is padded with spaces; then by code points of
+    the fold."""
+    text_collation = collation(collate)
+    one, two = (t if text_collation.fold is None else text_collation.fold(t) for t in (a, b))
+    if text_collation.pads:
         width = max(len(one), len(two))
         one, two = one.ljust(width), two.ljust(width)
     return (one > two) - (one < two)
@@ -79,16 +80,16 @@ def test_composite_keys_sort_part_by_part_and_null_first(pairs: list[tuple[Any, 
     def by_parts(a: Sequence[Any], b: Sequence[Any]) -> int:
         for field, x, y in zip((text(), INT), a, b, strict=True):
             if x is None or y is None:
-                found = (x is not None) - (y is not None)
+                comparison = (x is not None) - (y is not None)
             else:
-                found = order_of(field)(x, y)
-            if found:
-                return found
+                comparison = order_of(field)(x, y)
+            if comparison:
+                return comparison
         return 0
 
-    wanted = sorted(pairs, key=functools.cmp_to_key(by_parts))
+    expected = sorted(pairs, key=functools.cmp_to_key(by_parts))
     by_key = sorted(pairs, key=form.encode)
-    assert [form.encode(pair) for pair in by_key] == [form.encode(pair) for pair in wanted]
+    assert [form.encode(pair) for pair in by_key] == [form.encode(pair) for pair in expected]
 
 
 @given(VALUES["decimal_wide"][1])
@@ -148,32 +149,32 @@ COLLATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("collate", "left", "right", "wanted"), COLLATIONS)
-def test_collations_as_mysql_compares(collate: str, left: str, right: str, wanted: int) -> None:
-    assert compare(left, right, collate) == wanted
-    assert compare(right, left, collate) == -wanted
+@pytest.mark.parametrize(("collate", "left", "right", "expected"), COLLATIONS)
+def test_collations_as_mysql_compares(collate: str, left: str, right: str, expected: int) -> None:
+    assert compare(left, right, collate) == expected
+    assert compare(right, left, collate) == -expected
 
 
 # -- many at once ----------------------------------------------------------------------------------
 
 
 def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
-    """Every index's keys, vectorised, are those of each row."""
+    """Check that every index's vectorised keys equal those of each row."""
     places = [table.row_prefix + handle for handle in handles]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
     run = RawRun.of(places, raws)
     for given_keys, given_raws in ((places, raws), (run, run)):
         columns = row_batch.decode(table, given_keys, given_raws, STAMP_BYTES)
-        for each in table.info.indexes:
-            if each.exuvia_clustered:
+        for index in table.info.indexes:
+            if index.exuvia_clustered:
                 continue
-            made = row_batch.index_keys(table, each, columns)
-            found = made.keys if isinstance(made.keys, list) else made.keys.tolist()
-            wanted = [only_entry(table, each, *pair) for pair in zip(rows, handles, strict=True)]
-            assert found == [key for key, _ in wanted], each.idx_name.O
-            if each.is_unique:
-                flags = [False] * len(rows) if made.nulls is None else made.nulls.tolist()
-                assert [not null for null in flags] == [unique for _, unique in wanted]
+            built = row_batch.index_keys(table, index, columns)
+            actual = built.keys if isinstance(built.keys, list) else built.keys.tolist()
+            expected = [only_entry(table, index, *pair) for pair in zip(rows, handles, strict=True)]
+            assert actual == [key for key, _ in expected], index.idx_name.O
+            if index.is_unique:
+                flags = [False] * len(rows) if built.nulls is None else built.nulls.tolist()
+                assert [not null for null in flags] == [unique for _, unique in expected]
 
 
 @pytest.mark.parametrize("named", TYPES)
@@ -200,8 +201,8 @@ WORDY = [name for name, (kind, _) in TYPES.items() if kind.family in (Family.STR
 @pytest.mark.parametrize("named", WORDY)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_short_texts_have_each_rows_keys(named: str, data: st.DataObject) -> None:
-    """Such as need no second look are keys in one array; a blank, a zero or an accent is one."""
+def test_vectorised_keys_of_short_texts_are_each_rows_keys(named: str, data: st.DataObject) -> None:
+    """Texts without a blank, a zero byte or an accent have their keys in one array."""
     field, _ = TYPES[named]
     width = data.draw(st.integers(1, 8))
     least = data.draw(st.sampled_from([0, width]))
@@ -209,7 +210,8 @@ def test_short_texts_have_each_rows_keys(named: str, data: st.DataObject) -> Non
     word = st.text(alphabet, min_size=least, max_size=width)
     words = data.draw(st.lists(word, min_size=1, max_size=8))
     rows = [
-        [n, each.encode() if field.family == Family.BYTES else each] for n, each in enumerate(words)
+        [n, word_.encode() if field.family == Family.BYTES else word_]
+        for n, word_ in enumerate(words)
     ]
     indexes = [
         numbered_index(2, [2]),
@@ -222,9 +224,9 @@ def test_short_texts_have_each_rows_keys(named: str, data: st.DataObject) -> Non
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
     places = [table.row_prefix + keys.i64(n) for n in range(len(rows))]
     columns = row_batch.decode(table, places, raws, STAMP_BYTES)
-    made = row_batch.index_keys(table, table.info.index("i2"), columns).keys
+    built = row_batch.index_keys(table, table.info.index("i2"), columns).keys
     if alphabet == "abZ09-_":
-        assert not isinstance(made, list)
+        assert not isinstance(built, list)
 
 
 @given(st.lists(st.tuples(TYPES["bin"][1], TYPES["unsigned"][1]), max_size=10, unique=True))
@@ -237,7 +239,7 @@ def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> 
     both_ways(table, rows, [key_codec.handle_of(table, row) for row in rows])
 
 
-def test_vectorised_keys_of_long_values_are_cut_alike() -> None:
+def test_vectorised_keys_of_long_values_are_cut_equally() -> None:
     table = table_of(
         [INT, text(characters=2000), BLOB], [numbered_index(2, [2]), numbered_index(3, [3, 2])]
     )
@@ -266,19 +268,19 @@ def test_numbers_give_keys_of_one_width_in_one_array() -> None:
 
 
 def entries(table: Any, rows: list[list[Any]]) -> dict[bytes, list[Any]]:
-    found = {}
+    row_of_key = {}
     for n, row in enumerate(rows):
-        found[only_entry(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
-    return found
+        row_of_key[only_entry(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
+    return row_of_key
 
 
 def within(table: Any, rows: list[list[Any]], *bounds: Any) -> list[list[Any]]:
     span = key_codec.index_range(table, table.info.index("i2"), *bounds)
-    found = entries(table, rows)
-    return [found[key] for key in sorted(found) if span.start <= key < span.end]
+    all_entries = entries(table, rows)
+    return [all_entries[key] for key in sorted(all_entries) if span.start <= key < span.end]
 
 
-def test_ranges_take_what_they_say() -> None:
+def test_ranges_have_the_entries_within_their_bounds() -> None:
     table = planned(table_of([INT, INT, text()], [numbered_index(2, [2, 3])]).info)
     rows = [[n, n // 2, "ab"[n % 2]] for n in range(8)] + [[9, None, "a"]]
     assert [r[0] for r in within(table, rows, (1,), (2,))] == [2, 3, 4, 5]
@@ -291,14 +293,14 @@ def test_ranges_take_what_they_say() -> None:
     assert within(table, rows, (2,), (1,)) == []
 
 
-def test_values_are_read_back_from_entries_that_keep_them() -> None:
+def test_values_are_decoded_from_entries_that_have_them() -> None:
     fields = [INT, DECIMAL, text(characters=5, code=TypeCode.STRING), BLOB]
     table = table_of(fields, [numbered_index(2, [2, 3, 4, 1])])
     row = [-5, Decimal("7.50"), "a b", b"\0x"]
     key, _ = only_entry(table, table.info.index("i2"), row, keys.i64(3))
-    found = key_codec.split_entry(table, table.info.index("i2"), key, b"\0")
-    assert found == ((Decimal("7.50"), "a b", b"\0x", -5), keys.i64(3))
-    assert str(found[0][0]) == "7.50"
+    decoded = key_codec.split_entry(table, table.info.index("i2"), key, b"\0")
+    assert decoded == ((Decimal("7.50"), "a b", b"\0x", -5), keys.i64(3))
+    assert str(decoded[0][0]) == "7.50"
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=6))
@@ -311,8 +313,8 @@ def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str])
         assert len(key) == keys.VALUES_AT + VALUES_BYTES
         same = [r for r in rows if only_entry(table, table.info.index("i2"), r, b"")[0] == key]
         assert {r[1] for r in same} == {row[1]}, "equality is exact beyond the cut"
-        found = within(table, rows, (row[1],), (row[1],), False, False)
-        assert row in found, "a bound beyond the cut is widened; the reader looks again"
+        matches = within(table, rows, (row[1],), (row[1],), False, False)
+        assert row in matches, "a bound beyond the cut is widened; the reader looks again"
     assert not key_codec.is_exact(table, table.info.index("i2"))
 
 
@@ -326,7 +328,7 @@ def test_the_longest_entry_fits_the_store() -> None:
     assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
 
 
-def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
+def test_a_null_after_the_cut_is_not_the_end() -> None:
     table = table_of([BLOB, INT], [numbered_index(2, [1, 2])])
     row = [b"x" * (VALUES_BYTES - HASH_BYTES - 3 - 4), None]
     key, _ = only_entry(table, table.info.index("i2"), row, keys.i64(9))
@@ -349,10 +351,10 @@ SIGNS = ("aAb!\u00e9\U0001f41e", "ab ", "a \t\0", "aA \ud800")
         lambda signs: st.lists(st.text(signs, max_size=4), min_size=12, max_size=24)
     )
 )
-def test_keys_of_texts_at_once_compare_as_those_of_each(collate: str, texts: list[str]) -> None:
-    found = collation(collate)
-    single = [found.sort_key(each) for each in texts]
-    keys_of_all: Sequence[Any] = found.sort_keys_of(texts)
+def test_keys_of_many_texts_have_the_order_of_single_keys(collate: str, texts: list[str]) -> None:
+    text_collation = collation(collate)
+    single = [text_collation.sort_key(text) for text in texts]
+    keys_of_all: Sequence[Any] = text_collation.sort_keys_of(texts)
     assert len(keys_of_all) == len(texts)
     for n, key in enumerate(keys_of_all):
         for m, other in enumerate(keys_of_all):
@@ -365,10 +367,10 @@ def test_chinese_texts_sort_as_their_bytes(charset: str, data: st.DataObject) ->
     signs = st.characters(codec=charset, exclude_categories=["Cs"]) | st.sampled_from("ab \t")
     one, two = (data.draw(st.text(signs, max_size=4)) for _ in range(2))
     width = 4 * max(len(one), len(two), 1)
-    raw = [each.encode(charset).ljust(width, b" ") for each in (one, two)]
+    raw = [text_.encode(charset).ljust(width, b" ") for text_ in (one, two)]
     assert compare(one, two, f"{charset}_bin") == (raw[0] > raw[1]) - (raw[0] < raw[1])
-    found = collation(f"{charset}_bin")
-    assert found.fold_each(one) == one
+    text_collation = collation(f"{charset}_bin")
+    assert text_collation.fold_each(one) == one
     if charset == "gbk":
         field = text("gbk_bin", 4)
-        assert len(found.sort_key(one)) <= most_bytes(field)
+        assert len(text_collation.sort_key(one)) <= most_bytes(field)

@@ -1,4 +1,4 @@
-"""Which values are members of a type: the edges of each, from both sides."""
+"""The bounds of each type: values inside are members, values outside are not."""
 
 from decimal import Decimal
 from typing import Any
@@ -88,13 +88,13 @@ CASES: list[tuple[FieldType, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].Tp}-{case[0].Flen}")
-def test_edges(case: tuple[FieldType, list[Any], list[Any]]) -> None:
+def test_bounds_of_types(case: tuple[FieldType, list[Any], list[Any]]) -> None:
     field, members, others = case
     assert not outsiders(vector_of(members, field), field).tolist()
     for other in others:
         mixed = [*members, other, *members]
-        found = outsiders(vector_of(mixed, field), field)
-        assert found.tolist() == [len(members)], other
+        outside = outsiders(vector_of(mixed, field), field)
+        assert outside.tolist() == [len(members)], other
     strict = kind(
         TypeCode(field.Tp),
         field.Flen,
@@ -104,5 +104,5 @@ def test_edges(case: tuple[FieldType, list[Any], list[Any]]) -> None:
         Elems=field.Elems,
         Flag=field.Flag | int(Flag.NOT_NULL),
     )
-    plain = [each for each in members if each is not None]
+    plain = [value for value in members if value is not None]
     assert outsiders(vector_of([*plain, None], strict), strict).tolist() == [len(plain)]

@@ -1,5 +1,6 @@
-"""A predicate says the same of one row and of many columns, in every type and collation; and what
-SQL's own evaluator says."""
+"""A predicate has the same result for one row, for many columns, and in SQL's own evaluator, for
+every type and collation.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -60,31 +61,31 @@ def columns_of(values: list[Any], kind: FieldType) -> Columns:
 @pytest.mark.parametrize("title", KINDS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_row_and_columns_are_judged_alike(title: str, data: st.DataObject) -> None:
+def test_rows_and_columns_have_the_same_result(title: str, data: st.DataObject) -> None:
     kind, values_of = KINDS[title]
     some = data.draw(st.lists(st.none() | values_of, min_size=1, max_size=12))
     encode, terms = encoder_of(kind), []
     for operator in data.draw(st.lists(st.sampled_from(OPERATORS), min_size=1, max_size=2)):
         number = 3 if operator == "in" else 0 if operator.startswith("is") else 1
-        near = st.sampled_from([each for each in some if each is not None] or [None])
+        near = st.sampled_from([value_ for value_ in some if value_ is not None] or [None])
         constants = [data.draw(near | values_of) for _ in range(number)]
-        constants = [each for each in constants if each is not None] or [data.draw(values_of)]
-        made = tuple(encode(each).hex() for each in constants) if number else ()
-        terms.append(PredicateTerm(name=name("b"), operator=operator, keys=made))
+        constants = [value_ for value_ in constants if value_ is not None] or [data.draw(values_of)]
+        keys = tuple(encode(value_).hex() for value_ in constants) if number else ()
+        terms.append(PredicateTerm(name=name("b"), operator=operator, keys=keys))
     predicate = Predicate(terms, [0] * len(terms), [kind] * len(terms))
     one_by_one = [predicate.holds([value]) for value in some]
     assert held_rows(predicate, columns_of(some, kind)).tolist() == one_by_one
-    for value, held in zip(some, one_by_one, strict=True):
-        assert held == all(by_keys(term, value, encode) for term in terms)
+    for value, is_member in zip(some, one_by_one, strict=True):
+        assert is_member == all(by_keys(term, value, encode) for term in terms)
 
 
 def by_keys(term: PredicateTerm, value: Any, encode: Any) -> bool:
-    """What the term says, told by keys alone."""
+    """The result of the term, computed from keys only."""
     if term.operator.startswith("is"):
         return (value is None) == (term.operator == "is null")
     if value is None:
         return False
-    key, constants = encode(value), [bytes.fromhex(each) for each in term.keys]
+    key, constants = encode(value), [bytes.fromhex(constant) for constant in term.keys]
     if term.operator == "in":
         return key in constants
     return bool(COMPARED[term.operator](key, constants[0]))

@@ -1,4 +1,4 @@
-"""Values of sequences: each is given once, to one node, whatever is lost or changed meanwhile."""
+"""Values of sequences: each is allocated once, to one node, in spite of crashes and changes."""
 
 import pytest
 
@@ -73,13 +73,13 @@ def test_values_follow_the_options(options, values):
     assert take(Sequences(store), len(values)) == values
 
 
-def test_no_value_is_given_twice_by_two_nodes_one_of_which_crashes():
+def test_no_value_is_allocated_twice_despite_a_crash():
     store = MemoryStore()
     put(store, sequence_cache_value=4)
     one, two = Sequences(store), Sequences(store)
-    given = take(one, 3) + take(two, 6) + take(one, 3)
-    given += take(Sequences(store), 5)  # after a crash of both
-    assert len(set(given)) == len(given)
+    allocated = take(one, 3) + take(two, 6) + take(one, 3)
+    allocated += take(Sequences(store), 5)  # after a crash of both
+    assert len(set(allocated)) == len(allocated)
 
 
 def test_a_sequence_runs_out():
@@ -92,7 +92,7 @@ def test_a_sequence_runs_out():
 
 
 def test_a_change_of_the_options_ends_every_nodes_block():
-    """TiDB: what a node had in hand is lost, so nobody gives a value of the old step."""
+    """As in TiDB, a node loses its block, so that no value of the old step is allocated."""
     store = MemoryStore()
     info = put(store)
     one, two = Sequences(store), Sequences(store)
@@ -130,7 +130,7 @@ def test_set_moves_forward_only():
 
 
 def test_a_block_is_refused_once_the_sequence_has_changed():
-    """Taking a block validates the revision it was computed with."""
+    """Reserving a block validates the revision for which it was computed."""
     store = MemoryStore()
     info = put(store)
     txn = store.begin()
@@ -148,7 +148,7 @@ def test_a_block_is_refused_once_the_sequence_has_changed():
 
 
 def test_seek_agrees_with_counting():
-    """Against the definition, for every small case."""
+    """Compared with the definition, for every small case."""
     for increment in (1, 2, 3, -1, -2, -3):
         up = increment > 0
         for offset in range(-4, 5):

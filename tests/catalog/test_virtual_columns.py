@@ -1,5 +1,4 @@
-"""Virtual columns below SQL: never in a row's bytes, equal in both codecs, and on the way to a
-worker."""
+"""Virtual columns below SQL: never in a row's bytes, equal in both codecs, also in a worker."""
 
 import pytest
 
@@ -22,7 +21,7 @@ OURS = f"{__name__}:steps"
 
 def steps(info: TableInfo) -> tuple[VirtualStep, ...]:
     """An evaluator without SQL: v = a + 1, w = v * b."""
-    v, w = (info.cols.index(info.column(each)) for each in "vw")
+    v, w = (info.cols.index(info.column(column_name)) for column_name in "vw")
 
     def product(row):
         return None if row[v] is None or row[2] is None else row[v] * row[2]
@@ -37,7 +36,7 @@ def planned(evaluator: str = OURS) -> Table:
     columns = (column("id", PRIMARY), column("a"), column("b"))
     computed = virtual("v", "`a` + 1", "a"), virtual("w", "`v` * `b`", "v", "b")
     info = table("t", *columns, *computed)
-    numbered = tuple(evolve(each, id=n + 1, offset=n) for n, each in enumerate(info.cols))
+    numbered = tuple(evolve(column_, id=n + 1, offset=n) for n, column_ in enumerate(info.cols))
     info = with_layout(evolve(info, id=2, exuvia_db=1, cols=numbered))
     return Table(info, 1, DATABASE, 1, evaluator)
 
@@ -59,23 +58,23 @@ ROWS = [[1, 4, 2], [2, None, 3], [3, 0, None], [4, -1, 7]]
 WHOLE = [[1, 4, 2, 5, 10], [2, None, 3, None, None], [3, 0, None, 1, None], [4, -1, 7, 0, 0]]
 
 
-def test_no_layout_holds_one() -> None:
+def test_layouts_have_no_virtual_columns() -> None:
     t = planned()
-    assert [each.column for each in t.layout.columns] == [1, 2, 3]
+    assert [column_.column for column_ in t.layout.columns] == [1, 2, 3]
 
 
-def test_a_row_is_read_with_them_one_by_one_and_by_column() -> None:
+def test_rows_are_read_with_virtual_columns_singly_and_by_column() -> None:
     t = planned()
     store = stored(t, [row.copy() for row in ROWS])
     txn = store.begin()
     assert [row for _, row in reader.scan(txn, t)] == WHOLE
-    ((found, raws),) = store.snapshot().chunks(t.row_span(), 100)
-    columns = row_batch.decode(t, found, raws, STAMP_BYTES, [4, 3, 0])
+    ((row_keys, raws),) = store.snapshot().chunks(t.row_span(), 100)
+    columns = row_batch.decode(t, row_keys, raws, STAMP_BYTES, [4, 3, 0])
     assert columns.to_rows() == [[row[4], row[3], row[0]] for row in WHOLE]
     txn.rollback()
 
 
-def test_only_what_is_asked_for_is_computed() -> None:
+def test_only_requested_columns_are_computed() -> None:
     t = planned()
     assert t.virtual is not None
     assert t.virtual.needed([3]) == {1, 3}
@@ -83,7 +82,7 @@ def test_only_what_is_asked_for_is_computed() -> None:
     assert t.virtual.needed([0, 2]) == {0, 2}
 
 
-def test_an_order_takes_its_evaluator_to_a_worker() -> None:
+def test_an_order_has_its_evaluator_in_a_worker() -> None:
     order = order_for(planned(), ())
     whole = task.Task(kind="fill", order=order, span=planned().row_span())
     arrived = task.decode_task(task.encode(whole)).order.table
@@ -91,8 +90,8 @@ def test_an_order_takes_its_evaluator_to_a_worker() -> None:
     assert arrived.virtual.fill([1, 4, 2, None, None]) == WHOLE[0]
 
 
-def test_a_table_without_one_asks_for_no_evaluator() -> None:
+def test_a_table_without_virtual_columns_needs_no_evaluator() -> None:
     plain = Table(with_layout(abc()), 1, DATABASE, 1)
     assert plain.virtual is None
     with pytest.raises(Broken):
-        planned("").virtual  # noqa: B018 - it is made when first asked for
+        planned("").virtual  # noqa: B018 - built on first use

@@ -1,4 +1,4 @@
-"""Weights of collations that are tables, as MariaDB 10.11 prints them."""
+"""Weights of table-based collations, as in MariaDB 10.11."""
 
 import pytest
 
@@ -22,10 +22,10 @@ PRINTED = {
 }
 
 
-def test_characters_weigh_what_uca_5_2_says():
+def test_characters_have_the_weights_of_uca_5_2():
     assert len(unicode_520()) == 21_795
     for code, printed in PRINTED.items():
-        assert "".join(f"{each:04X}" for each in weights_520(code)) == printed, hex(code)
+        assert "".join(f"{weight:04X}" for weight in weights_520(code)) == printed, hex(code)
     assert weights("a\u00df", "utf8mb4_unicode_520_ci").hex() == "120f14101410"
 
 
@@ -40,7 +40,7 @@ def test_characters_weigh_what_uca_5_2_says():
     ],
 )
 def test_texts_are_ordered_by_their_weights(collate, ordered):
-    keys = [sort_key(each, collate) for each in ordered]
+    keys = [sort_key(text, collate) for text in ordered]
     assert keys == sorted(set(keys))
 
 

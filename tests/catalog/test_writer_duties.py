@@ -43,8 +43,8 @@ def table_of_state(*indexes: Any) -> Table:
     return planned(info_of([INT, INT, text()], indexes, primary=[1]))
 
 
-def shown(store: MemoryStore, table: Table, unique: bool) -> str:
-    """The index as the notation says it."""
+def notation(store: MemoryStore, table: Table, unique: bool) -> str:
+    """The index in the notation above."""
     txn, words = store.begin(), []
     for key, payload in txn.scan(table.index_span(table.info.index("i2"))):
         values, handle = key_codec.split_entry(table, table.info.index("i2"), key, payload)
@@ -115,49 +115,49 @@ def test_duties_of_each_state(state: SchemaState, unique: bool) -> None:
         update(table, ONE, 1, 6, "b"),
         delete(table, ONE),
     )
-    found = []
+    states = []
     for step in steps:
         run(store, step)
-        found.append(shown(store, table, unique))
-    assert tuple(found) == (UNIQUE if unique else PLAIN)[state]
+        states.append(notation(store, table, unique))
+    assert tuple(states) == (UNIQUE if unique else PLAIN)[state]
 
 
 @pytest.mark.parametrize("unique", [False, True], ids=["plain", "unique"])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-def test_an_entry_another_writer_left_is_removed_where_the_state_removes(
+def test_an_entry_of_another_writer_is_removed_if_the_state_removes(
     state: SchemaState, unique: bool
 ) -> None:
     store, table = store_of(), table_in(state, unique)
     run(store, insert(table_in(S.PUBLIC, unique), 1, 5, "a"), delete(table, ONE))
     tomb = "5+" if unique else "5:1+"
     live = "5=1" if unique else "5:1"
-    wanted = {S.ABSENT: live, S.WRITE_ONLY: tomb, S.WRITE_REORG: tomb}.get(state, "")
-    assert shown(store, table, unique) == wanted
+    expected = {S.ABSENT: live, S.WRITE_ONLY: tomb, S.WRITE_REORG: tomb}.get(state, "")
+    assert notation(store, table, unique) == expected
 
 
 @pytest.mark.parametrize("state", [S.WRITE_ONLY, S.WRITE_REORG])
-def test_a_row_the_fill_has_not_reached_leaves_a_blind_tombstone(state: SchemaState) -> None:
+def test_a_row_before_its_backfill_leaves_a_blind_tombstone(state: SchemaState) -> None:
     for unique in (False, True):
         store, table = store_of(), table_in(state, unique)
         run(store, insert(table_in(S.DELETE_ONLY, unique), 1, 5, "a"), delete(table, ONE))
-        assert shown(store, table, unique) == ("5+" if unique else "5:1+")
+        assert notation(store, table, unique) == ("5+" if unique else "5:1+")
 
 
 def test_another_rows_unique_entry_is_never_removed() -> None:
     store, table = store_of(), table_in(S.WRITE_REORG, True)
     run(store, insert(table_in(S.DELETE_ONLY, True), 1, 5, "a"), insert(table, 2, 5, "b"))
     run(store, delete(table, ONE))
-    assert shown(store, table, True) == "5=2"
+    assert notation(store, table, True) == "5=2"
 
 
 @pytest.mark.parametrize("state", [S.WRITE_ONLY, S.WRITE_REORG, S.PUBLIC])
 def test_a_key_of_another_row_is_refused_in_every_state_that_adds(state: SchemaState) -> None:
     store, table = store_of(), table_in(state, True)
     run(store, insert(table, 1, 5, "a"), insert(table, 2, 6, "b"))
-    for taken in (insert(table, 3, 5, "c"), update(table, TWO, 2, 5, "b")):
+    for statement in (insert(table, 3, 5, "c"), update(table, TWO, 2, 5, "b")):
         with pytest.raises(Duplicate):
-            run(store, taken)
-    assert shown(store, table, True) == "5=1 6=2"
+            run(store, statement)
+    assert notation(store, table, True) == "5=1 6=2"
 
 
 def test_an_unchanged_key_writes_nothing_to_the_index() -> None:
@@ -182,25 +182,25 @@ def test_an_equal_row_writes_nothing() -> None:
 def test_null_is_no_duplicate() -> None:
     store, table = store_of(), table_in(S.PUBLIC, True)
     run(store, insert(table, 1, None, "a"), insert(table, 2, None, "b"))
-    assert shown(store, table, True) == "None:1 None:2"
+    assert notation(store, table, True) == "None:1 None:2"
     run(store, update(table, ONE, 1, 5, "a"), delete(table, TWO))
-    assert shown(store, table, True) == "5=1"
+    assert notation(store, table, True) == "5=1"
 
 
 def test_a_changed_primary_key_moves_row_and_entries() -> None:
-    for unique, wanted in ((False, "5:2"), (True, "5=2")):
+    for unique, expected in ((False, "5:2"), (True, "5=2")):
         store, table = store_of(), table_in(S.PUBLIC, unique)
         run(store, insert(table, 1, 5, "a"), update(table, ONE, 2, 5, "a"))
-        assert shown(store, table, unique) == wanted
+        assert notation(store, table, unique) == expected
         txn = store.begin()
         assert [row for _, row in reader.scan(txn, table)] == [[2, 5, "a"]]
         txn.rollback()
 
 
-def test_a_changed_primary_key_during_a_fill_leaves_a_tombstone() -> None:
+def test_a_changed_primary_key_during_a_backfill_leaves_a_tombstone() -> None:
     store, table = store_of(), table_in(S.WRITE_REORG, False)
     run(store, insert(table_in(S.DELETE_ONLY, False), 1, 5, "a"), update(table, ONE, 2, 5, "a"))
-    assert shown(store, table, False) == "5:1+ 5:2"
+    assert notation(store, table, False) == "5:1+ 5:2"
 
 
 # -- 1062 ------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def refused(store: MemoryStore, statement: Callable[[Transaction], Any]) -> Dupl
     return caught.value
 
 
-def test_duplicates_are_worded_as_mysql_words_them() -> None:
+def test_duplicates_have_the_text_of_mysql() -> None:
     two = numbered_index(2, [2, 3], True, label="pair")
     table = table_of_state(two, numbered_index(3, [3], True, lengths={3: 2}))
     store = store_of()
@@ -223,11 +223,11 @@ def test_duplicates_are_worded_as_mysql_words_them() -> None:
     assert (
         str(refused(store, insert(table, 1, 6, "x"))) == "Duplicate entry '1' for key 't.PRIMARY'"
     )
-    found = refused(store, insert(table, 2, 5, "abc"))
-    assert str(found) == "Duplicate entry '5-abc' for key 't.pair'"
-    assert found.handle == ONE
-    found = refused(store, insert(table, 2, 6, "abd"))
-    assert str(found) == "Duplicate entry 'ab' for key 't.i3'"
+    duplicate = refused(store, insert(table, 2, 5, "abc"))
+    assert str(duplicate) == "Duplicate entry '5-abc' for key 't.pair'"
+    assert duplicate.handle == ONE
+    duplicate = refused(store, insert(table, 2, 6, "abd"))
+    assert str(duplicate) == "Duplicate entry 'ab' for key 't.i3'"
 
 
 def test_the_last_of_several_unique_indexes_refuses_before_the_first_is_written() -> None:
@@ -248,10 +248,10 @@ def test_a_duplicate_found_at_commit_is_explained_from_its_key() -> None:
     one.commit()
     with pytest.raises(Duplicate) as caught:
         two.commit()
-    found = writer.explain_duplicate(table, caught.value)
-    assert (str(found), found.handle) == ("Duplicate entry '5' for key 't.i2'", ONE)
+    explained = writer.explain_duplicate(table, caught.value)
+    assert (str(explained), explained.handle) == ("Duplicate entry '5' for key 't.i2'", ONE)
     with_row = writer.explain_duplicate(table, caught.value, [2, 5, "b"])
-    assert str(with_row) == str(found)
+    assert str(with_row) == str(explained)
     primary = writer.explain_duplicate(table, Duplicate(table.row_prefix + ONE, ONE))
     assert str(primary) == "Duplicate entry '1' for key 't.PRIMARY'"
 
@@ -289,23 +289,23 @@ def test_a_writer_commits_at_most_one_revision_behind(
 
 
 def with_column(state: SchemaState, **more: Any) -> TableInfo:
-    """Columns c1, c2 and c3, which is being added with 7 for rows there are and 8 for new ones."""
+    """Columns c1, c2 and c3, which is being added with 7 for existing rows and 8 for new ones."""
     base = info_of([INT, INT], primary=[1])
     added = numbered_column(3, BIGINT, state=state, origin_default="7", default="8", **more)
     return with_layout(evolve(base, cols=(*base.cols, added)))
 
 
 def stored(store: MemoryStore, table: Table) -> list[list[Any]]:
-    """Rows as a table sees them in which the column is public."""
+    """Rows in the view of a table in which the column is public."""
     public = evolve(table.info.cols[2], state=S.PUBLIC)
-    seen = planned(with_layout(evolve(table.info, cols=(*table.info.cols[:2], public))))
+    public_table = planned(with_layout(evolve(table.info, cols=(*table.info.cols[:2], public))))
     txn = store.begin()
-    rows = [row for _, row in reader.scan(txn, seen)]
+    rows = [row for _, row in reader.scan(txn, public_table)]
     txn.rollback()
     return rows
 
 
-def test_a_column_to_be_written_gets_its_default_and_keeps_what_is_stored() -> None:
+def test_a_written_hidden_column_gets_its_default_and_retains_stored_values() -> None:
     for state in (S.WRITE_ONLY, S.WRITE_REORG):
         store, table = store_of(), planned(with_column(state))
         before = planned(info_of([INT, INT], primary=[1]))
@@ -315,29 +315,29 @@ def test_a_column_to_be_written_gets_its_default_and_keeps_what_is_stored() -> N
         assert stored(store, table) == [[1, 6, 7], [2, 6, 8], [3, 5, 8]]
 
 
-def test_a_column_not_to_be_written_reads_as_its_origin_default() -> None:
+def test_an_unwritten_hidden_column_reads_as_its_origin_default() -> None:
     for state in (S.DELETE_ONLY, S.DELETE_REORG):
         older = with_column(S.WRITE_ONLY)
-        left = evolve(older.cols[2], state=state)
+        unwritten = evolve(older.cols[2], state=state)
         store = store_of()
-        table = planned(with_layout(evolve(older, cols=(*older.cols[:2], left))))
+        table = planned(with_layout(evolve(older, cols=(*older.cols[:2], unwritten))))
         run(store, insert(planned(older), 1, 5), insert(table, 2, 5, 99))
         assert stored(store, table) == [[1, 5, 8], [2, 5, 7]]
         run(store, update(table, ONE, 1, 6, 99))
         assert stored(store, table) == [[1, 6, 7], [2, 5, 7]]
 
 
-def test_an_entry_of_a_column_that_is_no_longer_written_goes_with_its_value() -> None:
+def test_an_entry_of_a_column_no_longer_written_is_removed_with_its_value() -> None:
     old = with_column(S.WRITE_ONLY)
     old = evolve(old, index_info=(*old.indexes, numbered_index(2, [3], state=S.WRITE_ONLY)))
-    hidden = evolve(old.cols[2], state=S.DELETE_ONLY)
+    delete_only = evolve(old.cols[2], state=S.DELETE_ONLY)
     states = tuple(evolve(i, state=S.DELETE_ONLY) if i.id == 2 else i for i in old.indexes)
-    new = with_layout(evolve(old, cols=(*old.cols[:2], hidden), index_info=states))
+    new = with_layout(evolve(old, cols=(*old.cols[:2], delete_only), index_info=states))
     store = store_of()
     run(store, insert(planned(old), 1, 5))
-    assert shown(store, planned(new), False) == "8:1"
+    assert notation(store, planned(new), False) == "8:1"
     run(store, update(planned(new), ONE, 1, 6))
-    assert shown(store, planned(new), False) == ""
+    assert notation(store, planned(new), False) == ""
 
 
 def test_a_hidden_column_that_must_not_be_null_gets_its_types_zero() -> None:
@@ -349,7 +349,7 @@ def test_a_hidden_column_that_must_not_be_null_gets_its_types_zero() -> None:
     assert stored(store, table) == [[1, 5, 0]]
 
 
-def test_rows_with_hidden_ids_are_given_their_handle() -> None:
+def test_rows_with_hidden_ids_need_a_given_handle() -> None:
     store, table = store_of(), planned(info_of([INT, INT], [numbered_index(2, [2])]))
     with pytest.raises(Broken):
         run(store, insert(table, 1, 5))
@@ -369,12 +369,12 @@ def test_an_index_scan_shows_live_entries_in_order_and_no_tombstone() -> None:
     store, table = store_of(), table_in(S.WRITE_REORG, False)
     run(store, insert(table, 1, 5, "a"), insert(table, 2, 3, "b"), update(table, ONE, 1, 9, "a"))
     txn = store.begin()
-    found = list(reader.scan_index(txn, table, table.info.index("i2"), reverse=True))
-    assert found == [((9,), ONE), ((3,), TWO)]
+    entries = list(reader.scan_index(txn, table, table.info.index("i2"), reverse=True))
+    assert entries == [((9,), ONE), ((3,), TWO)]
     txn.rollback()
 
 
-def test_values_that_a_key_does_not_keep_are_not_shown() -> None:
+def test_values_missing_from_a_key_are_not_returned() -> None:
     folded = planned(
         info_of([INT, text("utf8mb4_general_ci")], [numbered_index(2, [2])], primary=[1])
     )
@@ -388,13 +388,13 @@ def test_values_that_a_key_does_not_keep_are_not_shown() -> None:
 def test_a_scan_by_the_clustered_key_reads_row_keys() -> None:
     table = planned(info_of([text("utf8mb4_0900_bin"), INT], primary=[1], as_handle=False))
     folded = planned(info_of([text(), INT], primary=[1], as_handle=False))
-    for each, wanted in ((table, [("b",), ("a ",)]), (folded, [None, None])):
+    for scanned, expected in ((table, [("b",), ("a ",)]), (folded, [None, None])):
         store = store_of()
-        run(store, insert(each, "a ", 1), insert(each, "b", 2))
+        run(store, insert(scanned, "a ", 1), insert(scanned, "b", 2))
         txn = store.begin()
-        found = list(reader.scan_index(txn, each, each.info.indexes[0], reverse=True))
-        assert [values for values, _ in found] == wanted
-        assert [row for _, row in reader.scan(txn, each)] == [["a ", 1], ["b", 2]]
+        entries = list(reader.scan_index(txn, scanned, scanned.info.indexes[0], reverse=True))
+        assert [values for values, _ in entries] == expected
+        assert [row for _, row in reader.scan(txn, scanned)] == [["a ", 1], ["b", 2]]
         txn.rollback()
 
 
@@ -403,7 +403,7 @@ def test_a_scan_by_the_clustered_key_reads_row_keys() -> None:
 
 @pytest.mark.parametrize("kind", [INT, BIGINT, text(), text(characters=2000)])
 @pytest.mark.parametrize("unique", [False, True])
-def test_a_key_of_one_part_is_what_the_general_way_makes(kind: Any, unique: bool) -> None:
+def test_a_key_of_one_part_equals_the_general_encoding(kind: Any, unique: bool) -> None:
     index = numbered_index(2, [2], unique, S.PUBLIC)
     form = planned(info_of([INT, kind, text()], [index], primary=[1])).form(index)
     long = "x" * 1500 if kind.Flen > 1500 else "yz \x00"
@@ -414,7 +414,7 @@ def test_a_key_of_one_part_is_what_the_general_way_makes(kind: Any, unique: bool
             assert form.entries([1, value, "c"], handle) == ((expected, is_unique),)
 
 
-def test_an_update_of_other_columns_makes_no_keys() -> None:
+def test_an_update_of_other_columns_computes_no_keys() -> None:
     table = table_in(S.PUBLIC, unique=False)
     store = store_of()
     run(store, insert(table, 1, 5, "a"))
@@ -426,4 +426,4 @@ def test_an_update_of_other_columns_makes_no_keys() -> None:
     run(store, lambda txn: writer.update(txn, table, ONE, old, [1, old[1], "b"]))
     run(store, lambda txn: writer.update(txn, table, ONE, [1, 5, "b"], [1, other, "b"]))
     run(store, lambda txn: writer.update(txn, table, ONE, [1, other, "b"], [1, 10**6, "c"]))
-    assert shown(store, table, unique=False) == "1000000:1"
+    assert notation(store, table, unique=False) == "1000000:1"

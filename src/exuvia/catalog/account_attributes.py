@@ -1,8 +1,8 @@
-"""What an account has beside its privileges and its password: mysql.exuvia_user_attributes.
+"""Attributes of an account other than privileges and password: mysql.exuvia_user_attributes.
 
-A row as JSON for an account of which something is said, none for all others. mysql.user has the
-columns it has had since 0.1.0: older nodes read and write its rows whole, and would lose more.
-Clients read them there all the same (`system_tables.SHOWN_USER`).
+An account with attributes has a row of JSON; others have no row. The columns of mysql.user are
+those of 0.1.0, because older nodes read and write its rows whole and would lose more. Clients still
+see the attributes in mysql.user (`system_tables.SHOWN_USER`).
 """
 
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ TABLE = "exuvia_user_attributes"
 
 DAY_S = 86400
 UNBOUNDED = -1
-"""`lock_days` of an account that stays locked until somebody unlocks it."""
+"""`lock_days` of an account that stays locked until an administrator unlocks it."""
 
 
 class AccountAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`resource_group`: kept and shown; "": none is said. `require`: SSL or "".
+    """`resource_group`: stored and shown only; "" if not set. `require`: SSL or "".
 
-    `changed_s`: when the password was set, in seconds since 1970; 0: before anybody noted it, or
-    while members of an older release served. `lifetime_days` (0: for ever), `history`,
-    `reuse_days` None: what the global variable says. `failed_attempts` in a row lock the account
-    for `lock_days`, unless one of the two is 0."""
+    `changed_s`: the time of the last password change, in seconds since 1970; 0 if unknown, as from
+    an older release. `lifetime_days` (0: for ever), `history`, `reuse_days`: None for the global
+    variable's value. After `failed_attempts` consecutive failures the account is locked for
+    `lock_days`, unless one of the two is 0."""
 
     resource_group: str = ""
     require: str = ""
@@ -45,7 +45,7 @@ class AccountAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         return self.failed_attempts > 0 and self.lock_days != 0
 
     def is_expired(self, usual_days: int, now_s: int) -> bool:
-        """Whether the password has to be changed now. `usual_days`: default_password_lifetime."""
+        """Whether the password must be changed now. `usual_days`: default_password_lifetime."""
         days = usual_days if self.lifetime_days is None else self.lifetime_days
         too_old = days > 0 and 0 < self.changed_s < now_s - days * DAY_S
         return self.expired or too_old
@@ -72,10 +72,10 @@ def get(txn: Transaction, user: str, host: str) -> AccountAttributes:
 
 
 def put(txn: Transaction, user: str, host: str, attributes: AccountAttributes) -> None:
-    """Write the row of an account; remove it where nothing is said."""
+    """Write the row of an account, or remove it if it has no attributes."""
     table = planned(txn, TABLE)
     if not meta.revision(txn, table.info.id):
-        return  # an older program's store, before a new node has made the table
+        return  # an older program's store, before a new node creates the table
     handle = key_codec.handle_from(table, (host, user))
     old = reader.get(txn, table, handle)
     if attributes == PLAIN:
@@ -91,8 +91,12 @@ def put(txn: Transaction, user: str, host: str, attributes: AccountAttributes) -
 
 def users_in(txn: Transaction, group: str) -> tuple[str, ...]:
     """Names of the accounts of a resource group."""
-    wanted = group.lower()
-    return tuple(user for user, _, each in every(txn) if each.resource_group.lower() == wanted)
+    group_name = group.lower()
+    return tuple(
+        user
+        for user, _, attributes in every(txn)
+        if attributes.resource_group.lower() == group_name
+    )
 
 
 def _text(value: object) -> str:

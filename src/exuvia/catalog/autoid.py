@@ -1,43 +1,42 @@
-"""AUTO_INCREMENT values and hidden row ids, handed out in blocks.
+"""AUTO_INCREMENT values and hidden row ids, allocated in blocks.
 
-    store: last id given to anybody   m/auto/{table}, m/rowid/{table}
-    here:  a block (next, last]       30,000 ids, or as many as the table's AUTO_ID_CACHE says
+    store: last allocated id          m/auto/{table}, m/rowid/{table}
+    here:  a block (next, last]       30,000 ids, or the table's AUTO_ID_CACHE
 
-A block is taken in a transaction of its own, before the row's, so that sessions never wait for each
-other's counters. Ids are unique, and ascending within a node; two nodes interleave blocks, and the
-rest of a block is lost when its node ends, as in TiDB. A value given beyond the block takes another
-block behind it. ALTER TABLE ... AUTO_INCREMENT and AUTO_ID_CACHE begin a new *epoch* of the table's
-ids: who plans with it finds no block of an older one.
+A block is reserved in a transaction of its own, before the row's, so that sessions never wait for
+each other's counters. Ids are unique, and ascending within a node. The blocks of two nodes
+interleave, and the rest of a block is lost when its node ends, as in TiDB. An explicit value beyond
+the block reserves another block after the value. ALTER TABLE ... AUTO_INCREMENT and AUTO_ID_CACHE
+begin a new *epoch* of the table's ids, whose plans never use a block of an older epoch.
 
-AUTO_ID_CACHE 1 is MySQL's way: a statement takes exactly the ids that it gives, right behind those
-that anybody has, and a node holds none. So ids ascend over all nodes, fronts and sessions, and
-nothing is lost but what a statement took and did not keep. Each has the store's counter for itself
-for one commit. Hidden row ids come in blocks all the same.
+AUTO_ID_CACHE 1 is MySQL's way: a statement reserves exactly the ids it uses, after all ids in use,
+and a node reserves no block. So ids ascend over all nodes, fronts and sessions, and only ids of
+failed statements are lost. Each statement has the store's counter for itself for one commit. Hidden
+row ids are still reserved in blocks.
 
-AUTO_RANDOM(s[, r]): ids whose high bits scatter them, so that rows in a row lie apart.
+AUTO_RANDOM(s[, r]): the high bits of ids scatter them, so that consecutive rows are far apart.
 
-    bigint           | sign | shard: s bits | counter: r - s - 1 bits |      r = 64 unless said
+    bigint           | sign | shard: s bits | counter: r - s - 1 bits |      r = 64 by default
     bigint unsigned         | shard: s bits | counter: r - s bits     |
 
-The counter is the table's, as of AUTO_INCREMENT; the shard is a hash of it, so that nothing here is
-left to chance. The table remembers s and r, the column is its clustered primary key, or the first
-of it.
+The counter is that of AUTO_INCREMENT; the shard is a hash of it, so ids are deterministic. The
+table stores s and r. The column is its clustered primary key, or the first column of it.
 
-So MODIFY puts AUTO_RANDOM in the place of AUTO_INCREMENT, and adds bits to the shard, in one step:
-nodes on either side of it take numbers of the same counter, and two ids of two numbers differ in
-the bits that all of them leave the counter, if it fits there. It is asked for in the step that
-changes them. Who is a version behind may give an id beyond those bits after it: the counter is used
-up then (8059), as it is by such an id in a table of AUTO_RANDOM.
+MODIFY replaces AUTO_INCREMENT by AUTO_RANDOM, and adds bits to the shard, in one step. Nodes before
+and after it use numbers of the same counter. The ids of two numbers differ in the bits that all
+definitions leave to the counter, if the counter fits there. The step that changes them checks this.
+A node of the previous version may then use an id beyond those bits. This exhausts the counter
+(8059), as such an explicit id in a table of AUTO_RANDOM does.
 
-Values of sequences, handed out in blocks, as TiDB does.
+Values of sequences, allocated in blocks as in TiDB:
 
-    store   m/seq/{id}      generation, rounds gone through, last value given to anybody
-    here    (base, end]     what this node took: CACHE values, or one by one with NOCACHE
+    store   m/seq/{id}      generation, number of rounds, last allocated value
+    here    (base, end]     the node's block: CACHE values, or one by one with NOCACHE
 
 A value is start + n * increment, between MINVALUE and MAXVALUE; with CYCLE a new round begins at
-the other end. A block is taken in a transaction of its own, which validates the sequence's
-revision: so a value is given once, whatever crashes, and ALTER SEQUENCE is never overtaken. A
-counter of an older generation than the sequence's counts as never used.
+the other end. A block is reserved in a transaction of its own, which validates the sequence's
+revision. So a value is used once in spite of crashes, and no block of the definition before ALTER
+SEQUENCE is reserved after it. A counter of an older generation than the sequence's is ignored.
 """
 
 import threading
@@ -65,12 +64,12 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import UNBOUNDED, Transaction
 
-KEPT = 1024  # sequences a node has values of
+MOST_BLOCKS = 1024  # sequences with a block in this node
 
 
 @contextmanager
-def _taking(lock: threading.Lock) -> Iterator[None]:
-    """Who has it may be taking a block. Raises WouldWait."""
+def _reserving(lock: threading.Lock) -> Iterator[None]:
+    """Holds the lock while a block is reserved. Raises WouldWait."""
     if not lock.acquire(blocking=False):
         require_waiting()
         lock.acquire()
@@ -81,14 +80,14 @@ def _taking(lock: threading.Lock) -> Iterator[None]:
 
 
 class Counter(NamedTuple):
-    """What the store knows: `base` is the last value taken by anybody in this round."""
+    """The stored state: `base` is the last value allocated in this round."""
 
     base: int
     round: int
 
 
 class ValueBlock(msgspec.Struct):
-    """What this node may still give: values in (base, end], or [end, base) when they go down."""
+    """The values that this node may still use: (base, end], or [end, base) for descending ones."""
 
     base: int
     end: int
@@ -96,31 +95,31 @@ class ValueBlock(msgspec.Struct):
 
 
 def seek(base: int, info: SequenceInfo, offset: int, end: int) -> int | None:
-    """The first value beyond `base` that is `offset` + n * increment, up to `end`; else None."""
+    """The first value after `base` that is `offset` + n * increment, up to `end`; else None."""
     step = info.sequence_increment
     if step > 0:
         lacking = max(0, base + 1 - offset)
-        found = offset + -(-lacking // step) * step
-        return found if found <= end else None
+        value = offset + -(-lacking // step) * step
+        return value if value <= end else None
     lacking = max(0, offset - (base - 1))
-    found = offset - -(-lacking // -step) * -step
-    return found if found >= end else None
+    value = offset - -(-lacking // -step) * -step
+    return value if value >= end else None
 
 
 def first_of(info: SequenceInfo, round_number: int) -> int:
-    """Where a round counts from: START, and from the second round on the near end."""
+    """The first value of a round: START, then the near end from the second round on."""
     if not round_number:
         return info.sequence_start
     return info.sequence_min_value if info.sequence_increment > 0 else info.sequence_max_value
 
 
 def base_of(first: int, increment: int) -> int:
-    """The counter before anything was given, so that `first` comes next."""
+    """The counter before the first value, so that `first` is next."""
     return first - 1 if increment > 0 else first + 1
 
 
 class Sequences:
-    """Thread-safe; one per process and store."""
+    """The sequences of one process and store. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -128,41 +127,41 @@ class Sequences:
         self._blocks: dict[int, tuple[int, ValueBlock]] = {}  # id -> (revision, block)
 
     def next(self, table_id: int) -> int:
-        """The next value. Raises 4135, and 1146 where the sequence is gone."""
-        with _taking(self._lock):
+        """The next value. Raises 4135, and 1146 if the sequence is dropped."""
+        with _reserving(self._lock):
             with self._store.read() as txn:
-                found = self._from_block(txn, table_id)
-            return self._refill(table_id) if found is None else found
+                value = self._from_block(txn, table_id)
+            return self._refill(table_id) if value is None else value
 
     def _from_block(self, txn: Transaction, table_id: int) -> int | None:
-        held = self._blocks.get(table_id)
-        if held is None or held[0] != meta.revision(txn, table_id):
+        cached = self._blocks.get(table_id)
+        if cached is None or cached[0] != meta.revision(txn, table_id):
             return None
         info = _info(txn, table_id)
-        block = held[1]
+        block = cached[1]
         if block.base == block.end:
             return None
-        found = seek(block.base, info, block.offset, block.end)
-        if found is not None:
-            block.base = found
-        return found
+        value = seek(block.base, info, block.offset, block.end)
+        if value is not None:
+            block.base = value
+        return value
 
     def _refill(self, table_id: int) -> int:
-        """Take a block and its first value. Raises WouldWait."""
+        """Reserve a block and return its first value. Raises WouldWait."""
         require_waiting()
 
         def take(txn: Transaction) -> tuple[int, ValueBlock]:
             table, info = _table(txn, table_id)
-            taken = _taken(info, _counter(txn, table_id, info))
-            if taken is None:
-                raise ErrSequenceRunOut(_shown(txn, table))
-            block, counter = taken
-            found = seek(block.base, info, block.offset, block.end)
-            if found is None:
-                raise ErrSequenceRunOut(_shown(txn, table))
+            reserved = _reserved(info, _counter(txn, table_id, info))
+            if reserved is None:
+                raise ErrSequenceRunOut(_full_name(txn, table))
+            block, counter = reserved
+            value = seek(block.base, info, block.offset, block.end)
+            if value is None:
+                raise ErrSequenceRunOut(_full_name(txn, table))
             revision = meta.revision(txn, table_id)
             _put(txn, table_id, revision, info, counter)
-            block.base = found
+            block.base = value
             return revision, block
 
         revision, block = self._store.transact(take, UNBOUNDED)
@@ -170,28 +169,28 @@ class Sequences:
         return block.base
 
     def _keep(self, table_id: int, revision: int, block: ValueBlock) -> None:
-        if len(self._blocks) >= KEPT:
+        if len(self._blocks) >= MOST_BLOCKS:
             self._blocks.pop(next(iter(self._blocks)))
         self._blocks[table_id] = revision, block
 
     def set(self, table_id: int, value: int) -> int | None:
-        """SETVAL: values up to this one are not given any more; None where they have been."""
+        """SETVAL: skip values up to this one; returns None if they are allocated already."""
         with self._lock:
-            answer, kept = self._store.transact(lambda t: self._set(t, table_id, value), UNBOUNDED)
-            if kept is not None:
-                self._keep(table_id, *kept)
+            answer, block = self._store.transact(lambda t: self._set(t, table_id, value), UNBOUNDED)
+            if block is not None:
+                self._keep(table_id, *block)
             return answer
 
     def _set(
         self, txn: Transaction, table_id: int, value: int
     ) -> tuple[int | None, tuple[int, ValueBlock] | None]:
-        """The answer, and the block to keep with its revision once it is committed."""
+        """The returned value, and the block to cache with its revision after the commit."""
         info = _info(txn, table_id)
         revision = meta.revision(txn, table_id)
         up = info.sequence_increment > 0
-        held = self._blocks.get(table_id)
-        if held is not None and held[0] == revision:
-            block = held[1]
+        cached = self._blocks.get(table_id)
+        if cached is not None and cached[0] == revision:
+            block = cached[1]
             if _reached(block.base, value, up):
                 return None, None
             if _reached(block.end, value, up):
@@ -204,12 +203,12 @@ class Sequences:
         return value, (revision, ValueBlock(value, value, first_of(info, counter.round)))
 
     def peek(self, txn: Transaction, table_id: int) -> int:
-        """The value a node without a block would be given next; for SHOW."""
+        """The next value of a node without a block; for SHOW."""
         _, info = _table(txn, table_id)
         counter = _counter(txn, table_id, info)
         limit = _limit(info)
-        found = seek(counter.base, info, first_of(info, counter.round), limit)
-        return limit if found is None else found
+        value = seek(counter.base, info, first_of(info, counter.round), limit)
+        return limit if value is None else value
 
 
 def _limit(info: SequenceInfo) -> int:
@@ -220,8 +219,8 @@ def _reached(base: int, value: int, up: bool) -> bool:
     return value <= base if up else value >= base
 
 
-def _taken(info: SequenceInfo, counter: Counter) -> tuple[ValueBlock, Counter] | None:
-    """A block behind the counter and the counter after it; None when the sequence has run out."""
+def _reserved(info: SequenceInfo, counter: Counter) -> tuple[ValueBlock, Counter] | None:
+    """A block after the counter, and the counter after it; None when the sequence has run out."""
     offset = first_of(info, counter.round)
     first = seek(counter.base, info, offset, _limit(info))
     if first is None:
@@ -248,7 +247,7 @@ def _info(txn: Transaction, table_id: int) -> SequenceInfo:
     return _table(txn, table_id)[1]
 
 
-def _shown(txn: Transaction, table: TableInfo) -> str:
+def _full_name(txn: Transaction, table: TableInfo) -> str:
     database = meta.get_database(txn, table.exuvia_db)
     return f"{database.db_name.O if database else ''}.{table.name.O}"
 
@@ -282,7 +281,7 @@ _ANY = (1 << 64) - 1
 
 
 class _Block:
-    """What this process may still hand out: `next` to `last`."""
+    """The ids that this process may still use: `next` to `last`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -291,7 +290,7 @@ class _Block:
 
 
 class IdRule(NamedTuple):
-    """What a table says of its ids: see the module. `last`: the greatest there may be."""
+    """A table's rule of ids, as in the module. `last`: the greatest possible id."""
 
     epoch: int = 0
     block: int = BLOCK
@@ -302,7 +301,7 @@ PLAIN = IdRule()
 
 
 class Spacing(NamedTuple):
-    """Which numbers are given at all: `offset`, and each so far behind the one before."""
+    """The usable numbers: `offset` plus multiples of `increment`."""
 
     increment: int = 1
     offset: int = 1
@@ -318,21 +317,21 @@ EVERY = Spacing()
 
 
 class IdAllocator:
-    """Thread-safe; one per process and store."""
+    """The ids of one process and store. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._blocks: dict[tuple[int, str], tuple[int, _Block]] = {}  # with the epoch of each
+        self._blocks: dict[tuple[int, str], tuple[int, _Block]] = {}  # each with its epoch
         self._of: dict[int, tuple[TableInfo, TableIds]] = {}
         self.sequences = Sequences(store)
 
     def of(self, info: TableInfo) -> "TableIds":
-        """The ids of one table as its info has them."""
-        known = self._of.get(info.id)
-        if known is None or known[0] is not info:
-            known = self._of[info.id] = info, TableIds(self, info)
-        return known[1]
+        """The ids of one table by the rule of its info."""
+        cached = self._of.get(info.id)
+        if cached is None or cached[0] is not info:
+            cached = self._of[info.id] = info, TableIds(self, info)
+        return cached[1]
 
     def next(
         self,
@@ -342,10 +341,10 @@ class IdAllocator:
         rule: IdRule = PLAIN,
         spacing: Spacing = EVERY,
     ) -> int:
-        """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
-        is gone; 1467; WouldWait."""
+        """The first of `count` ids with that spacing. Raises SchemaChanged if the table is dropped,
+        1467, WouldWait."""
         block = self._block(table_id, kind, rule.epoch)
-        with _taking(block.lock):
+        with _reserving(block.lock):
             last = spacing.last(block.next, count)
             if last > block.last:
                 self._refill(table_id, kind, block, count, rule, spacing)
@@ -354,15 +353,15 @@ class IdAllocator:
             return last - (count - 1) * spacing.increment
 
     def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: IdRule = PLAIN) -> None:
-        """A row took `value` by itself: this node gives out neither it nor a smaller one."""
+        """A row has the explicit id `value`: this node uses only greater ones from now on."""
         self.rebase_all(table_id, (value,), kind, rule)
 
     def rebase_all(
         self, table_id: int, values: Iterable[int], kind: Kind = "auto", rule: IdRule = PLAIN
     ) -> None:
-        """`rebase` for each, one after another."""
+        """`rebase` for each value, one after another."""
         block = self._block(table_id, kind, rule.epoch)
-        with _taking(block.lock):
+        with _reserving(block.lock):
             for value in values:
                 if value < block.next:
                     continue
@@ -372,22 +371,22 @@ class IdAllocator:
                     block.next = value + 1
 
     def peek(self, txn: Transaction, table_id: int, kind: Kind = "auto") -> int:
-        """The id a node without a block would be given next; for SHOW."""
+        """The next id of a node without a block; for SHOW."""
         return keys.read_number(txn.get(keys.meta(kind, table_id))) + 1
 
     def in_hand(self, table_id: int, kind: Kind = "auto") -> int | None:
-        """The next id of a block that is held, None without one."""
+        """The next id of the current block, or None."""
         with self._lock:
-            known = self._blocks.get((table_id, kind))
-        return None if known is None or known[1].next > known[1].last else known[1].next
+            cached = self._blocks.get((table_id, kind))
+        return None if cached is None or cached[1].next > cached[1].last else cached[1].next
 
     def _block(self, table_id: int, kind: Kind, epoch: int) -> _Block:
-        """The block of that epoch; one of another is dropped, what is left of it is lost."""
+        """The block of that epoch; drops a block of another epoch, whose rest is lost."""
         with self._lock:
-            known = self._blocks.get((table_id, kind))
-            if known is None or known[0] != epoch:
-                known = self._blocks[table_id, kind] = epoch, _Block()
-            return known[1]
+            cached = self._blocks.get((table_id, kind))
+            if cached is None or cached[0] != epoch:
+                cached = self._blocks[table_id, kind] = epoch, _Block()
+            return cached[1]
 
     def _refill(
         self,
@@ -398,52 +397,54 @@ class IdAllocator:
         rule: IdRule,
         spacing: Spacing,
     ) -> None:
-        """Another block, behind the rest of this one if nobody took ids in between: with `count`
-        ids that may be given, wherever it begins."""
+        """Reserve another block with `count` usable ids. It continues this block if no other node
+        reserved ids in between."""
 
-        def further(held: int) -> int:
-            start = block.next if held == block.last else held + 1
-            return max(spacing.last(start, count), held + min(rule.block, rule.last - held))
+        def further(stored_last: int) -> int:
+            start = block.next if stored_last == block.last else stored_last + 1
+            return max(
+                spacing.last(start, count), stored_last + min(rule.block, rule.last - stored_last)
+            )
 
-        held, last = self._change(table_id, kind, further, rule.last)
-        if held != block.last:
-            block.next = held + 1
+        former, last = self._change(table_id, kind, further, rule.last)
+        if former != block.last:
+            block.next = former + 1
         block.last = last
 
     def _raise(self, table_id: int, kind: Kind, block: _Block, value: int, rule: IdRule) -> None:
-        """A block behind the value; none with AUTO_ID_CACHE 1."""
+        """Reserve a block after the value; an empty one with AUTO_ID_CACHE 1."""
         more = rule.block if rule.block > 1 else 0
 
-        def further(held: int) -> int:
-            return min(max(held, value) + more, rule.last)
+        def further(stored_last: int) -> int:
+            return min(max(stored_last, value) + more, rule.last)
 
-        held, last = self._change(table_id, kind, further, rule.last)
-        block.next, block.last = max(held, value) + 1, last
+        former, last = self._change(table_id, kind, further, rule.last)
+        block.next, block.last = max(former, value) + 1, last
 
     def _change(
         self, table_id: int, kind: Kind, to: Callable[[int], int], most: int
     ) -> tuple[int, int]:
-        """(what stood, what stands now). Raises 1467, SchemaChanged, WouldWait."""
+        """(former, new) value of the counter. Raises 1467, SchemaChanged, WouldWait."""
         require_waiting()
         key, revision = keys.meta(kind, table_id), keys.revision(table_id)
 
         def take(txn: Transaction) -> tuple[int, int] | None:
-            held = keys.read_number(txn.get(key))
-            wanted = to(held)
-            if wanted > most:
+            stored = keys.read_number(txn.get(key))
+            target = to(stored)
+            if target > most:
                 raise ErrAutoincReadFailed()
-            if wanted != held:
+            if target != stored:
                 if txn.get(revision) is None:
                     return None
                 txn.require_at_most(revision, _ANY)
-                txn.put(key, keys.number(wanted))
-            return held, wanted
+                txn.put(key, keys.number(target))
+            return stored, target
 
-        # unbounded: nodes that take ids of one table at a time harm no statement
-        taken = self._store.transact(take, UNBOUNDED)
-        if taken is None:
-            raise SchemaChanged(revision)  # the table is gone
-        return taken
+        # unbounded: concurrent reservations for one table do not fail a statement
+        change = self._store.transact(take, UNBOUNDED)
+        if change is None:
+            raise SchemaChanged(revision)  # the table was dropped
+        return change
 
 
 class TableIds:
@@ -454,7 +455,7 @@ class TableIds:
     def __init__(self, ids: IdAllocator, info: TableInfo) -> None:
         self._ids = ids
         self._table_id = info.id
-        is_unsigned = any(each.auto_increment and each.type.unsigned for each in info.cols)
+        is_unsigned = any(column.auto_increment and column.type.unsigned for column in info.cols)
         last = _ANY if is_unsigned else LAST_ID
         size = info.auto_id_cache or BLOCK
         self._rule = IdRule(info.exuvia_ids_epoch, size, last)
@@ -465,7 +466,7 @@ class TableIds:
         return self._ids.next(self._table_id, kind, count, rule, spacing)
 
     def rebase(self, value: int) -> None:
-        """As the allocator's, of AUTO_INCREMENT."""
+        """`rebase` of the allocator, for AUTO_INCREMENT."""
         self._ids.rebase(self._table_id, value, "auto", self._rule)
 
     def rebase_all(self, values: Iterable[int]) -> None:
@@ -474,17 +475,20 @@ class TableIds:
 
 
 def is_numbered_soon(column: ColumnInfo) -> bool:
-    """Whether a running MODIFY makes the column AUTO_INCREMENT. Its writers move the counter to the
-    values that rows get, and give none themselves yet."""
+    """Whether a running MODIFY makes the column AUTO_INCREMENT.
+
+    Its writers raise the counter to the explicit values, and do not allocate any yet."""
     coming = column.exuvia_changing_type
     return coming is not None and coming.auto_increment and not column.type.auto_increment
 
 
 def give_number(table: Table, ids: TableIds, row: Row, old: Row | None) -> None:
-    """What a row owes an AUTO_INCREMENT column that is being added (`table.numbered`): the number
-    that it has, else the next one. `old`: the row of all columns that it replaces. Raises 1467."""
+    """Set an AUTO_INCREMENT column that is being added (`table.numbered`): the row's existing
+    number, or the next one.
+
+    `old`: the replaced row with all columns. Raises 1467."""
     at = table.numbered
-    number = 0 if old is None else old[at]  # 0 or NULL: it reads as its origin default
+    number = 0 if old is None else old[at]  # 0 or NULL: its origin default
     if not number:
         number = ids.next()
         if number > bounds_of(table.info.cols[at].type)[1]:
@@ -500,17 +504,17 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def random_column(info: TableInfo) -> ColumnInfo | None:
-    """The column of AUTO_RANDOM, None in a table without."""
+    """The column of AUTO_RANDOM, or None."""
     if not info.auto_random_bits:
         return None
     if info.pk_is_handle:
         return next(column for column in info.public_columns if column.type.Flag & Flag.PRI_KEY)
-    primary = next(each for each in info.indexes if each.is_primary)
+    primary = next(index for index in info.indexes if index.is_primary)
     return info.column_by_id(primary.idx_cols[0].exuvia_column)
 
 
 def counter_bits(info: TableInfo, column: ColumnInfo) -> int:
-    """How many bits the counter has."""
+    """The number of bits of the counter."""
     sign = 0 if column.type.unsigned else 1
     return (info.auto_random_range_bits or RANGE_BITS) - info.auto_random_bits - sign
 
@@ -518,19 +522,19 @@ def counter_bits(info: TableInfo, column: ColumnInfo) -> int:
 FEWER_BITS = "decreasing auto_random shard bits is not supported"
 
 
-def invalid(said: str) -> Refused:
-    """What AUTO_RANDOM is refused with: 8216."""
-    return ErrInvalidAutoRandom(said)
+def invalid(reason: str) -> Refused:
+    """The error of AUTO_RANDOM: 8216."""
+    return ErrInvalidAutoRandom(reason)
 
 
 def too_many_bits(most: int, shard: int, column: ColumnInfo) -> str:
-    """What 8216 says of a shard of more bits than it may have."""
-    said = f"is {most}, but got {shard} on column `{column.name.O}`"
-    return f"max allowed auto_random shard bits {said}"
+    """The text of 8216 for a shard with too many bits."""
+    limit = f"is {most}, but got {shard} on column `{column.name.O}`"
+    return f"max allowed auto_random shard bits {limit}"
 
 
 def with_random_bits(info: TableInfo, bits: tuple[int, int] | None) -> TableInfo:
-    """The table whose clustered key has so many bits of shard, and in all; None: as it is."""
+    """The table with (bits of the shard, bits in all) for its clustered key; unchanged for None."""
     if bits is None:
         return info
     return evolve(info, auto_random_bits=bits[0], auto_random_range_bits=bits[1])
@@ -539,8 +543,9 @@ def with_random_bits(info: TableInfo, bits: tuple[int, int] | None) -> TableInfo
 def why_no_bits(
     info: TableInfo, column: ColumnInfo, bits: tuple[int, int], last: int
 ) -> Refused | None:
-    """8216 where AUTO_RANDOM of so many bits of shard, and in all, has too few for the next number
-    behind `last`, or fewer of the shard than it had."""
+    """An error 8216 for AUTO_RANDOM with (bits of the shard, bits in all), or None.
+
+    It has too few bits for the number after `last`, or fewer bits of the shard than before."""
     shard = bits[0]
     if shard < info.auto_random_bits:
         return invalid(FEWER_BITS)
@@ -551,6 +556,6 @@ def why_no_bits(
 
 
 def scattered(number: int, shard_bits: int, bits: int) -> int:
-    """The id that a number of the counter, of so many `bits`, becomes."""
+    """The id of a number of the counter, which has `bits` bits."""
     shard = (number * _GOLDEN & (1 << 64) - 1) >> 64 - shard_bits
     return shard << bits | number

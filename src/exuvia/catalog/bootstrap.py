@@ -1,30 +1,31 @@
-"""The first transaction of a store: static DDL, all of it at once, exactly once (seed 002).
+"""The first transaction of a store: all static DDL at once, exactly once (seed 002).
 
     node A: begin, format absent -> write everything -> commit: done
-    node B: begin, format absent -> write everything -> commit: Conflict -> look again: it is there
+    node B: begin, format absent -> write everything -> commit: Conflict -> repeat: format present
 
-Only this writes the catalog without a job.
+Only this module writes the catalog without a job.
 
-    format   release   what it holds                          who reads it
+    format   release   what it holds                          readers
     1        none      jobs in lists under `m` (ddl/two_queues.py) this program, which upgrades it
     2        0.1.0     jobs in tables                         this program, which upgrades it
-    3        0.2.0     as 2, and marks of locks; who writes   this program
-                       looks for them, and fences every
-                       table that it took evidence from
+    3        0.2.0     as 2, and marks of locks; writers      this program
+                       look for them, and fence every
+                       table that they took evidence from
     4        0.3.0     as 3, and change logs, which writers   this program
-                       owe; a store may have moved
+                       maintain; a store may have moved
     5        0.4.0     as 4, and partial indexes, groups of   this program
-                       jobs, elements kept for UNDO,
-                       layouts by how they differ
+                       jobs, elements retained for UNDO,
+                       layouts stored as differences
     6        0.5.0     as 5, and several entries a row,       this program
-                       two global indexes in one, texts of
+                       pairs of global indexes, texts of
                        gbk and gb18030
-    above              a newer program's                      refused by its name, never guessed at
+    above              a newer program's                      refused with the release's name
 
-A format rises with what is stored, and also with what a writer must do: a program that knows less
-must not join. The release that wrote a format stands beside it, so that older ones can name it.
+The format increases with new stored data, and with new duties of writers: an older program must not
+join. The release that wrote a format is stored with it, for the error messages of older ones.
 
-The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store is only refused.
+The owner upgrades a store while nodes run (ddl/upgrade.py); this module only refuses unknown
+formats.
 """
 
 from exuvia import __version__
@@ -44,11 +45,11 @@ NOT_WHOLE = (
     "the store is not whole: a backup is being restored into it, or that was interrupted; if "
     "nobody does it now, remove the store and restore it again"
 )
-CREATE_SCHEMA = 1  # action code the first version's diff bears
+CREATE_SCHEMA = 1  # action code in the diff of the first version
 
 
 def bootstrap(store: Store) -> bool:
-    """Fill an empty store; True if this call did it, False if it was filled already.
+    """Fill an empty store; returns whether this call did it.
 
     Safe to call from any number of processes at once. Raises Unavailable for another format, and
     StoreFilling, StoreMoved."""
@@ -85,27 +86,29 @@ def _is_filled(txn: Transaction) -> bool:
     payload = txn.get(keys.FORMAT)
     if payload is None:
         return False
-    found = keys.read_number(payload)
-    if found == MOVING:
+    format_version = keys.read_number(payload)
+    if format_version == MOVING:
         if not txn.get(keys.FILLING):
             raise Unavailable("a move into this store was given up: empty it, and move again")
         raise StoreFilling("a move fills this store, and it serves once that has ended")
     require_here(txn)
-    if found == RESTORING:
+    if format_version == RESTORING:
         raise Unavailable(NOT_WHOLE)
-    if found > FORMAT_VERSION:
+    if format_version > FORMAT_VERSION:
         newer = (txn.get(keys.RELEASE) or b"a newer version").decode()
         raise Unavailable(
-            f"the store has format {found}, which Exuvia {newer} wrote; this is Exuvia "
+            f"the store has format {format_version}, which Exuvia {newer} wrote; this is Exuvia "
             f"{__version__}, it reads formats up to {FORMAT_VERSION}: start Exuvia {newer} or later"
         )
-    if found < OLDEST_FORMAT:
-        raise Unavailable(f"the store has format {found}, which no version of this program wrote")
+    if format_version < OLDEST_FORMAT:
+        raise Unavailable(
+            f"the store has format {format_version}, which no version of this program wrote"
+        )
     return True
 
 
 def _complete(txn: Transaction) -> None:
-    """Make the system tables that an older program knew nothing of; columns are for the upgrade."""
+    """Create the system tables that an older program did not have; the upgrade adds columns."""
     missing = [info for info in SYSTEM.values() if meta.get_table(txn, info.id) is None]
     if not missing:
         return

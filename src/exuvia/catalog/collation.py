@@ -11,8 +11,8 @@ r"""Collations: a text's sort key is bytes whose order and equality are those of
     *_0900_ai_ci                     about the UCA      are ignored     count (NO PAD)    unicode
     gbk_bin, gb18030_bin             its bytes          differ          no (PAD SPACE)    GBK, ..
 
-A sort key is the folded text in UTF-8 (its order is that of code points), then escaped so that it
-ends itself and composite keys sort right:
+A sort key is the folded text in UTF-8 (its order is that of code points). It is escaped so that it
+has an end of its own and composite keys sort correctly:
 
     NO PAD       00 -> 00 FF, end 00 00
     PAD SPACE    a text compares as if spaces followed for ever. Trailing spaces are dropped and
@@ -21,11 +21,11 @@ ends itself and composite keys sort right:
                      a space, next other character > space        20 02
                  so 'a' = 'a ', 'a' > 'a\t', 'a' < 'a b', and no byte needs an escape
 
-The unicode fold is an approximation of the UCA: case, accents and compatibility forms are removed,
-ASCII sorts in the UCA's order, other scripts by code point. Source: MySQL manual, "Unicode
-Character Sets"; Unicode TR 10.
+The unicode fold approximates the UCA. It removes case, accents and compatibility forms; ASCII sorts
+in the UCA's order, other scripts by code point. Source: MySQL manual, "Unicode Character Sets";
+Unicode TR 10.
 
-What case-insensitive collations see of a text: every character replaced by what it is equal to.
+Folds of case-insensitive collations: every character is replaced by a representative of its equals.
 
     general fold    one character for one: upper case of the letter without its accent; outside the
                     basic multilingual plane every character is U+FFFD, so all are equal. Equal to
@@ -35,19 +35,19 @@ What case-insensitive collations see of a text: every character replaced by what
                     control < space < punctuation < 0-9 < a-z
 
     520             each character's primary weights of UCA 5.2.0 (catalog/weights), as MariaDB
-                    10.11 prints them, less what makes a space's 20
-    latin1          the weight of each byte of cp1252, likewise
+                    10.11 prints them, shifted so that a space has 20
+    latin1          the weight of each byte of cp1252, from the same source
     latin2 and its  the weight of each byte, by tables (catalog/weights); of _bin the byte itself
     like
     as_cs           the unicode fold, then accents, then case, lower before upper: each level
-                    counts where those before it are equal
+                    decides if those before it are equal
 
-    GBK, GB18030    exact: no two texts become one. A byte is its code point, each pair of bytes
+    GBK, GB18030    exact: different texts stay different. A byte is its code point, a pair of bytes
                     one beyond U+10000, so texts sort as their bytes in that charset. What GBK
-                    has not is its question mark, as in TiDB
+                    lacks is its question mark, as in TiDB
 
-The results sort by code point and are used by nothing but sort keys. The _chinese_ci collations,
-whose order is a table of pinyin, are not known.
+Folded texts sort by code point and are used for sort keys only. The _chinese_ci collations, whose
+order is a table of pinyin, are not supported.
 """
 
 import re
@@ -71,7 +71,7 @@ from exuvia.catalog.weights import (
 
 Fold = Callable[[str], str]
 
-_OLD = unicodedata.ucd_3_2_0  # MySQL's table is of that age
+_OLD = unicodedata.ucd_3_2_0  # the version of MySQL's table
 _BEYOND = "\ufffd"
 _ACCENTED = (range(0x600), range(0x1E00, 0x2000))  # Latin, Greek and Cyrillic
 _ALONE = "\u0419\u019e\u03d9\u03f5\u048b\u04c6\u04ca\u04ce" + "".join(
@@ -85,10 +85,10 @@ _UNICODE_ASCII = _UNICODE_ORDER | _CONTROLS
 
 
 class _General(dict[int, str]):
-    """Fold of each character, found once."""
+    """The fold of each character, cached."""
 
     def __missing__(self, code: int) -> str:
-        if code > 0xFFFF:  # as many as there are: not worth the room
+        if code > 0xFFFF:  # too many characters for the cache
             return _BEYOND
         folded = _general(code)
         self[code] = folded
@@ -121,7 +121,7 @@ _GENERAL = _General()
 
 
 def general_fold(text: str) -> str:
-    """The text as utf8mb4_general_ci compares it."""
+    """The form of the text that utf8mb4_general_ci compares."""
     if len(text) <= PIECE:
         return _general_piece(text)
     return joined("", in_pieces(text, _general_piece))
@@ -132,15 +132,15 @@ def _general_piece(text: str) -> str:
 
 
 def unicode_fold(text: str) -> str:
-    """The text as utf8mb4_unicode_ci and utf8mb4_0900_ai_ci compare it, about."""
+    """The approximate form of the text that utf8mb4_unicode_ci and utf8mb4_0900_ai_ci compare."""
     if len(text) <= PIECE:
         return _unicode_piece(text)
     return joined("", in_pieces(text, _unicode_piece))
 
 
 def _unicode_piece(text: str) -> str:
-    """Of any piece: compatibility forms are by character, and marks, whose order the pieces could
-    change, go."""
+    """The fold of any piece of a text: compatibility forms depend on single characters, and marks,
+    whose order depends on the piece, are removed."""
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text.casefold())
         text = "".join([c for c in apart if not unicodedata.combining(c)]).casefold()
@@ -148,7 +148,7 @@ def _unicode_piece(text: str) -> str:
 
 
 class _Weights520(dict[int, str]):
-    """The weights of each character met, as text; forgotten when they have become many."""
+    """A cache of the weights of characters, as text; cleared when it is large."""
 
     MOST = 1 << 16
     SPACE = 0x20A
@@ -165,12 +165,12 @@ _WEIGHTS_520 = _Weights520()
 
 
 def unicode_520_fold(text: str) -> str:
-    """The text as utf8mb4_unicode_520_ci compares it."""
+    """The form of the text that utf8mb4_unicode_520_ci compares."""
     return joined("", in_pieces(text, lambda piece: piece.translate(_WEIGHTS_520)))
 
 
 def _latin1_fold(weights: bytes) -> Fold:
-    """A function to the sort key in a latin1 collation. Characters beyond latin1 sort last."""
+    """A function to the sort key in a latin1 collation. Characters outside latin1 sort last."""
     table = {n: chr(weights[n]) for n in range(256)}
     for n in range(0x80, 0xA0):
         sign = bytes([n]).decode("cp1252", "ignore")
@@ -217,14 +217,14 @@ _GBK, _GB18030 = _Pairs("gbk"), _Pairs("gb18030")
 
 
 def gbk_fold(text: str) -> str:
-    """The text as gbk_bin sorts it."""
+    """The sort order of gbk_bin."""
     return (
         text if text.isascii() else joined("", in_pieces(text, lambda piece: piece.translate(_GBK)))
     )
 
 
 def gb18030_fold(text: str) -> str:
-    """The text as gb18030_bin sorts it."""
+    """The sort order of gb18030_bin."""
     if text.isascii():
         return text
     return joined("", in_pieces(text, lambda piece: piece.translate(_GB18030)))
@@ -234,20 +234,20 @@ def gb18030_fold(text: str) -> str:
 
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _SPACES = re.compile(rb" +([\x00-\x1f])?")
-MANY = 16  # texts that are looked at together
+MANY = 16  # texts that are checked together
 SPACE = 0x20
 END_PAD = b" \x01"
 END_NO_PAD = b"\x00\x00"
 
 
 class _OneForOne(dict[int, str]):
-    """The fold of each character met, cut to one; forgotten when it has become many."""
+    """A cache of the one-character fold of each character; cleared when it is large."""
 
     MOST = 1 << 16
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._several: dict[str, str] = {}  # signs that stand for several weights
+        self._several: dict[str, str] = {}  # characters that represent several weights
 
     def __missing__(self, code: int) -> str:
         sign = chr(code)
@@ -264,22 +264,23 @@ class _OneForOne(dict[int, str]):
 
 
 class Collation:
-    """One collation. `fold` is None where the text itself is compared; `pads` is PAD SPACE;
-    `is_exact`: equal texts are the same text, trailing spaces apart."""
+    """One collation.
 
-    __slots__ = ("_each", "fold", "is_exact", "name", "pads")
+    `fold`: None if the text itself is compared. `pads`: PAD SPACE. `is_exact`: equal texts are
+    identical, except for trailing spaces."""
+
+    __slots__ = ("_one_for_one", "fold", "is_exact", "name", "pads")
 
     def __init__(self, name: str, fold: Fold | None, pads: bool, is_exact: bool = False) -> None:
         self.name = name
         self.fold = fold
         self.pads = pads
         self.is_exact = fold is None or is_exact
-        self._each = _OneForOne(fold or str)
+        self._one_for_one = _OneForOne(fold or str)
 
     @property
     def keeps_text(self) -> bool:
-        """Whether a text can be read back from its sort key (trailing spaces apart, where it
-        pads)."""
+        """Whether a text can be decoded from its sort key (without trailing spaces, if it pads)."""
         return self.fold is None
 
     @property
@@ -289,25 +290,26 @@ class Collation:
 
     @property
     def folds_bytes(self) -> bool:
-        """Whether ASCII becomes ASCII, byte for byte."""
+        """Whether ASCII is folded to ASCII, byte for byte."""
         return self.fold in (general_fold, unicode_fold, gbk_fold, gb18030_fold)
 
     def fold_each(self, text: str) -> str:
-        """The text folded, one character for each: what LIKE, LOCATE and the like compare by."""
+        """The text folded to one character for each, as LIKE and LOCATE compare it."""
         if self.is_exact:
             return text
         if len(text) <= PIECE:
-            return text.translate(self._each)
-        return joined("", in_pieces(text, lambda piece: piece.translate(self._each)))
+            return text.translate(self._one_for_one)
+        return joined("", in_pieces(text, lambda piece: piece.translate(self._one_for_one)))
 
     def sort_key(self, text: str) -> bytes:
-        """The key; ends itself."""
+        """The key, which has an end of its own."""
         folded = (text if self.fold is None else self.fold(text)).encode("utf-8", "surrogatepass")
         return pad_space_key(folded) if self.pads else no_pad_key(folded)
 
     def sort_keys_of(self, texts: Sequence[str]) -> Sequence[str] | list[bytes]:
-        """Keys by which these texts compare with each other as by `sort_key`. Texts that are not
-        folded are their own where each character comes after those that end a key."""
+        """Keys that order these texts among each other as `sort_key` does.
+
+        Unfolded texts are their own keys if every character sorts after the ends of keys."""
         if self.fold is None and len(texts) >= MANY:
             with suppress(UnicodeEncodeError):  # a lone surrogate
                 whole = np.frombuffer("".join(texts).encode(), np.uint8)
@@ -317,12 +319,12 @@ class Collation:
 
 
 def no_pad_key(data: bytes) -> bytes:
-    """Bytes that compare as they stand, as a key that ends itself."""
+    """Bytes that compare unchanged, as a key with an end of its own."""
     return (data.replace(b"\0", b"\0\xff") if b"\0" in data else data) + END_NO_PAD
 
 
 def pad_space_key(data: bytes) -> bytes:
-    """UTF-8 that compares as if followed by spaces for ever, as a key that ends itself."""
+    """UTF-8 that compares as if followed by infinite spaces, as a key with an end of its own."""
     data = data.rstrip(b" ")
     if b" " in data:
         if _CONTROL.search(data):
@@ -340,8 +342,8 @@ def _mark_run(run: "re.Match[bytes]") -> bytes:
 
 
 def read_no_pad(encoded: bytes, start: int) -> tuple[bytes, int]:
-    """The bytes whose NO PAD key begins at `start`, and where it ends. Raises IndexError if it does
-    not end."""
+    """The bytes whose NO PAD key begins at `start`, and its end. Raises IndexError if it has no
+    end."""
     at = start
     while True:
         at = encoded.find(b"\0", at)
@@ -353,8 +355,8 @@ def read_no_pad(encoded: bytes, start: int) -> tuple[bytes, int]:
 
 
 def read_pad_space(encoded: bytes, start: int) -> tuple[bytes, int]:
-    """The bytes (without trailing spaces) whose PAD SPACE key begins at `start`, and where it ends.
-    IndexError."""
+    """The bytes (without trailing spaces) whose PAD SPACE key begins at `start`, and its end.
+    Raises IndexError."""
     parts, at = [], start
     while True:
         space = encoded.find(b" ", at)
@@ -378,7 +380,7 @@ _BY_BYTES: dict[str, Fold] = {"gbk_bin": gbk_fold, "gb18030_bin": gb18030_fold}
 def single_byte_folds() -> dict[str, Fold]:
     """Collation -> function to its sort key, for single-byte character sets, `_bin` included.
 
-    A character that is not in the set sorts as the question mark does."""
+    A character outside the set sorts as the question mark."""
     characters, of_bytes = single_byte()
     orders = {f"{charset}_bin": bytes(range(256)) for charset in characters}
     return {
@@ -402,7 +404,7 @@ class _Weighed(dict[int, str]):
 
 @lru_cache(maxsize=256)
 def collation(name: str) -> Collation:
-    """The collation of that name. Refused 1273."""
+    """The collation of that name. Raises 1273."""
     lower = name.lower()
     if lower in ("binary", "utf8mb4_0900_bin"):
         return Collation(lower, None, pads=False)
@@ -429,9 +431,9 @@ def collation(name: str) -> Collation:
 
 
 def weights(text: str, collate: str) -> bytes:
-    """WEIGHT_STRING: the weights as TiDB shows them; two bytes a character where case is ignored.
+    """WEIGHT_STRING: the weights as in TiDB; two bytes a character if case is ignored.
 
-    Of the UCA only the weights that follow from the code point are known: refused 1235."""
+    Supports only the UCA weights that depend on the code point; raises 1235 for others."""
     order = collation(collate)
     text = text.rstrip(" ") if order.pads else text
     if order.fold is unicode_520_fold:
@@ -456,12 +458,12 @@ def weights(text: str, collate: str) -> bytes:
 
 def sort_key(text: str, collate: str) -> bytes:
     """The text's key under the collation: equal texts have equal keys, order is the keys' order.
-    Refused 1273."""
+    Raises 1273."""
     return collation(collate).sort_key(text)
 
 
 def compare(left: str, right: str, collate: str) -> int:
-    """-1, 0 or 1 as the collation orders the two texts. Refused 1273."""
+    """-1, 0 or 1 by the collation's order of the two texts. Raises 1273."""
     order = collation(collate)
     a, b = order.sort_key(left), order.sort_key(right)
     return (a > b) - (a < b)

@@ -1,20 +1,20 @@
-"""Many values of one column as one array, and many rows as some columns: what the vectorised codec
-works on.
+"""Vectors: many values of one column as one array, and some columns of many rows. The vectorised
+codec works on them.
 
     family                  `values`                             NULL
     INT DATETIME TIME       int64                                any number, and True in `nulls`
-    UINT                    uint64                               likewise
-    FLOAT                   float64                              likewise
-    DATE                    int32 (packed)                       likewise
-    DECIMAL                 int64, V16, V32: scaled as in rows   likewise
+    UINT                    uint64                               the same
+    FLOAT                   float64                              the same
+    DATE                    int32 (packed)                       the same
+    DECIMAL                 int64, V16, V32: scaled as in rows   the same
     STRING JSON             pyarrow string                       null in the array too
     BYTES                   pyarrow binary                       null in the array too
 
-`nulls` is None where no value is NULL. Nothing here is changed once made.
+`nulls` is omitted (None) in a vector without NULLs. Vectors are immutable.
 
-Columns as one Arrow record batch, in types that DuckDB reads as they are.
+Columns as one Arrow record batch, in types that DuckDB reads without conversion:
 
-    family                    Arrow type           what a reader sees
+    family                    Arrow type           meaning
     INT                       int64
     UINT (ENUM SET BIT YEAR)  uint64               an ENUM's index, a SET's bits
     FLOAT                     double
@@ -24,11 +24,11 @@ Columns as one Arrow record batch, in types that DuckDB reads as they are.
     BYTES                     binary
     DATE DATETIME             int64                packed as in rows (base/types.py): zero dates
                                                    survive, order and equality are those of the
-                                                   dates; whoever shows them unpacks them
+                                                   dates; displays must unpack them
     TIME                      int64                microseconds
 
-Fields bear the names of the columns. The batch keeps what it was made of alive; nothing is copied
-that need not be.
+Fields have the names of the columns. The batch keeps its source arrays alive, and copies only what
+it must.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,23 +51,23 @@ DTYPES = {"q": "<i8", "Q": "<u8", "d": "<f8", "i": "<i4", "16s": "V16", "32s": "
 
 
 class Vector(NamedTuple):
-    """Values of one type, see the module."""
+    """Values of one type, as in the module's table."""
 
     field: FieldType
     values: Any
     nulls: Array | None
 
     def to_list(self) -> list[Value]:
-        """The same values as rows hold them."""
+        """The values in the form of rows."""
         if not storage_of(self.field).code:
             return list(self.values.to_pylist())
-        found = self.values.tolist()
+        cells = self.values.tolist()
         unpack = unpacker_of(self.field)
         if unpack is not None:
-            found = [unpack(value) for value in found]
+            cells = [unpack(value) for value in cells]
         if self.nulls is None:
-            return list(found)
-        return [None if n else v for v, n in zip(found, self.nulls.tolist(), strict=True)]
+            return list(cells)
+        return [None if n else v for v, n in zip(cells, self.nulls.tolist(), strict=True)]
 
     def take(self, positions: Array) -> "Vector":
         """The values at the positions, in that order."""
@@ -79,12 +79,12 @@ class Vector(NamedTuple):
 
 
 def arrow_type(field: FieldType) -> pa.DataType:
-    """The pyarrow type of a family that has no fixed width."""
+    """The pyarrow type of a family without fixed width."""
     return pa.binary() if field.family == Family.BYTES else pa.string()
 
 
 def vector_of(values: Sequence[Value], field: FieldType) -> Vector:
-    """A vector of values as rows hold them: the slow way, for few values and for casts."""
+    """A vector of values in the form of rows; slow, for few values and for casts."""
     nulls: Array | None = np.fromiter((v is None for v in values), dtype=bool, count=len(values))
     if nulls is not None and not nulls.any():
         nulls = None
@@ -100,20 +100,20 @@ def vector_of(values: Sequence[Value], field: FieldType) -> Vector:
 
 
 def constant(value: Value, field: FieldType, rows: int) -> Vector:
-    """The same value so many times."""
+    """A vector of the same value `rows` times."""
     one = vector_of([value], field)
     return one.take(np.zeros(rows, dtype=np.int64))
 
 
 def mixed(parts: Sequence[tuple[Array, Vector]], rows: int) -> Vector:
-    """One vector from parts that belong at the given positions, which cover `rows` together."""
+    """One vector of parts at the given positions, which together cover `rows`."""
     order = np.empty(rows, dtype=np.int64)
     order[np.concatenate([at for at, _ in parts])] = np.arange(rows)
     return joined([part for _, part in parts]).take(order)
 
 
 def joined(vectors: Sequence[Vector]) -> Vector:
-    """One vector out of several, one behind the other."""
+    """The concatenation of vectors."""
     if len(vectors) == 1:
         return vectors[0]
     field = vectors[0].field
@@ -131,7 +131,7 @@ Packed = tuple[bytes, bytes, bytes]
 
 
 def packed(vector: Vector) -> Packed:
-    """As plain bytes: values, where each ends (of texts), and which are NULL."""
+    """The vector as plain bytes: values, ends (of texts), and NULLs."""
     nulls = b"" if vector.nulls is None else vector.nulls.tobytes()
     if storage_of(vector.field).code:
         return vector.values.tobytes(), b"", nulls
@@ -162,11 +162,10 @@ def _nulls_of(part: Vector) -> Array:
 
 
 class Columns:
-    """Some columns of some rows. `handles` are an array of V8 for integers, else a list of bytes;
-    none where rows were given without their keys.
+    """Some columns of some rows.
 
-    `column(position)` is made when first asked for; `positions` are those of the table's
-    columns."""
+    `handles` are an array of V8 for integers, else a list of bytes; empty for rows without keys.
+    `column(position)` is built on first use; `positions` are those of the table's columns."""
 
     def __init__(
         self,
@@ -185,26 +184,28 @@ class Columns:
         self.rows = rows
         self._make = make
         self._pad = pad
-        self._made: dict[int, Vector] = {}
-        self._made_padded: dict[int, Padded | None] = {}
+        self._vectors: dict[int, Vector] = {}
+        self._padded_cache: dict[int, Padded | None] = {}
 
     def column(self, position: int) -> Vector:
         """The values of the column at that position of the table."""
-        found = self._made.get(position)
-        if found is None:
-            found = self._made[position] = self._make(self, position)  # no cycle: rows go at once
-        return found
+        vector = self._vectors.get(position)
+        if vector is None:
+            vector = self._vectors[position] = self._make(
+                self, position
+            )  # no reference cycle: rows are freed at once
+        return vector
 
     def padded(self, position: int) -> Padded | None:
-        """The bytes of a column of texts; None if one is NULL, or they differ too much in length,
-        or it has no texts."""
-        if position not in self._made_padded:
+        """The bytes of a text column as a matrix; None for NULLs, too different lengths, or another
+        type."""
+        if position not in self._padded_cache:
             make = self._pad or (lambda position: _padded_of(self.column(position)))
-            self._made_padded[position] = make(position)
-        return self._made_padded[position]
+            self._padded_cache[position] = make(position)
+        return self._padded_cache[position]
 
     def nulls(self, position: int) -> Array | None:
-        """Which rows have NULL there; None where none has."""
+        """A mask of NULLs, or None for a column without NULLs."""
         return None if self.padded(position) is not None else self.column(position).nulls
 
     def field(self, position: int) -> FieldType:
@@ -223,7 +224,7 @@ class Columns:
         return Vector(field, pa.Array.from_buffers(arrow_type(field), len(few), buffers), None)
 
     def to_rows(self) -> list[list[Value]]:
-        """The rows, with the columns asked for, in the order asked for."""
+        """The rows, with the columns in the order of `positions`."""
         lists = [self.column(position).to_list() for position in self.positions]
         return [list(row) for row in zip(*lists, strict=True)] if lists else [[]] * self.rows
 
@@ -240,7 +241,7 @@ def _padded_of(vector: Vector) -> Padded | None:
 
 
 def buffers_of(values: pa.Array) -> tuple[Array, Array]:
-    """Offsets (n + 1, from 0, int32) and the bytes they are in."""
+    """Offsets (n + 1, from 0, int32), and the bytes they point into."""
     if values.offset:
         values = pa.concat_arrays([values])
     _, offsets_buffer, data_buffer = values.buffers()
@@ -259,7 +260,7 @@ _NUMBERS = {Family.UINT: pa.uint64(), Family.FLOAT: pa.float64()}
 
 
 def arrow_type_of(field: FieldType) -> pa.DataType:
-    """The Arrow type of a column, see the table."""
+    """The Arrow type of a column, as in the module's table."""
     family = field.family
     if family == Family.DECIMAL:
         precision = decimals.precision_of(field)
@@ -298,8 +299,7 @@ def array_of(vector: Vector) -> pa.Array:
 
 
 def _sixteen_bytes(scaled: Array) -> Array:
-    """Scaled integers as 16 bytes each, little-endian, as decimal128 has them. Shape (n, 2) or
-    (n,)."""
+    """Scaled integers as 16 little-endian bytes each, for decimal128. Shape (n, 2) or (n,)."""
     if scaled.dtype.itemsize == 16:
         return scaled
     wide = np.empty((len(scaled), 2), dtype="<i8")

@@ -7,14 +7,14 @@
         head          0x80 + number of integer groups          1 byte
         group         (9 digits << 1) | another group follows  4 bytes, big-endian
                       integer groups first (at least one, no leading zero group), then
-                      fraction groups (no trailing zero group); the lowest bit says whether
-                      another follows, so a key ends itself
+                      fraction groups (no trailing zero group); the lowest bit tells whether
+                      another follows, so a key has an end
         negative      every byte of the magnitude's key inverted
 
     12.34 -> 81 | 12 << 1 | 1 | 340000000 << 1          -12.34 -> the same, inverted
 
-A longer fraction is larger (positive), which is what the lowest bit says. Source for limits: MySQL
-manual, DECIMAL: 65 digits, 30 of them behind the point."""
+A longer fraction is larger (positive), as the lowest bit requires. Source for limits: MySQL manual,
+DECIMAL: 65 digits, 30 of them after the point."""
 
 from decimal import ROUND_HALF_UP, Context, Decimal
 from struct import Struct
@@ -29,7 +29,7 @@ GROUP_DIGITS = 9
 GROUP = 10**GROUP_DIGITS
 LITERAL_DIGITS = 81
 LARGEST = Decimal("9" * MOST_DIGITS)
-MOST_EXPONENT = 400  # of a double 308; beyond both ends nothing differs for any type
+MOST_EXPONENT = 400  # a double has 308; no type distinguishes numbers beyond this
 WIDE = Context(prec=MOST_EXPONENT + 2 * MOST_SCALE, rounding=ROUND_HALF_UP)
 _LITERAL = Context(prec=LITERAL_DIGITS, rounding=ROUND_HALF_UP)
 
@@ -38,12 +38,12 @@ _INVERT = bytes(range(255, -1, -1))
 
 
 def precision_of(field: FieldType) -> int:
-    """Digits of a DECIMAL column in all; MySQL's 10 where none is given."""
+    """Total digits of a DECIMAL column; 10, as in MySQL, if not declared."""
     return field.Flen if field.Flen > 0 else 10
 
 
 def scale_of(field: FieldType) -> int:
-    """Digits of a DECIMAL column behind the point."""
+    """Digits of a DECIMAL column after the point."""
     return max(0, field.Decimal)
 
 
@@ -66,16 +66,18 @@ def unscaled(integer: int, scale: int) -> Decimal:
 
 
 def rounded(value: Decimal, scale: int) -> Decimal:
-    """The value with exactly `scale` digits behind the point, halves away from zero."""
+    """The value with exactly `scale` digits after the point, halves away from zero."""
     return value.quantize(Decimal(1).scaleb(-scale), context=WIDE)
 
 
 def parsed(text: str) -> Decimal:
-    """The number that digits, a point and an exponent are. What is too large or too small for any
-    type is cut, so that it stays finite: 1e99999 is 1e400, 1e-99999 is 0."""
+    """The number of digits, point and exponent.
+
+    A number too large or too small for any type is cut and stays finite: 1e99999 is 1e400, 1e-99999
+    is 0."""
     mantissa, _, exponent = text.lower().partition("e")
     digits = exponent.lstrip("+-0")
-    power = int(exponent[: len(exponent) - len(digits) + 9] or 0)  # nine digits are beyond all
+    power = int(exponent[: len(exponent) - len(digits) + 9] or 0)  # nine digits suffice
     number = Decimal(mantissa)
     if not number:
         return number
@@ -86,17 +88,19 @@ def parsed(text: str) -> Decimal:
 
 
 def literal(text: str) -> Decimal:
-    """The DECIMAL that a statement's digits are, with or without a point. Of more than 81 whole
-    ones TiDB makes the largest DECIMAL; a fraction is cut."""
+    """The DECIMAL of a statement's literal, with or without a point.
+
+    More than 81 integer digits give the largest DECIMAL, as in TiDB; a longer fraction is cut."""
     if len(text) <= LITERAL_DIGITS:
         return Decimal(text)
-    found = _LITERAL.create_decimal(text)
-    return LARGEST if found.adjusted() >= LITERAL_DIGITS else found
+    number = _LITERAL.create_decimal(text)
+    return LARGEST if number.adjusted() >= LITERAL_DIGITS else number
 
 
 def whole(digits: str) -> int:
-    """The whole number that a client's digits are, however many: what is too large for any type is
-    cut to 1e400. (Python reads no more than 4,300 digits, and is slow long before.)"""
+    """The integer of a client's digits, of any number; beyond every type it is cut to 1e400.
+
+    (Python refuses more than 4,300 digits, and is slow long before.)"""
     if len(digits) <= MOST_EXPONENT:
         return int(digits)
     return int(parsed(digits))
@@ -112,10 +116,10 @@ def key_of(value: Decimal) -> bytes:
     width = -(-places // GROUP_DIGITS)
     magnitude *= 10 ** (max(0, exponent) + width * GROUP_DIGITS - places)
     whole, fraction = divmod(magnitude, 10 ** (width * GROUP_DIGITS))
-    groups: list[int] = []  # of nine digits, the least significant first
+    groups: list[int] = []  # nine digits each, the least significant first
     for _ in range(width):
         fraction, group = divmod(fraction, GROUP)
-        if group or groups:  # the zero groups at the end are left out
+        if group or groups:  # without trailing zero groups
             groups.append(group)
     integer_groups = 1
     groups.append(whole % GROUP)
@@ -130,7 +134,7 @@ def key_of(value: Decimal) -> bytes:
 
 
 def read_key(encoded: bytes, start: int) -> tuple[Decimal, int]:
-    """The value whose key begins at `start` and where the key ends. Raises IndexError."""
+    """The value whose key begins at `start`, and the end of the key. Raises IndexError."""
     negative = encoded[start] < 0x80
     head = encoded[start] ^ 0xFF if negative else encoded[start]
     groups: list[int] = []

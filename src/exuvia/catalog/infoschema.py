@@ -1,20 +1,19 @@
-"""The versioned cache of tables: lazy, bounded, and never believed without the snapshot (law 1).
+"""The versioned cache of tables: lazy, bounded, and always checked against the snapshot (law 1).
 
     names:  (database, table) -> (database id, table id)      a hint, checked below
-    tables: table id -> its last two Tables                   what that id is at a revision
+    tables: table id -> its last two Tables                   by revision
 
     table(txn, db, name):  hint -> read m/rev/{id} and m/dbrev/{id} in txn -> Table of that revision
                            names agree and both are public: that is the table of this snapshot
                            else: name keys -> infos, all in the same snapshot
 
-Infos never change under a revision, so a cached Table whose revisions stand in the snapshot is the
-snapshot's; a rename, truncate or drop moves or removes the revision, and the hint fails. A hit is
-two gets. A name that is not there is never remembered. A million tables cost nothing until they are
-used; `capacity` bounds how many are kept, those unused for longest go first (two look-ups for each
-point statement, 0.9 us each).
+Infos never change under a revision, so a cached Table with the snapshot's revisions is the
+snapshot's table. A rename, truncate or drop changes or removes the revision, and the hint fails. A
+hit is two gets (0.9 us each). Missing names are never cached. Unused tables cost nothing;
+`capacity` bounds the cached ones, and those unused for longest are removed first.
 
 `Loader` follows the diffs, so that the first statement after a change seldom has to decode a table.
-A process without statements, the back, follows them by its period alone (no `channel`).
+The back, a process without statements, follows them by its period only (no `channel`).
 """
 
 import threading
@@ -38,7 +37,7 @@ Fingerprint = tuple[int, bytes | None]
 
 
 class Schemas:
-    """Thread-safe. `capacity` counts tables (and, apart, databases and names)."""
+    """The cache. Thread-safe. `capacity` counts tables, and separately databases and names."""
 
     def __init__(self, store: Store, capacity: int = CAPACITY, evaluator: str = "") -> None:
         self.store = store
@@ -50,57 +49,58 @@ class Schemas:
 
     @property
     def cached(self) -> int:
-        """Tables that it keeps."""
+        """The number of cached tables."""
         return len(self._tables)
 
     def database(self, txn: Transaction, name: str) -> DatabaseInfo:
-        """The public database of that name in the transaction's snapshot. Refused 1049."""
+        """The public database of that name in the transaction's snapshot. Raises 1049."""
         return self._database(txn, name)[1]
 
     def _database(self, txn: Transaction, name: str) -> tuple[Fingerprint, DatabaseInfo]:
         lower = name.lower()
         with self._lock:
-            known = self._databases.get(lower)
-        if known is not None and _fingerprint(txn, known[1].id) == known[0]:
-            return known
+            cached_pair = self._databases.get(lower)
+        if cached_pair is not None and _fingerprint(txn, cached_pair[1].id) == cached_pair[0]:
+            return cached_pair
         database_id = meta.find_database(txn, lower)
         info = None if database_id is None else meta.get_database(txn, database_id)
         if info is None or info.state != SchemaState.PUBLIC:
             raise ErrBadDB(name)
-        found = _fingerprint(txn, info.id), info
+        pair = _fingerprint(txn, info.id), info
         with self._lock:
-            self._databases[lower] = found
-        return found
+            self._databases[lower] = pair
+        return pair
 
     def lasting(self, txn: Transaction, database: str, name: str) -> Table:
-        """The table all sessions see, whatever a session's temporary one hides. 1049, 1146."""
+        """The table of all sessions, even if a session's temporary table hides it. Raises 1049,
+        1146."""
         return self.table(txn, database, name)
 
     def table(self, txn: Transaction, database: str, name: str) -> Table:
-        """The public table of that name in the transaction's snapshot. Refused 1049, 1146."""
+        """The public table of that name in the transaction's snapshot. Raises 1049, 1146."""
         place = database.lower(), name.lower()
         with self._lock:
             hint = self._names.get(place)
         if hint is not None:
-            known = self._at_revision(txn, *hint)
-            if known is not None and known.place == place:
-                return known
+            cached_table = self._at_revision(txn, *hint)
+            if cached_table is not None and cached_table.place == place:
+                return cached_table
         database_id = self.database(txn, database).id
         table_id = meta.find_table(txn, database_id, name)
-        found = None if table_id is None else self.table_by_id(txn, table_id)
-        if found is None or found.info.state != SchemaState.PUBLIC:
+        loaded = None if table_id is None else self.table_by_id(txn, table_id)
+        if loaded is None or loaded.info.state != SchemaState.PUBLIC:
             raise ErrNoSuchTable(database, name)
         with self._lock:
-            self._names[place] = (database_id, found.info.id)
-        return found
+            self._names[place] = (database_id, loaded.info.id)
+        return loaded
 
     def _at_revision(self, txn: Transaction, database_id: int, table_id: int) -> Table | None:
         with self._lock:
-            known = self._tables.get(table_id)
-        if known is None:
+            cached_tables = self._tables.get(table_id)
+        if cached_tables is None:
             return None
         revision = meta.revision(txn, table_id)
-        for table in known:
+        for table in cached_tables:
             if table.revision == revision:
                 same = table.database_revision == meta.database_revision(txn, database_id)
                 return table if same else None
@@ -109,11 +109,11 @@ class Schemas:
     def table_by_id(self, txn: Transaction, table_id: int) -> Table | None:
         """The table with that id in the transaction's snapshot, in any state, or None."""
         with self._lock:
-            known = self._tables.get(table_id)
-        if known is not None:
-            found = self._at_revision(txn, known[0].database.id, table_id)
-            if found is not None:
-                return found
+            cached_tables = self._tables.get(table_id)
+        if cached_tables is not None:
+            table = self._at_revision(txn, cached_tables[0].database.id, table_id)
+            if table is not None:
+                return table
         return self._load(txn, table_id)
 
     def _load(self, txn: Transaction, table_id: int) -> Table | None:
@@ -122,30 +122,31 @@ class Schemas:
         database = None if info is None else meta.get_database(txn, info.exuvia_db)
         if info is None or database is None:
             return None
-        found = Table(
+        loaded = Table(
             info, revision, database, meta.database_revision(txn, database.id), self.evaluator
         )
         with self._lock:
             others = [
-                each for each in self._tables.get(table_id) or () if each.revision != revision
+                table_ for table_ in self._tables.get(table_id) or () if table_.revision != revision
             ]
-            newest = sorted((found, *others), key=lambda table: table.revision, reverse=True)
+            newest = sorted((loaded, *others), key=lambda table: table.revision, reverse=True)
             self._tables[table_id] = tuple(newest[:2])
-        return found
+        return loaded
 
     def databases(self, txn: Transaction) -> list[DatabaseInfo]:
-        """Every public database, by name. For SHOW; reads them all."""
-        found = (each for each in meta.list_databases(txn) if each.state == SchemaState.PUBLIC)
-        return sorted(found, key=lambda info: info.db_name.L)
+        """Every public database, by name. For SHOW; reads all of them."""
+        public = (info_ for info_ in meta.list_databases(txn) if info_.state == SchemaState.PUBLIC)
+        return sorted(public, key=lambda info: info.db_name.L)
 
     def tables(
         self, txn: Transaction, database: str, name: str | None = None
     ) -> Iterator[TableInfo]:
-        """Every public table of a database, by name; or that of this name, if there is one. For
-        SHOW; reads them all. Refused 1049."""
+        """Every public table of a database, by name; with `name` only that one, if it exists.
+
+        For SHOW; reads all of them. Raises 1049."""
         if name is not None:
-            found = meta.find_table(txn, self.database(txn, database).id, name)
-            table = None if found is None else self.table_by_id(txn, found)
+            table_id = meta.find_table(txn, self.database(txn, database).id, name)
+            table = None if table_id is None else self.table_by_id(txn, table_id)
             if table is not None and table.info.state == SchemaState.PUBLIC:
                 yield table.info
             return
@@ -154,7 +155,7 @@ class Schemas:
                 yield info
 
     def refresh(self, txn: Transaction, table_id: int) -> None:
-        """Load the table's present revision if a former one is cached."""
+        """Load the table's current revision if a former one is cached."""
         with self._lock:
             is_used = self._tables.get(table_id) is not None
         if is_used:
@@ -162,17 +163,18 @@ class Schemas:
 
     def clear(self) -> None:
         with self._lock:
-            for each in (self._names, self._tables, self._databases):
-                each.clear()
+            for cache in (self._names, self._tables, self._databases):
+                cache.clear()
 
 
 def _fingerprint(txn: Transaction, database_id: int) -> Fingerprint:
-    """What a cached database is valid for: a change of its charset moves no revision."""
+    """The values for which a cached database is valid. Includes its info, because a change of the
+    charset changes no revision."""
     return meta.database_revision(txn, database_id), txn.get(keys.meta("db", database_id))
 
 
 class Loader:
-    """Follows the schema version. `loaded(version, now)` is told after each look (law 8)."""
+    """Follows the schema version. Calls `loaded(version, now)` after each read (law 8)."""
 
     def __init__(
         self,
@@ -188,7 +190,8 @@ class Loader:
         self.version = 0
 
     def step(self, now: float) -> float:
-        """Read the diffs since the last look; seconds until the next. `now` is from before it."""
+        """Read the diffs since the last step; returns the seconds until the next. `now` is from
+        before the read."""
         with self._schemas.store.read() as txn:
             version = meta.version(txn)
             if self.version and version > self.version:

@@ -1,8 +1,9 @@
-"""JSON as MySQL keeps and prints it: keys by length, then bytes; `, ` and `: ` between; the last of
+"""JSON text in MySQL's form: keys by length, then bytes; `, ` and `: ` as separators. The last of
 equal keys wins.
 
-Numbers: integers as they are up to 64 bits, everything else a double that shows it is one (1.0,
-1e100). Source: MySQL manual, "Normalization, Merging, and Autowrapping of JSON Values"."""
+Numbers: integers up to 64 bits unchanged, all others a double in a form that shows it (1.0, 1e100).
+Source: MySQL manual, "Normalization, Merging, and Autowrapping of JSON Values".
+"""
 
 import json
 import math
@@ -32,58 +33,58 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def normalise(text: str) -> str:
-    """The text as MySQL prints it. Raises ValueError (with `pos` where it stands) for what is not
-    JSON."""
+    """The text in MySQL's form. Raises ValueError (with the position in `pos`) for invalid JSON."""
     return write(read(text))
 
 
 class TooDeep(ValueError):
-    """A document of more than DEEPEST arrays and objects within each other."""
+    """A document has more than DEEPEST nested arrays and objects."""
 
 
 def read(text: str) -> Document:
-    """Python's value of a JSON text.
+    """The Python value of a JSON text.
 
-    Raises ValueError (with `pos` where it stands), TooDeep; 3150 for more than MOST_VALUES values.
-    json.loads holds the interpreter until it is done, so what is long is read value by value."""
+    Raises ValueError (with the position in `pos`), TooDeep, and 3150 above MOST_VALUES.
+
+    json.loads blocks the interpreter until its end, so a long text is read value by value."""
     if len(text) > LONG:
-        found = _read_long(text)
+        document = _read_long(text)
     else:
         try:
             reader = _DECODER if _HUGE(text) is None else _BOUNDED
-            found = reader.decode(text)
+            document = reader.decode(text)
         except RecursionError:
             raise TooDeep from None
         if text.count("[") + text.count("{") > DEEPEST:
-            _check_depth(found, DEEPEST)
-    return found
+            _check_depth(document, DEEPEST)
+    return document
 
 
-def _check_depth(value: Document, left: int) -> None:
+def _check_depth(value: Document, levels: int) -> None:
     inside = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list):
         return
-    if left == 0:
+    if levels == 0:
         raise TooDeep
-    for each in inside:
-        if isinstance(each, dict | list):
-            _check_depth(each, left - 1)
+    for child in inside:
+        if isinstance(child, dict | list):
+            _check_depth(child, levels - 1)
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def _space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _in_range(number: str) -> float:
-    """A number that could be beyond every double; such a one is no JSON in TiDB either."""
-    found = float(number)
-    if math.isinf(found):
+    """A number that may be beyond every double, which is invalid JSON as in TiDB."""
+    double = float(number)
+    if math.isinf(double):
         raise json.JSONDecodeError("Number out of range.", number, 0)
-    return found
+    return double
 
 
 _HUGE = re.compile(r"[eE]\+?\d{3}|\d{300}").search
@@ -96,7 +97,7 @@ _BOUNDED = json.JSONDecoder(
 
 
 def _read_long(text: str) -> Document:
-    """A long document, container by container; its short parts by json's own reader."""
+    """Read a long document, container by container; json's own reader decodes its short parts."""
     root: list[Document] = []
     open_: list[Document] = [root]
     keys: list[str] = [""]
@@ -153,7 +154,7 @@ def _read_long(text: str) -> Document:
 
 
 def _key(text: str, at: int, keys: list[str]) -> int:
-    """Read `"key":` into keys[-1]; where its value begins."""
+    """Read `"key":` into keys[-1]; returns the position of its value."""
     if text[at : at + 1] != '"':
         raise json.JSONDecodeError("Expecting property name", text, at)
     keys[-1], at = json.decoder.scanstring(text, at + 1, True)  # type: ignore[attr-defined]
@@ -168,7 +169,7 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def write(value: Document) -> str:
-    """Python's value of some JSON as MySQL prints it."""
+    """The text of a Python value in MySQL's form."""
     if isinstance(value, dict):
         check()
         inner = ", ".join(f"{_quote(k)}: {write(value[k])}" for k in sorted(value, key=_key_order))
@@ -198,22 +199,22 @@ def _quote(text: str) -> str:
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
-def _escape(found: "re.Match[str]") -> str:
-    return _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}"
+def _escape(match: "re.Match[str]") -> str:
+    return _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"
 
 
 def _double(value: float) -> str:
-    shown = double_text(value)
-    return shown if "." in shown or "e" in shown else f"{shown}.0"
+    text = double_text(value)
+    return text if "." in text or "e" in text else f"{text}.0"
 
 
 def double_text(value: float, digits: int = 17) -> str:
-    """A double as MySQL prints it: the shortest text that reads back, exponents from 1e15 on and
-    below 1e-15.
+    """A double in MySQL's form: the shortest text that reads back, with an exponent from 1e15 on
+    and below 1e-15.
 
-    `digits` fewer than 17: rounded to so many (6 for FLOAT)."""
-    shown = repr(value) if digits >= 17 else f"{value:.{digits}g}"
-    mantissa, _, exponent = shown.partition("e")
+    `digits` below 17: rounded to that number of digits (6 for FLOAT)."""
+    text = repr(value) if digits >= 17 else f"{value:.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")
     point = len(whole) + int(exponent or 0)

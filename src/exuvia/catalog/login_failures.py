@@ -1,15 +1,15 @@
-"""Logins that failed in a row, and the accounts that they locked: mysql.exuvia_login_failures.
+"""Consecutive failed logins, and the accounts they locked: mysql.exuvia_login_failures.
 
-    no row            the last login was right, or nobody failed since
-    failures n        so many failed in a row
-    locked_at t       as many as the account allows: locked for `lock_days` from then on
+    no row            the last login succeeded, or no login has failed since
+    failures n        n consecutive failures
+    locked_at t       the limit was reached: locked for `lock_days` from then on
 
-Every node counts in the same rows, and a login is judged in the transaction that counts it: of two
-guesses at once one sees what the other left. Written are only failures of accounts that count them,
-and the first right login behind one. What finds the account locked writes nothing, so that nobody
-keeps a store busy who knows no password.
+All nodes count in the same rows, and a login is judged in the transaction that counts it. So one of
+two concurrent guesses sees the count of the other. Only accounts with a limit are counted, and the
+first successful login after failures. A login to a locked account writes nothing, so a client
+without a password cannot keep the store busy.
 
-Not in the accounts' own rows: each node reads all accounts anew when one of those changes.
+The counts are not in the accounts' rows, because each node reloads all accounts when one changes.
 """
 
 from math import ceil
@@ -40,7 +40,7 @@ class LoginFailures(NamedTuple):
         return days == UNBOUNDED or now_s - self.locked_at_s <= days * DAY_S
 
     def after(self, attributes: AccountAttributes, is_proved: bool, now_s: int) -> "LoginFailures":
-        """What the next login leaves, where the account is not locked."""
+        """The state after the next login, if the account is not locked."""
         if is_proved:
             return NONE
         failures = 1 if self.locked_at_s else self.failures + 1
@@ -58,14 +58,14 @@ def get(txn: Transaction, user: str, host: str) -> LoginFailures:
     return NONE if row is None else LoginFailures(*row[2:])
 
 
-def put(txn: Transaction, user: str, host: str, found: LoginFailures) -> None:
-    """Write the row of an account; remove it where nothing has failed."""
+def put(txn: Transaction, user: str, host: str, failures: LoginFailures) -> None:
+    """Write the row of an account, or remove it after a successful login."""
     table = planned(txn, TABLE)
     if not meta.revision(txn, table.info.id):
-        return  # an older program's store, before a new node has made the table
+        return  # an older program's store, before a new node creates the table
     handle = key_codec.handle_from(table, (host, user))
-    old, row = reader.get(txn, table, handle), [host, user, *found]
-    if found == NONE:
+    old, row = reader.get(txn, table, handle), [host, user, *failures]
+    if failures == NONE:
         if old is not None:
             writer.delete(txn, table, handle, old)
     elif old is None:
@@ -75,9 +75,10 @@ def put(txn: Transaction, user: str, host: str, found: LoginFailures) -> None:
 
 
 def record(store: Store, user: str, host: str, is_proved: bool, now_s: int) -> None:
-    """A login of an account, by a right password or a wrong one. Raises 3955 where it is locked by
-    failures before, or by this one; Conflict where too many fail at once: it is not counted then,
-    and must be refused."""
+    """Count a login with a right or a wrong password.
+
+    Raises 3955 if earlier failures, or this one, lock the account. Raises Conflict if too many fail
+    at once: the login is not counted then, and must be refused."""
 
     def work(txn: Transaction) -> tuple[AccountAttributes, LoginFailures]:
         attributes = account_attributes.get(txn, user, host)
@@ -88,13 +89,15 @@ def record(store: Store, user: str, host: str, is_proved: bool, now_s: int) -> N
         put(txn, user, host, after)
         return attributes, after
 
-    attributes, found = store.transact(work)
-    if found.locks(attributes, now_s):
-        days, left = str(attributes.lock_days), _UNLIMITED
+    attributes, failures = store.transact(work)
+    if failures.locks(attributes, now_s):
+        days, remaining_days = str(attributes.lock_days), _UNLIMITED
         if attributes.lock_days == UNBOUNDED:
             days = _UNLIMITED
         else:
-            left = str(ceil(attributes.lock_days - (now_s - found.locked_at_s) / DAY_S))
+            remaining_days = str(
+                ceil(attributes.lock_days - (now_s - failures.locked_at_s) / DAY_S)
+            )
         raise ErrUserAccessDeniedForUserAccountBlockedByPasswordLock(
-            user, host, days, left, attributes.failed_attempts
+            user, host, days, remaining_days, attributes.failed_attempts
         )

@@ -41,7 +41,7 @@ Look = Callable[[Vector, FieldType], Array]
 
 
 def outsiders(vector: Vector, field: FieldType) -> Array:
-    """Places of the values that the type does not have, in order."""
+    """Positions of the values that the type does not have, in order."""
     wrong = _LOOKS[field.family](vector, field)
     if vector.nulls is not None:
         wrong = vector.nulls | wrong if field.not_null else wrong & ~vector.nulls
@@ -79,7 +79,7 @@ def _decimals(vector: Vector, field: FieldType) -> Array:
         return np.asarray((vector.values > most) | (vector.values < least))
     words = np.frombuffer(vector.values.tobytes(), dtype="<i8").reshape(-1, width // 8)
     sign = words[:, -1] >> 63
-    # the words above the greatest number's are nothing but the sign
+    # higher words than the greatest number's contain the sign only
     used = -(-most.bit_length() // 64)
     edge = most >> 64 * (used - 1)
     top = words[:, used - 1].view("<u8") ^ sign.view("<u8")

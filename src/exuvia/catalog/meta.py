@@ -1,51 +1,50 @@
-"""The catalog at rest: databases, tables, their names, revisions and the schema version.
+"""The catalog in the store: databases, tables, their names, revisions and the schema version.
 
     name --> id --> JSON          m/dbname, m/name -> id; m/db -> DatabaseInfo, m/table -> TableInfo
                 id --> revision   m/dbrev, m/rev: what a plan is valid for (law 1)
-    version --> SchemaDiff        m/version counts; m/diff/{version}: what that version touched
+    version --> SchemaDiff        m/version counts; m/diff/{version}: the changes of that version
 
 A step of a job edits infos with `put_*` and `drop_*` and then calls `publish` once, all in one
-transaction (law 4). `publish` raises the global version by one and moves revisions:
+transaction (law 4). `publish` raises the global version by one and changes revisions:
 
-    STEP    + 1     writers of the revision before may still commit: two versions live side by side
-    TAKEN   + 2     a table id or key range is taken away: nobody who planned before may commit
-    gone            the table's info is gone: so is its revision, and the fence refuses its writers
+    STEP    + 1     writers of the revision before may still commit: two versions are in use
+    TAKEN   + 2     a table id or key range is withdrawn: no earlier plan may commit
+    removed         the table's info and revision are removed, and the fence refuses its writers
 
-A table that appears begins at twice the version. A revision grows by two a version at most, so a
-table that was dropped and recovered under its old id begins at least two above what any plan of its
-former life can hold.
+A new table begins at twice the version. A revision grows by at most two per version. So a table
+that was dropped and recovered under its old id begins at least two above every plan from before the
+drop.
 
-Names are unique within a database and compare in lower case; the name key moves when a `put_*`
-carries another name. Nothing here commits or caches (catalog/infoschema.py does).
+Names are unique within a database and compare in lower case; the name key moves when a `put_*` has
+another name. Nothing here commits or caches (catalog/infoschema.py does).
 
-A CHECK's name is unique in its database. `m/checkname` maps the name to the table, so that adding
-a CHECK does not read all tables. Stores of 0.4.0 have no such keys. `fill_check_names` writes them
+A CHECK's name is unique in its database. `m/checkname` maps the name to the table, so that adding a
+CHECK does not read all tables. Stores of 0.4.0 have no such keys. `fill_check_names` writes them
 once no node of 0.4.0 is left, and marks the store (keys.CHECK_NAMES). Before, all tables are read.
 
-Which tables a foreign key joins now: kept beside the infos, in the transaction that puts them.
+The tables that a foreign key joins are stored in the transaction that writes the infos:
 
-    m/fkchild/{link}    -> child's id      the child is truncated: a new id, the same key
-    m/fkparent/{link}   -> parent's id     the parent is dropped and made anew: likewise
+    m/fkchild/{link}    -> child's id      a truncated child has a new id and the same key
+    m/fkparent/{link}   -> parent's id     a dropped and recreated parent has a new id
     m/fkorphan/db name  -> links           keys that wait for a table of that name
-    m/fkgone/{child}    -> links           keys of a table that is gone, and may come back
+    m/fkgone/{child}    -> links           keys of a dropped table that can be recovered
 
-What a parent knows of a key stays while the child is gone, for RECOVER TABLE brings both back, and
-writers of the parent then owe what they owed. So `exuvia_referred` alone does not say that a child
-is there: who judges by it asks `gone_links`. With the child's last row the key is forgotten, and
-its parent forgets it when it is next written.
+A parent keeps its entry of a key while the child is dropped. RECOVER TABLE can restore the child,
+and writers of the parent then have the same duties. So `exuvia_referred` alone does not prove that
+a child exists: use `gone_links` too. The key is removed with the child's last row, and from its
+parent at the parent's next write.
 
-A table that appears under a name adopts the keys that wait for it, so a dump may create children
-first and drop parents first (foreign_key_checks=OFF). A recovered table adopts only the keys that
-still wait for its name. It gets its own keys back unless its successor has them. An id may belong
-to a dropped table; readers check that.
+A new table adopts the keys that wait for its name, so a dump may create children first and drop
+parents first (foreign_key_checks=OFF). A recovered table adopts only the keys that still wait for
+its name. It gets its own keys back unless its successor has them. An id may belong to a dropped
+table; readers check that.
 
 These keys have no revision. A child's writer marks the parent's key space, and a parent's writer
 requires its marks unchanged. So two writers that did not see each other are a conflict.
 
-A table whose keys are about to be taken away: its older writers are waited for, and no new
-transaction writes it first until another table, or partition, has its place.
-
-It stands in TiDB's field for table locks, as a write lock that is on its way.
+A closing table is one whose keys are about to be withdrawn. The job waits for its older writers,
+and no new transaction begins to write it until another table or partition has its place. It is
+marked in TiDB's field for table locks, as a pending write lock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,12 +77,12 @@ _database = msgspec.json.Decoder(DatabaseInfo)
 
 
 def child_of(txn: Transaction, link: int) -> int:
-    """Id of the table that has the key, 0 if none ever had."""
+    """Id of the table that has the key, 0 if there never was one."""
     return keys.read_number(txn.get(keys.meta("fkchild", link)))
 
 
 def parent_of(txn: Transaction, link: int) -> int:
-    """Id of the table the key refers to, 0 while there is none."""
+    """Id of the table that the key refers to, or 0."""
     return keys.read_number(txn.get(keys.meta("fkparent", link)))
 
 
@@ -95,9 +94,8 @@ def parents(txn: Transaction) -> Iterator[tuple[int, int]]:
 
 
 def gone_links(txn: Transaction, infos: Iterable[TableInfo]) -> frozenset[int]:
-    """Of the keys that refer to the tables those whose child is not there, though it may come
-    back."""
-    links = (each.link for info in infos for each in info.exuvia_referred)
+    """The keys that refer to the tables and whose child is dropped, though it may be recovered."""
+    links = (reference.link for info in infos for reference in info.exuvia_referred)
     return frozenset(link for link in links if not _is_there(txn, child_of(txn, link)))
 
 
@@ -107,27 +105,29 @@ def _is_there(txn: Transaction, table_id: int) -> bool:
 
 
 def with_children(txn: Transaction, info: TableInfo) -> TableInfo:
-    """The table, referred to by those who are there: to be judged, not to be written."""
+    """The table with references of existing children only; for checks, not for writing."""
     return info.without_keys(gone_links(txn, (info,)))
 
 
 def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInfo:
-    """Note whom the table's keys join; the table with the keys it adopts."""
+    """Record the tables that its keys join; returns the table with the keys that it adopts."""
     former = before.foreign_keys if before is not None else ()
     if before is None and (info.foreign_keys or info.exuvia_referred):
         info = _without_others_keys(txn, info)
     if former or info.foreign_keys:
         _put_child(txn, former, info)
     named = before is None or (before.name.L, before.exuvia_db) != (info.name.L, info.exuvia_db)
-    if named and not info.is_temporary:  # which is nobody's parent: they go on waiting
+    if named and not info.is_temporary:  # a temporary table is never a parent: keys go on waiting
         info = _adopting(txn, info, _home(txn, info))
     if before is None:
         _come_back(txn, info)
-    else:  # a child is put before the parent that learns of it
-        links = (each.link for each in before.exuvia_referred)
-        info = info.without_keys(frozenset(each for each in links if not child_of(txn, each)))
-    for each in info.exuvia_referred:
-        _point(txn, keys.meta("fkparent", each.link), info.id)
+    else:  # a child is written before its parent
+        links = (reference.link for reference in before.exuvia_referred)
+        info = info.without_keys(
+            frozenset(reference for reference in links if not child_of(txn, reference))
+        )
+    for reference in info.exuvia_referred:
+        _point(txn, keys.meta("fkparent", reference.link), info.id)
     return info
 
 
@@ -138,12 +138,14 @@ def _without_others_keys(txn: Transaction, info: TableInfo) -> TableInfo:
     parent now, or wait for another name."""
     of_successor = keys_of_successor(txn, info)
     remaining = tuple(key for key in info.foreign_keys if key.exuvia_link not in of_successor)
-    own = {each.exuvia_link for each in remaining}
-    waiting = {each.link for each in waiting_for(txn, _home(txn, info), info.name.L)}
-    parent = {each.link: parent_of(txn, each.link) for each in info.exuvia_referred}
+    own = {waiting_key.exuvia_link for waiting_key in remaining}
+    waiting = {waiting_key.link for waiting_key in waiting_for(txn, _home(txn, info), info.name.L)}
+    parent = {
+        waiting_key.link: parent_of(txn, waiting_key.link) for waiting_key in info.exuvia_referred
+    }
     others = {link for link, at in parent.items() if at and link not in own | waiting}
     for link in others:
-        if parent[link] == info.id:  # under another name it is another table
+        if parent[link] == info.id:  # under another name the parent is another table
             txn.delete(keys.meta("fkparent", link))
     return evolve(info.without_keys(frozenset(others)), fk_info=remaining or None)
 
@@ -162,7 +164,7 @@ def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]
 
 
 def _leave(txn: Transaction, info: TableInfo) -> None:
-    """The child goes, and may come back."""
+    """Record the keys of a dropped child, which can be recovered."""
     if info.foreign_keys:
         txn.put(keys.meta("fkgone", info.id), msgspec.json.encode(info.foreign_keys))
 
@@ -174,23 +176,26 @@ def _come_back(txn: Transaction, info: TableInfo) -> None:
 
 
 def forget_keys(txn: Transaction, table_id: int) -> list[tuple[int, int]]:
-    """The child does not come back: its keys join nothing any more. (link, parent's id) of each
-    that had a parent. Those of a table that was truncated are its successor's."""
+    """Remove the keys of a child that cannot be recovered; returns (link, parent's id) of each with
+    a parent.
+
+    Excludes keys of a truncated table, which belong to its successor."""
     place = keys.meta("fkgone", table_id)
     payload = txn.get(place)
     if payload is None:
         return []
     txn.delete(place)
     joined = []
-    for each in _fk_infos.decode(payload):
-        if child_of(txn, each.exuvia_link) == table_id:
-            joined.append((each.exuvia_link, parent_of(txn, each.exuvia_link)))
-            _forget(txn, each)
+    for key in _fk_infos.decode(payload):
+        if child_of(txn, key.exuvia_link) == table_id:
+            joined.append((key.exuvia_link, parent_of(txn, key.exuvia_link)))
+            _forget(txn, key)
     return [(link, parent) for link, parent in joined if parent]
 
 
 def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
-    """The table is dropped. Foreign keys that refer to it wait for a new table of its name.
+    """Let the foreign keys that refer to a dropped table wait for a new table of its name.
+
     `database`: the name of its database, if that is dropped too."""
     own = frozenset(key.exuvia_link for key in info.foreign_keys)
     info = info.without_keys(own)
@@ -198,8 +203,10 @@ def orphan(txn: Transaction, info: TableInfo, database: str = "") -> None:
         return
     names = {column.id: column.name.L for column in info.cols}
     waiting = (
-        evolve(each, columns=(), names=tuple(names[n] for n in each.columns if n in names))
-        for each in info.exuvia_referred
+        evolve(
+            reference, columns=(), names=tuple(names[n] for n in reference.columns if n in names)
+        )
+        for reference in info.exuvia_referred
     )
     _wait(txn, database or _home(txn, info), info.name.L, waiting)
 
@@ -231,7 +238,7 @@ def _forget(txn: Transaction, key_info: FkInfo) -> None:
             txn.delete(key)
     place = keys.meta("fkorphan", key_info.ref_schema.L, key_info.ref_table.L)
     waiting = waiting_for(txn, key_info.ref_schema.L, key_info.ref_table.L)
-    remaining = tuple(each for each in waiting if each.link != key_info.exuvia_link)
+    remaining = tuple(reference for reference in waiting if reference.link != key_info.exuvia_link)
     if remaining != waiting:
         txn.put(place, msgspec.json.encode(remaining))
 
@@ -244,8 +251,8 @@ def waiting_for(txn: Transaction, database: str, table: str) -> tuple[Referred, 
 
 def _wait(txn: Transaction, database: str, table: str, links: Iterable[Referred]) -> None:
     waiting = waiting_for(txn, database, table)
-    known_links = {each.link for each in waiting}
-    more = tuple(each for each in links if each.link not in known_links)
+    known_links = {reference.link for reference in waiting}
+    more = tuple(reference for reference in links if reference.link not in known_links)
     if more:
         place = keys.meta("fkorphan", database.lower(), table.lower())
         txn.put(place, msgspec.json.encode((*waiting, *more)))
@@ -256,13 +263,13 @@ def _adopting(txn: Transaction, info: TableInfo, database: str) -> TableInfo:
     if not waiting:
         return info
     txn.delete(keys.meta("fkorphan", database.lower(), info.name.L))
-    known = {each.link for each in info.exuvia_referred}
-    adopted = (_adopted(info, each) for each in waiting if each.link not in known)
+    links = {reference.link for reference in info.exuvia_referred}
+    adopted = (_adopted(info, reference) for reference in waiting if reference.link not in links)
     return evolve(info, exuvia_referred=(*info.exuvia_referred, *adopted))
 
 
 def _adopted(info: TableInfo, waiting: Referred) -> Referred:
-    columns = [info.column(each) for each in waiting.names]
+    columns = [info.column(column_name) for column_name in waiting.names]
     ids = tuple(column.id for column in columns if column is not None)
     return evolve(waiting, columns=ids if len(ids) == len(columns) else (), names=())
 
@@ -285,13 +292,12 @@ _diff = msgspec.json.Decoder(SchemaDiff)
 
 @lru_cache(maxsize=64)
 def table_at_rest(payload: bytes) -> TableInfo:
-    """One for the same bytes: the steps of a job read their table again and again."""
+    """The decoded table, cached because the steps of a job read it repeatedly."""
     return whole_layouts(_table.decode(payload))
 
 
 def as_at_rest(txn: Transaction, info: TableInfo) -> TableInfo:
-    """The table as it is stored: with brief layouts, once nobody is left who reads whole ones
-    only."""
+    """The table in its stored form: with brief layouts, once no node needs whole ones."""
     return brief_layouts(info) if txn.get(keys.BRIEF) is not None else info
 
 
@@ -311,12 +317,12 @@ def version(txn: Transaction) -> int:
 
 
 def revision(txn: Transaction, table_id: int) -> int:
-    """The revision of a table; 0 when it has none (it is gone)."""
+    """The revision of a table; 0 if it is dropped."""
     return keys.read_number(txn.get(keys.revision(table_id)))
 
 
 def database_revision(txn: Transaction, database_id: int) -> int:
-    """The revision of a database; 0 when it has none (it is gone)."""
+    """The revision of a database; 0 if it is dropped."""
     return keys.read_number(txn.get(keys.database_revision(database_id)))
 
 
@@ -336,7 +342,7 @@ def get_database(txn: Transaction, database_id: int) -> DatabaseInfo | None:
 
 
 def put_database(txn: Transaction, info: DatabaseInfo) -> None:
-    """Write a database and its name. Raises Broken if the name stands for another one."""
+    """Write a database and its name. Raises Broken if the name belongs to another one."""
     before = get_database(txn, info.id)
     if before is not None and before.db_name.L != info.db_name.L:
         txn.delete(keys.meta("dbname", before.db_name.L))
@@ -346,8 +352,8 @@ def put_database(txn: Transaction, info: DatabaseInfo) -> None:
 
 
 def referred_tables(txn: Transaction, table_ids: Iterable[int]) -> Iterator[TableInfo]:
-    """Those of the tables that foreign keys refer to. Of very many, only they are decoded."""
-    for payload in txn.get_many([keys.meta("table", each) for each in table_ids]):
+    """The tables that foreign keys refer to; decodes only those."""
+    for payload in txn.get_many([keys.meta("table", table_id) for table_id in table_ids]):
         if payload is not None and b'"exuvia_referred":[]' not in payload:
             yield table_at_rest(payload)
 
@@ -355,8 +361,8 @@ def referred_tables(txn: Transaction, table_ids: Iterable[int]) -> Iterator[Tabl
 def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
     """Remove a database, its name and its revision.
 
-    Its tables' infos and names stay, unreachable and fenced off, for later deletion or a recovery:
-    so a drop writes the same few keys however many tables there are."""
+    Its tables' infos and names stay, unreachable and fenced, for later deletion or a recovery. So a
+    drop writes the same few keys for any number of tables."""
     txn.delete(keys.meta("dbname", info.db_name.L))
     txn.delete(keys.meta("db", info.id))
     note_uses(txn, info, None)
@@ -384,7 +390,8 @@ def get_table(txn: Transaction, table_id: int) -> TableInfo | None:
 
 
 def put_table(txn: Transaction, info: TableInfo) -> None:
-    """Write a table and its name (in `exuvia_db`). Raises Broken if the name is another's."""
+    """Write a table and its name (in `exuvia_db`). Raises Broken if the name belongs to another
+    one."""
     if not info.id or not info.exuvia_db:
         raise Broken(f"table {info.name.O} has no id or no database")
     before = get_table(txn, info.id)
@@ -392,14 +399,14 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
         let_name_go(txn, before, info)
     is_named = _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
     _note_checks(txn, before, info, is_named)
-    # Where ids begin, in a new table, and where they go on under a new epoch of them
+    # The first ids of a new table, or of a new epoch of ids
     key = keys.meta(counter_of(info), info.id)
-    held = txn.get(key)
+    counter = txn.get(key)
     if before is None:
-        if held is None and info.auto_inc_id > 1:
+        if counter is None and info.auto_inc_id > 1:
             txn.put(key, keys.number(info.auto_inc_id - 1))
     elif before.exuvia_ids_epoch != info.exuvia_ids_epoch and info.auto_inc_id:
-        least = 0 if info.exuvia_ids_forced else keys.read_number(held)
+        least = 0 if info.exuvia_ids_forced else keys.read_number(counter)
         txn.put(key, keys.number(max(least, info.auto_inc_id - 1)))
     info = put(txn, before, info)
     note_uses(txn, before, info)
@@ -409,13 +416,14 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
 
 
 def put_unnamed(txn: Transaction, info: TableInfo) -> None:
-    """Write a new table without giving it its name: only who knows its id finds it."""
+    """Write a new table without its name, so that it can be found by its id only."""
     txn.insert(keys.meta("table", info.id), to_json(as_at_rest(txn, info)))
     txn.insert(keys.revision(info.id), keys.number(STEP))
 
 
 def _mark_ttl(txn: Transaction, table_id: int, *, was: bool, info: TableInfo | None) -> None:
-    """`m/ttl/{id}` for each table whose rows expire: who looks for them reads no other."""
+    """Write or remove `m/ttl/{id}`, which marks tables with a TTL so that others need not be
+    read."""
     has = info is not None and info.exuvia_ttl is not None
     if has and not was:
         txn.put(keys.meta("ttl", table_id), b"")
@@ -424,14 +432,14 @@ def _mark_ttl(txn: Transaction, table_id: int, *, was: bool, info: TableInfo | N
 
 
 def ttl_tables(txn: Transaction) -> tuple[int, ...]:
-    """Ids of the tables whose rows expire, those of dropped databases included."""
+    """Ids of the tables with a TTL, including those of dropped databases."""
     prefix = keys.meta("ttl")
     return tuple(int.from_bytes(key[len(prefix) :]) for key, _ in txn.scan(keys.span_of(prefix)))
 
 
 def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
-    """The stamp of what this puts is where the log begins to be complete, and where the table began
-    to look as it does: its name and its columns."""
+    """Mark the start of the log, and of the table's current name and columns, by the stamp of a
+    key."""
     was = before is not None and before.exuvia_change_log == SchemaState.PUBLIC
     if info.exuvia_change_log != SchemaState.PUBLIC:
         if was:
@@ -454,39 +462,41 @@ def _looks(info: TableInfo) -> list[object]:
 
 
 def forget_change_log(txn: Transaction, table_id: int) -> None:
-    """Nobody reads it any more."""
+    """Remove the keys of a change log that has no reader."""
     for kind in ("changelog", "changelogfloor", "changelogshape"):
         txn.delete(keys.meta(kind, table_id))
 
 
 def carry_counters(txn: Transaction, pairs: Iterable[tuple[int, int]]) -> None:
-    """(from, to): ids of `to` go on behind those of both, as they were before."""
-    held: dict[bytes, int] = {}
+    """(from, to): raise the counters of `to` to the greater of both, read before any is changed."""
+    counters: dict[bytes, int] = {}
     for kind in ("auto", "rowid"):
         for source, target in pairs:
             one, other = keys.meta(kind, source), keys.meta(kind, target)
-            held[other] = max(keys.read_number(txn.get(each)) for each in (one, other))
-    for key, last in held.items():
+            counters[other] = max(keys.read_number(txn.get(key_)) for key_ in (one, other))
+    for key, last in counters.items():
         if last:
             txn.put(key, keys.number(last))
 
 
 def counter_of(info: TableInfo) -> Literal["auto", "rowid"]:
-    """Which counter the table's AUTO_INCREMENT option sets: without such a column, and without
-    AUTO_RANDOM, row ids."""
+    """The counter that the AUTO_INCREMENT option sets: row ids, for a table without such a column
+    and without AUTO_RANDOM."""
     counts = info.auto_random_bits or any(column.auto_increment for column in info.cols)
     return "auto" if counts else "rowid"
 
 
 def let_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
-    """Free the name of a table that is about to be put under another one."""
+    """Remove the name of a table that is about to be written under another one."""
     if _place(before) != _place(after):
         txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
 
 
 def drop_table(txn: Transaction, info: TableInfo) -> None:
-    """Remove a table's info, name and revision. Rows stay for later deletion, or for a recovery;
-    so do the counters of ids, which `forget_counters` removes with the last row."""
+    """Remove a table's info, name and revision.
+
+    Rows stay for later deletion, or for a recovery. So do the counters of ids, which
+    `forget_counters` removes with the last row."""
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
@@ -501,7 +511,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
 
 
 def forget_counters(txn: Transaction, table_id: int) -> None:
-    """Remove the counters of a dropped table whose rows are gone."""
+    """Remove the counters of a dropped table whose rows are deleted."""
     for kind in ("auto", "rowid", "seq"):
         if txn.get(keys.meta(kind, table_id)) is not None:
             txn.delete(keys.meta(kind, table_id))
@@ -510,8 +520,9 @@ def forget_counters(txn: Transaction, table_id: int) -> None:
 def table_names(
     txn: Transaction, database_id: int, beginning: str = "", behind: str = ""
 ) -> Iterator[tuple[str, int]]:
-    """(lower-case name, id) of a database's tables in any state, by name, those that begin so and
-    come behind that one; decodes no table."""
+    """(lower-case name, id) of a database's tables in any state, by name; decodes no table.
+
+    Only names that begin with `beginning` and come after `behind`."""
     prefix = keys.meta("name", database_id)
     span = keys.span_of(keys.meta("name", database_id, beginning))
     if behind:
@@ -530,7 +541,7 @@ def list_tables(txn: Transaction, database_id: int) -> Iterator[TableInfo]:
 
 
 def next_table(txn: Transaction, after: int) -> int | None:
-    """The id of the table that comes behind that one, of any database and in any state."""
+    """The id of the next table after that one, of any database and in any state."""
     prefix = keys.meta("table")
     behind = Span(keys.after(keys.meta("table", after)), keys.span_of(prefix).end)
     for key, _ in txn.scan(behind, limit=1):
@@ -543,13 +554,14 @@ def _place(info: TableInfo) -> tuple[int, str]:
 
 
 def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
-    """Whether the name stood for it already."""
-    held = txn.get(key)
-    if held is None:
+    """Write the name; returns whether it belonged to the element already. Raises Broken if it
+    belongs to another one."""
+    stored = txn.get(key)
+    if stored is None:
         txn.insert(key, keys.number(element_id))
-    elif keys.read_number(held) != element_id:
-        raise Broken(f"name at {key!r} stands for {keys.read_number(held)}, not for {element_id}")
-    return held is not None
+    elif keys.read_number(stored) != element_id:
+        raise Broken(f"name at {key!r} stands for {keys.read_number(stored)}, not for {element_id}")
+    return stored is not None
 
 
 # -- names of CHECKs -------------------------------------------------------------------------------
@@ -557,7 +569,7 @@ def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
 
 def _check_keys(info: TableInfo) -> set[bytes]:
     """Keys of the table's CHECK names. They include the table's id, because a renamed table may
-    bring a name that another table has."""
+    have a name of another table's CHECK."""
     return {
         keys.meta("checkname", info.exuvia_db, check.constraint_name.L, info.id)
         for check in info.checks
@@ -567,7 +579,7 @@ def _check_keys(info: TableInfo) -> set[bytes]:
 def _note_checks(
     txn: Transaction, before: TableInfo | None, info: TableInfo, is_named: bool
 ) -> None:
-    """`is_named`: it was there under this name; what was put unnamed has no keys yet."""
+    """`is_named`: the table existed under this name; an unnamed table has no keys yet."""
     was, now = set() if before is None else _check_keys(before), _check_keys(info)
     _forget_checks(txn, was - now)
     for key in now - was if is_named else now:
@@ -577,7 +589,7 @@ def _note_checks(
 
 def _forget_checks(txn: Transaction, names_gone: Iterable[bytes]) -> None:
     for key in names_gone:
-        if txn.get(key) is not None:  # none of a store of 0.4.0
+        if txn.get(key) is not None:  # missing in stores of 0.4.0
             txn.delete(key)
 
 
@@ -633,11 +645,11 @@ def publish(
     database_bumps: Mapping[int, int] | None = None,
     joins: bool = False,
 ) -> int:
-    """Raise the version, write its diff, move the revisions; returns the new version.
+    """Raise the version, write its diff, and change the revisions; returns the new version.
 
     `type` is the job's action code; `bumps` is by table id, `database_bumps` by database id.
-    `joins`: the version is the one that this transaction has published, whose diff grows.
-    Steps that run side by side conflict here and are run again."""
+    `joins`: extend the version that this transaction has published. Concurrent steps conflict here
+    and are repeated."""
     published = version(txn) + (0 if joins else 1)
     txn.put(keys.VERSION, keys.number(published))
     diff = SchemaDiff(
@@ -664,8 +676,9 @@ def publish(
 
 
 def publish_silently(txn: Transaction, bumps: Mapping[int, int]) -> int:
-    """Move revisions alone: plans are made anew and acknowledged, no schema version is spent;
-    returns the version that stands."""
+    """Change revisions only: plans are renewed and acknowledged without a new schema version.
+
+    Returns the current version."""
     standing = version(txn)
     for element, by in bumps.items():
         _move(txn, keys.revision(element), keys.meta("table", element), by, standing)
@@ -674,14 +687,14 @@ def publish_silently(txn: Transaction, bumps: Mapping[int, int]) -> int:
 
 
 def _move(txn: Transaction, key: bytes, info_key: bytes, by: int, published: int) -> None:
-    held = txn.get(key)
+    stored = txn.get(key)
     if txn.get(info_key) is None:
-        if held is not None:
+        if stored is not None:
             txn.delete(key)
-    elif held is None:
+    elif stored is None:
         txn.put(key, keys.number(2 * published))
     else:
-        txn.put(key, keys.number(keys.read_number(held) + by))
+        txn.put(key, keys.number(keys.read_number(stored) + by))
 
 
 def diffs(txn: Transaction, after: int, upto: int) -> list[SchemaDiff] | None:
@@ -701,15 +714,15 @@ PRE_LOCK = {"Tp": 2, "State": 1}
 
 
 def closing(table: TableInfo) -> TableInfo:
-    """The table from the step on that waits for its last writers."""
+    """The table while a step waits for its last writers."""
     return evolve(table, Lock=PRE_LOCK)
 
 
 def opened(table: TableInfo) -> TableInfo:
-    """The table as it was, or its successor."""
+    """The table, or its successor, after that step."""
     return evolve(table, Lock=None)
 
 
 def is_closing(table: TableInfo) -> bool:
-    """Whether a transaction had better wait before its first write."""
+    """Whether a transaction should wait before its first write."""
     return table.Lock == PRE_LOCK

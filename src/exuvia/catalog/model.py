@@ -1,15 +1,16 @@
-"""Elements of the catalog as frozen values; JSON at rest with the field names of seed 001.
+"""Elements of the catalog as frozen values; JSON in the store has the field names of seed 001.
 
     DatabaseInfo
     TableInfo --< ColumnInfo         public columns first, by `offset`; hidden ones (being added,
-              --< IndexInfo          being dropped) behind them
-              --< Layout             how rows are laid out; a row names its layout: nothing rewrites
+              --< IndexInfo          being dropped) after them
+              --< Layout             the format of rows; a row names its layout, so a change of
+                                     layout rewrites no row
 
-A value is replaced to change (`evolve`). What is not in seed 001 begins with `exuvia_`.
+Values are changed by replacement (`evolve`). Fields that are not in seed 001 begin with `exuvia_`.
 
-Identifiers are kept as written, and in lower case, by which they compare.
+Identifiers are stored as written, and in lower case for comparison.
 
-The duty table says what writers and readers owe an element in each state. All follows from it.
+The duty table defines what writers and readers do with an element in each state:
 
                     removes entries  adds entries  is read
     ABSENT               no              no          no
@@ -19,36 +20,37 @@ The duty table says what writers and readers owe an element in each state. All f
     DELETE_REORG         yes             no          no
     PUBLIC               yes             yes         yes
 
-WRITE_REORG has the duties of WRITE_ONLY: reaching it proves that every writer has left DELETE_ONLY,
-so that a fill which reads now misses no row (F1, section 4). REPLICA_ONLY, of partitions being
-added, is ABSENT under the name that users of TiDB see. Which pairs of states may live side by side
-is derived from this table by tests/laws, not listed here.
+WRITE_REORG has the duties of WRITE_ONLY. When it is reached, every writer has left DELETE_ONLY, so
+a backfill that reads now misses no row (F1, section 4). REPLICA_ONLY, of partitions being added, is
+ABSENT under TiDB's name. The compatible pairs of states are derived from this table by tests/laws,
+not listed here.
 
-CHECK and FOREIGN KEY at rest, with the JSON names of TiDB; our own begin with `exuvia_`.
+CHECK and FOREIGN KEY in the store have the JSON names of TiDB; own fields begin with `exuvia_`.
 
-    child.fk_info            names as written, and ids of columns: they survive renames
-    parent.exuvia_referred   the same key seen from the other side: what a parent's writer owes
+    child.fk_info            names as written, and ids of columns, which survive renames
+    parent.exuvia_referred   the same key in the parent: the duties of the parent's writers
 
-Both are moved by the same step, so each side's writers have their duty under a revision of their
-own table. Both bear the key's link, a number of its own; which tables it joins now, whatever was
-renamed, truncated or dropped and made anew since, says catalog/meta.py.
+One step changes both, so the writers of each table have their duty under a revision of their own
+table. Both have the key's link, a unique number. `m/fkchild` and `m/fkparent` of catalog/meta.py
+have the tables that a link joins now, after renames, truncations, and drops with a new table of the
+name.
 
-How a table is cut into partitions, at rest; JSON names of TiDB.
+The partitioning of a table, with the JSON names of TiDB:
 
     TableInfo.partition = PartitionInfo
-        definitions            what is read; each is a physical table: t{definition id}r..
+        definitions            the set that is read; each is a physical table: t{definition id}r..
         adding_definitions     of a running change: the new ones
         dropping_definitions   of a running change: the old ones
 
-Who reads and writes which of them follows from `ddl_state`; see `moving` and `others`.
+`ddl_state` decides who reads and writes which of them; see `moving` and `others`.
 
-A global index holds the rows of all partitions under one id, `exuvia_home`, which is no
-partition's. Its entries name rows by handles that begin with the partition's id. While rows move
-into other partitions there are two for it, a pair of `exuvia_index_pairs`: the old one has no rows
-of `adding_definitions`, the new one none of `dropping_definitions`.
+A global index has the rows of all partitions under one id, `exuvia_home`, which is not a
+partition's. Handles in its entries begin with the partition's id. While rows move to other
+partitions there are two indexes, a pair of `exuvia_index_pairs`. The old one has no rows of
+`adding_definitions`, the new one no rows of `dropping_definitions`.
 
-A table whose primary key changes has its rows in two sets, under two ids and with different
-handles; `exuvia_rekey` is the one that is not read.
+A table whose primary key changes has two sets of rows, with different ids and handles.
+`exuvia_rekey` is the set that is not read.
 
 A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).
@@ -81,7 +83,7 @@ class SchemaState(IntEnum):
 
 
 class Duty(NamedTuple):
-    """What statements do to an element."""
+    """The effect of statements on an element in one state."""
 
     removes: bool
     adds: bool
@@ -126,10 +128,10 @@ def name(text: str) -> Name:
 
 
 def name_to_come(text: str) -> str:
-    """The name that a hidden element is to have: of what `_Idx$_i_0`, `_New$_i_0` stand for
-    (ddl/elements.py, ddl/actions/modify_column.py). Any other name as it is."""
-    found = re.fullmatch(r"_(?:Idx|New)\$_(.*)_0", text)
-    return text if found is None else found[1]
+    """The final name of a hidden element: `i` for `_Idx$_i_0` and `_New$_i_0` (ddl/elements.py,
+    ddl/actions/modify_column.py). Other names are returned unchanged."""
+    match = re.fullmatch(r"_(?:Idx|New)\$_(.*)_0", text)
+    return text if match is None else match[1]
 
 
 # -- CHECK and FOREIGN KEY -------------------------------------------------------------------------
@@ -138,7 +140,7 @@ DUTY_STATES = frozenset({SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG, Schema
 
 
 class ConstraintInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A CHECK. `expr_string` is the condition with its names quoted and its strings introduced."""
+    """A CHECK. `expr_string` is the condition with quoted names, and strings with introducers."""
 
     id: int = 0
     constraint_name: Name
@@ -151,12 +153,12 @@ class ConstraintInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def binds(self) -> bool:
-        """Whether who writes a row must obey it."""
+        """Whether written rows must satisfy it."""
         return self.enforced and self.state in DUTY_STATES
 
 
 class ReferOption(IntEnum):
-    """What happens to a child when its parent goes or changes; TiDB's numbers."""
+    """The effect on a child when its parent row is deleted or changed; TiDB's numbers."""
 
     NONE = 0
     RESTRICT = 1
@@ -171,8 +173,9 @@ RULES = {text: rule for rule, text in RULE_TEXT.items()}
 
 
 class FkInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A foreign key, in its child. Version 0: made while tidb_enable_foreign_key was OFF, and
-    never obeyed."""
+    """A foreign key, in its child.
+
+    Version 0: created while tidb_enable_foreign_key was OFF, and never enforced."""
 
     id: int = 0
     fk_name: Name
@@ -185,19 +188,19 @@ class FkInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: SchemaState = SchemaState.PUBLIC
     version: int = 1
     exuvia_link: int = 0
-    exuvia_orphan: bool = False  # made while there was no table of that name
+    exuvia_orphan: bool = False  # created before its parent table
     exuvia_cols: tuple[int, ...] = ()
     exuvia_ref_cols: tuple[int, ...] = ()
 
     @property
     def binds(self) -> bool:
-        """Whether who writes a child must have a parent, and leave a mark there."""
+        """Whether a written child row needs a parent, and marks it."""
         return self.version > 0 and self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
 
 
 class Referred(msgspec.Struct, frozen=True):
-    """A foreign key, in its parent. `columns`: ids of those referred to; `names`: instead of them
-    while it waits for a parent."""
+    """A foreign key, in its parent. `columns`: ids of the referenced columns; `names`: their names
+    while the key waits for a parent."""
 
     link: int
     state: SchemaState = SchemaState.PUBLIC
@@ -206,8 +209,9 @@ class Referred(msgspec.Struct, frozen=True):
 
     @property
     def binds(self) -> bool:
-        """Whether who removes a parent must look at its children. Not while the key is being added
-        and some who write children leave no mark yet: then it is ABSENT here."""
+        """Whether removing a parent row must check for children.
+
+        ABSENT while the key is being added and some writers of children do not mark parents yet."""
         return self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
 
 
@@ -215,7 +219,7 @@ class Referred(msgspec.Struct, frozen=True):
 
 
 class PolicyRef(msgspec.Struct, frozen=True):
-    """Which placement policy a database, a table or a partition has (catalog/placement.py)."""
+    """The placement policy of a database, a table or a partition (catalog/placement.py)."""
 
     id: int
     name: Name
@@ -226,13 +230,13 @@ class PolicyRef(msgspec.Struct, frozen=True):
 MAXVALUE = "MAXVALUE"
 DEFAULT = "DEFAULT"
 DROPPING = 20  # the action code of DROP PARTITION
-TRUNCATING = 23  # of TRUNCATE PARTITION
-JOINING = 1003  # of UNDO of a TRUNCATE
-MOVING = frozenset({64, 71, 72, JOINING})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING, too
+TRUNCATING = 23  # the action code of TRUNCATE PARTITION
+JOINING = 1003  # the action code of UNDO of a TRUNCATE
+MOVING = frozenset({64, 71, 72, JOINING})  # with REORGANIZE, PARTITION BY, REMOVE PARTITIONING
 
 
 class KeyAlgorithm(IntEnum):
-    """By which bytes of its values KEY places a row: see sql/access/partitions.py."""
+    """The bytes of values by which KEY places a row: see sql/access/partitions.py."""
 
     SORT_KEYS = 0
     WEIGHTS = 1
@@ -249,7 +253,8 @@ class PartitionType(IntEnum):
 
 
 class PartitionDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition. `in_values`: a row of values each; [["DEFAULT"]] takes what no other takes."""
+    """A partition. `in_values`: a row of values each; [["DEFAULT"]] has the rows of no other
+    partition."""
 
     id: int = 0
     name: Name
@@ -261,11 +266,11 @@ class PartitionDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Of two tables, a partition of one of which changes places with the other: rows that come to
-    either must fit where they go (1737).
+    """An EXCHANGE PARTITION that runs, in both tables: written rows must fit their future table
+    (1737).
 
-    `exuvia_partition`, of the plain one: how the other is cut; `exuvia_checks`: the other side's
-    CHECKs; `exuvia_steps` counts, so that the revision moves."""
+    `exuvia_partition`, in the plain table: the partitioning of the other. `exuvia_checks`: CHECKs
+    of the other side. `exuvia_steps`: a counter that changes the revision."""
 
     exchange_partition_table_id: int
     exchange_partition_def_id: int
@@ -279,13 +284,15 @@ _DEAD_IN = {
     DROPPING: (SchemaState.DELETE_ONLY, SchemaState.DELETE_REORG),
     TRUNCATING: (SchemaState.DELETE_REORG,),
 }
-"""States two steps after the one in which the partitions were used last."""
+"""States two steps after the last use of the partitions."""
 
 
 class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module. `expr` is the function of RANGE, LIST and HASH, `columns` those of KEY and
-    of RANGE and LIST COLUMNS. `ddl_type`, `ddl_expr`, `ddl_columns`: how the adding ones are cut
-    where that differs; `new_table_id`: the id the logical table takes when it is over."""
+    """The partitioning of a table, and a running change of it.
+
+    `expr` is the function of RANGE, LIST and HASH; `columns` are those of KEY and of RANGE and LIST
+    COLUMNS. `ddl_type`, `ddl_expr`, `ddl_columns`: the partitioning of the adding definitions, if
+    different. `new_table_id`: the id of the logical table after the change."""
 
     type: PartitionType
     expr: str = ""
@@ -305,29 +312,33 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_ddl_empty_columns: bool = False
     exuvia_key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
     exuvia_ddl_key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
-    exuvia_home: int = 0  # the id that entries of global indexes lie under; 0: it never had any
+    exuvia_home: int = 0  # the id of global indexes' entries; 0: never had any
     exuvia_index_pairs: tuple[tuple[int, int], ...] = ()
-    """Ids of the old and the new index of each that is, or was, global, while rows move."""
+    """Ids of the old and the new index, for each index that is or was global, while rows move."""
 
     def definition(self, text: str) -> PartitionDefinition | None:
         """The partition of that name, or None."""
-        wanted = text.lower()
-        return next((each for each in self.definitions if each.name.L == wanted), None)
+        lowered = text.lower()
+        return next(
+            (partition for partition in self.definitions if partition.name.L == lowered), None
+        )
 
     def with_ids(self, ids: Sequence[int]) -> "PartitionInfo":
-        """The definitions under these ids, in order."""
+        """The definitions with these ids, in order."""
         pairs = zip(self.definitions, ids, strict=True)
-        return evolve(self, definitions=tuple(evolve(each, id=number) for each, number in pairs))
+        return evolve(
+            self, definitions=tuple(evolve(partition, id=number) for partition, number in pairs)
+        )
 
     def crossed(
         self, old: tuple[PartitionDefinition, ...], new: tuple[PartitionDefinition, ...]
     ) -> "PartitionInfo":
-        """`new` stands where `old` stood, and the two ways to cut change places."""
-        gone = {each.id for each in old}
-        at = next(n for n, each in enumerate(self.definitions) if each.id in gone)
-        kept = [each for each in self.definitions if each.id not in gone]
-        before = [each for each in self.definitions[:at] if each.id not in gone]
-        definitions = (*before, *new, *kept[len(before) :])
+        """The partitioning with `new` in the place of `old`, and both partitionings exchanged."""
+        old_ids = {partition.id for partition in old}
+        at = next(n for n, partition in enumerate(self.definitions) if partition.id in old_ids)
+        remaining = [partition for partition in self.definitions if partition.id not in old_ids]
+        before = [partition for partition in self.definitions[:at] if partition.id not in old_ids]
+        definitions = (*before, *new, *remaining[len(before) :])
         return evolve(
             self,
             definitions=definitions,
@@ -346,87 +357,97 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def switched(self) -> "PartitionInfo":
-        """As readers will see it once they read the other set."""
+        """The partitioning after the switch to the other set."""
         return self.crossed(self.dropping_definitions, self.adding_definitions)
 
     @property
     def staying(self) -> tuple[PartitionDefinition, ...]:
-        """Those whose rows do not move while others' do."""
-        gone = {each.id for each in (*self.dropping_definitions, *self.adding_definitions)}
-        return tuple(each for each in self.definitions if each.id not in gone)
+        """The partitions whose rows do not move."""
+        moving_ids = {
+            partition.id for partition in (*self.dropping_definitions, *self.adding_definitions)
+        }
+        return tuple(partition for partition in self.definitions if partition.id not in moving_ids)
 
     def without_rows_of(self, physical_id: int) -> frozenset[int]:
-        """Ids of the indexes of pairs that hold no rows of that partition."""
+        """Ids of the paired indexes without rows of that partition."""
         if not self.exuvia_index_pairs:
             return frozenset()
-        if any(each.id == physical_id for each in self.adding_definitions):
+        if any(partition.id == physical_id for partition in self.adding_definitions):
             return frozenset(old for old, _ in self.exuvia_index_pairs)
-        if any(each.id == physical_id for each in self.dropping_definitions):
+        if any(partition.id == physical_id for partition in self.dropping_definitions):
             return frozenset(new for _, new in self.exuvia_index_pairs)
         return frozenset()
 
     def paired_with(self, index_id: int) -> int:
-        """Id of the other index of its pair, 0: it has none."""
+        """Id of the other index of its pair, or 0."""
         pairs = self.exuvia_index_pairs
         return next((old + new - index_id for old, new in pairs if index_id in (old, new)), 0)
 
     @property
     def moving(self) -> frozenset[int]:
-        """Ids of the set that is read and whose rows are written to the other set too."""
+        """Ids of the set that is read, and whose writes go to the other set too."""
         if self.ddl_action not in MOVING or self.ddl_state == SchemaState.ABSENT:
             return frozenset()
         switched = self.ddl_state == SchemaState.DELETE_REORG
         read = self.adding_definitions if switched else self.dropping_definitions
-        return frozenset(each.id for each in read)
+        return frozenset(partition.id for partition in read)
 
     @property
     def guarded(self) -> frozenset[int]:
-        """Ids of the set that is read while the other one has rows of its own, which no row that is
-        written may meet."""
+        """Ids of the set that is read while the other has rows of its own; written rows must not
+        conflict with those."""
         if self.ddl_action != JOINING or self.ddl_state == SchemaState.DELETE_REORG:
             return frozenset()
-        return frozenset(each.id for each in self.dropping_definitions)
+        return frozenset(partition.id for partition in self.dropping_definitions)
 
     @property
     def is_whole_in_undo(self) -> bool:
-        """Whether it stands for a table without partitions whose TRUNCATE is being undone."""
+        """Whether it represents a table without partitions whose TRUNCATE is being undone."""
         return self.type == PartitionType.NONE and self.ddl_action == JOINING
 
     @property
     def others(self) -> tuple[PartitionDefinition, ...]:
-        """The other set of a running move, cut by `ddl_type`, `ddl_expr` and `ddl_columns`."""
+        """The other set of a running move, partitioned by `ddl_type`, `ddl_expr` and
+        `ddl_columns`."""
         switched = self.ddl_state == SchemaState.DELETE_REORG
         return self.dropping_definitions if switched else self.adding_definitions
 
     @property
     def unused(self) -> frozenset[int]:
-        """Ids of partitions being dropped: listed yet, and neither read nor written."""
-        hidden = self.ddl_action == DROPPING and self.ddl_state == SchemaState.WRITE_ONLY
-        return frozenset(each.id for each in self.dropping_definitions) if hidden else frozenset()
+        """Ids of partitions being dropped that are still listed, but neither read nor written."""
+        is_dropping = self.ddl_action == DROPPING and self.ddl_state == SchemaState.WRITE_ONLY
+        return (
+            frozenset(partition.id for partition in self.dropping_definitions)
+            if is_dropping
+            else frozenset()
+        )
 
     @property
     def dead(self) -> frozenset[int]:
-        """Ids of partitions that nobody reads or writes any more, whatever plan he has: what global
-        indexes say of them counts as absent, until it is removed (ddl/actions/partition.py).
+        """Ids of partitions that no plan reads or writes any more.
 
-        One that is merely unknown is not among them: a plan that lags may use it."""
+        Their entries in global indexes count as absent until they are removed
+        (ddl/actions/partition.py). Excludes unknown partitions, because an older plan may use
+        them."""
         states = _DEAD_IN.get(self.ddl_action, ())
-        gone = self.dropping_definitions if self.ddl_state in states else ()
-        return frozenset(each.id for each in gone)
+        dropped = self.dropping_definitions if self.ddl_state in states else ()
+        return frozenset(partition.id for partition in dropped)
 
     @property
     def physical_ids(self) -> tuple[int, ...]:
-        """Every id that may have rows: also those of a running change."""
+        """Every id that may have rows, including those of a running change."""
         every = (*self.definitions, *self.adding_definitions, *self.dropping_definitions)
-        return tuple(dict.fromkeys(each.id for each in every))
+        return tuple(dict.fromkeys(partition.id for partition in every))
 
 
 # -- sequences -------------------------------------------------------------------------------------
 
 
 class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a table a sequence. A new generation begins at `exuvia_base`, the value before its
-    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/autoid.py)."""
+    """The parameters of a sequence.
+
+    A new generation begins at `exuvia_base`, the value before its first one: ALTER SEQUENCE ...
+    RESTART sets the counter this way (catalog/autoid.py)."""
 
     sequence_start: int = 1
     sequence_cache: bool = True
@@ -465,18 +486,18 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool = False
     change_state_info: dict[str, object] | None = None
     exuvia_changing_type: FieldType | None = (
-        None  # obeyed beside `type` (catalog/convert/type_change.py)
+        None  # enforced together with `type` (catalog/convert/type_change.py)
     )
     version: int = 2
 
     @property
     def not_null(self) -> bool:
-        """True where NULL is refused."""
+        """True if NULL is refused."""
         return self.type.not_null
 
     @property
     def is_generated(self) -> bool:
-        """True for a column whose value follows from others'."""
+        """True for a generated column."""
         return bool(self.generated_expr_string)
 
     @property
@@ -491,21 +512,22 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of an index. `length`: a prefix in characters (bytes columns: bytes), -1 for all."""
+    """A part of an index. `length`: a prefix in characters (bytes columns: bytes), -1 for the whole
+    value."""
 
     name: Name
     offset: int
     length: int = -1
     exuvia_column: int = 0  # column id: survives renames and moves
     exuvia_using_changing_type: bool = False  # keys are of the column's `exuvia_changing_type`
-    exuvia_array: FieldType | None = None  # of an array part: the type of its elements
+    exuvia_array: FieldType | None = None  # for an array part: the type of its elements
 
 
 class PredicateTerm(msgspec.Struct, frozen=True, kw_only=True):
     """One condition of a partial index: a column against constants; see catalog/predicate.py.
 
-    `written`: the constants as they are shown. `keys`: the same as they stand in keys of the
-    column's family, hexadecimal: the session's zone, words of ENUMs are settled once."""
+    `written`: the constants for display. `keys`: the constants as keys of the column's family,
+    hexadecimal; the session's time zone and the words of ENUMs are resolved."""
 
     name: Name
     operator: str  # = != < <= > >= in, is null, is not null
@@ -529,14 +551,14 @@ class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
     state: SchemaState = SchemaState.PUBLIC
     exuvia_clustered: bool = False
-    exuvia_predicate: tuple[PredicateTerm, ...] = ()  # all must be true of a row that it holds
+    exuvia_predicate: tuple[PredicateTerm, ...] = ()  # all must be true for the rows in the index
     exuvia_generated: bool = False
-    """Made for a foreign key that no index served (mysql mode): it goes when another serves. Nodes
-    before 0.5.0 do not keep the mark, and the index then stays."""
+    """Created for a foreign key that had no index (mysql mode): removed when another index serves
+    the key. Nodes before 0.5.0 lose the mark, and the index then stays."""
 
     @property
     def is_partial(self) -> bool:
-        """Whether it holds only the rows of its predicate."""
+        """Whether it has only the rows of its predicate."""
         return bool(self.exuvia_predicate)
 
     @property
@@ -546,12 +568,12 @@ class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_every_row(self) -> bool:
-        """Whether each row has exactly one entry: what reads by ranges and orders must know."""
+        """Whether each row has exactly one entry, as reads by ranges and orders require."""
         return not self.is_partial and not self.is_multi_valued
 
 
 class LayoutColumn(msgspec.Struct, frozen=True):
-    """A column inside a layout, with the type it had when the layout was made."""
+    """A column in a layout, with its type at the time of the layout's creation."""
 
     column: int
     type: FieldType
@@ -560,8 +582,8 @@ class LayoutColumn(msgspec.Struct, frozen=True):
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     """An immutable list of columns; see catalog/codec/row_codec.py for the bytes.
 
-    At rest it may say only how it differs from an earlier one of its table (`brief_layouts` there):
-    `columns` are those that are new or of another type, `gone` the ids of those that it has not."""
+    Stored briefly, it is the difference from an earlier layout of its table (`brief_layouts`
+    there). `columns` are new or have another type, and `gone` are the ids of removed columns."""
 
     id: int
     columns: tuple[LayoutColumn, ...] = ()
@@ -570,7 +592,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Definer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made a view (names of TiDB's user identity)."""
+    """The creator of a view (names of TiDB's user identity)."""
 
     Username: str = ""
     Hostname: str = ""
@@ -580,10 +602,10 @@ class Definer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a table a view. `view_select`: a query whose names need no current database.
+    """The definition of a view. `view_select`: a query whose names need no current database.
 
-    algorithm 0 UNDEFINED 1 MERGE 2 TEMPTABLE; security 0 DEFINER 1 INVOKER; check option 0 LOCAL
-    1 CASCADED. `view_cols` are the query's own column names; clients see those of `cols`."""
+    algorithm 0 UNDEFINED 1 MERGE 2 TEMPTABLE. security 0 DEFINER 1 INVOKER. check option 0 LOCAL 1
+    CASCADED. `view_cols` are the query's own column names; clients see those of `cols`."""
 
     view_algorithm: int = 0
     view_definer: Definer = Definer()
@@ -603,9 +625,9 @@ TIME_UNITS = (
 
 
 class TtlInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """When a table's rows expire: its column, and for how long after it (catalog/ttl.py).
+    """The expiry of a table's rows: a time column, and the interval after it (catalog/ttl.py).
 
-    `interval_expr`: a literal as it is written; `job_interval`: as 24h, 1d12h."""
+    `interval_expr`: a literal as written; `job_interval`: as 24h, 1d12h."""
 
     column: Name
     interval_expr: str
@@ -615,24 +637,25 @@ class TtlInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> str:
-        """Its unit's word."""
+        """The word of its unit."""
         return TIME_UNITS[self.interval_time_unit]
 
 
 GLOBAL_TEMPORARY, LOCAL_TEMPORARY = 1, 2
-"""`temp_table_type` as in TiDB: of a table whose rows are a transaction's, and of one that is a
-session's."""
+"""TiDB's `temp_table_type`: rows of a transaction, or of a session."""
 
 
 class Rekey(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a table whose primary key changes, so that its rows move to other handles: the set of rows
-    that is not read (ddl/actions/rekey.py).
+    """The set of rows that is not read, of a table whose primary key changes
+    (ddl/actions/rekey.py).
 
-    `physical`: the id it lies under, or `partitions`: those of its partitions, in the order of
-    the ones that are read; then its key and indexes as a TableInfo has them, and the ids
-    of the key's columns, none for hidden row ids. `guard`: the hidden unique index on the new key,
-    of the old set; on a key that is dropped, of the new one. `key_guard`: where the key that is
-    dropped gives way to a nonclustered one, the hidden unique index on that one, of the old set."""
+    `physical`: the id of its rows. `partitions`: the ids of its partitions, in the order of the
+    ones that are read. Key and indexes are as in TableInfo. `key_columns`: ids of the key's
+    columns, () for hidden row ids.
+
+    `guard`: the hidden unique index on the new key in the old set. If the key is dropped, it is on
+    the old key in the new set. `key_guard`: if the dropped key is replaced by a nonclustered one,
+    the hidden unique index on that key in the old set."""
 
     physical: int
     guard: int
@@ -688,23 +711,26 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     policy_ref_info: PolicyRef | None = None
     placement_settings: dict[str, object] | None = None
     exuvia_db: int = 0
-    exuvia_ids_epoch: int = 0  # blocks of ids taken under another one are void
-    exuvia_ids_forced: bool = False  # `auto_inc_id` counts even if greater ids were given
+    exuvia_ids_epoch: int = 0  # blocks of ids reserved in another epoch are void
+    exuvia_ids_forced: bool = False  # `auto_inc_id` applies even if greater ids are in use
     exuvia_layouts: tuple[Layout, ...] = ()
     exuvia_exchange: ExchangeInfo | None = None
     exuvia_physical: int = 0
-    """The id its rows lie under, where that is not its own; of a table with partitions, where they
-    lay before it had any. Its own id may be another table's partition by then (EXCHANGE)."""
-    exuvia_import_id: int = 0  # an import puts rows under that id: nobody else writes the table
+    """The id of its rows, if different from its own.
+
+    For a table with partitions, the id of its rows before. By then its own id may belong to another
+    table's partition (EXCHANGE)."""
+    exuvia_import_id: int = 0  # the id of an import's rows: no other writer of the table
     exuvia_referred: tuple[Referred, ...] = ()
     exuvia_change_log: SchemaState = SchemaState.ABSENT
-    """WRITE_ONLY: who knows it writes it; PUBLIC: everybody who writes does (kv/change_log.py)."""
-    exuvia_change_log_id: int = 0  # which of the logs it has had
-    exuvia_attributes: str = ""  # as ATTRIBUTES has them: a=b,c
+    """WRITE_ONLY: writers with this definition write the log; PUBLIC: all writers do
+    (kv/change_log.py)."""
+    exuvia_change_log_id: int = 0  # number of the current one of its logs
+    exuvia_attributes: str = ""  # in the form of ATTRIBUTES: a=b,c
     exuvia_affinity: str = ""  # "table", "partition", or none
     exuvia_ttl: TtlInfo | None = None
     exuvia_rekey: Rekey | None = None
-    exuvia_fulltext: tuple[str, ...] = ()  # of indexes that were asked for and not made (1214)
+    exuvia_fulltext: tuple[str, ...] = ()  # names of requested indexes that were not created (1214)
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:
@@ -722,16 +748,18 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.fk_info or ()
 
     def without_keys(self, links: frozenset[int]) -> "TableInfo":
-        """The table, not referred to by those keys."""
-        if not any(each.link in links for each in self.exuvia_referred):
+        """The table without these keys' references to it."""
+        if not any(reference.link in links for reference in self.exuvia_referred):
             return self
-        kept = tuple(each for each in self.exuvia_referred if each.link not in links)
-        return evolve(self, exuvia_referred=kept)
+        remaining = tuple(
+            reference for reference in self.exuvia_referred if reference.link not in links
+        )
+        return evolve(self, exuvia_referred=remaining)
 
     def column(self, text: str) -> ColumnInfo | None:
         """The column of that name in any state, or None."""
-        wanted = text.lower()
-        return next((c for c in self.cols if c.name.L == wanted), None)
+        lowered = text.lower()
+        return next((c for c in self.cols if c.name.L == lowered), None)
 
     def column_by_id(self, column_id: int) -> ColumnInfo | None:
         """The column with that id, or None."""
@@ -739,8 +767,8 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def index(self, text: str) -> IndexInfo | None:
         """The index of that name in any state, or None."""
-        wanted = text.lower()
-        return next((i for i in self.indexes if i.idx_name.L == wanted), None)
+        lowered = text.lower()
+        return next((i for i in self.indexes if i.idx_name.L == lowered), None)
 
     def index_by_id(self, index_id: int) -> IndexInfo | None:
         """The index with that id, or None."""
@@ -748,7 +776,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def physical_ids(self) -> tuple[int, ...]:
-        """Ids under which rows and entries lie: its partitions', else its own."""
+        """Ids of its physical tables: those of its partitions, or its own."""
         own = (self.statistics_id,)
         return own if self.partition is None else self.partition.physical_ids
 
@@ -759,33 +787,35 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def home(self) -> int:
-        """The id that entries of its global indexes lie under."""
+        """The id of its global indexes' entries."""
         return (self.partition.exuvia_home if self.partition is not None else 0) or self.id
 
     @property
     def global_indexes(self) -> tuple[IndexInfo, ...]:
-        """Those that hold the rows of all partitions, in any state."""
+        """Its global indexes, in any state."""
         return tuple(index for index in self.indexes if index.is_global)
 
     @property
     def key_columns(self) -> tuple[int, ...]:
         """Ids of the columns of its primary key."""
         if self.pk_is_handle:
-            found = (c.id for c in self.cols if c.type.Flag & Flag.PRI_KEY)
-            return tuple(islice(found, 1))
+            ids = (c.id for c in self.cols if c.type.Flag & Flag.PRI_KEY)
+            return tuple(islice(ids, 1))
         primary = self.index("PRIMARY")
         return () if primary is None else tuple(part.exuvia_column for part in primary.idx_cols)
 
     @property
     def rekeyed(self) -> "TableInfo":
-        """Its other set of rows as a table, while its primary key changes: that one's other set is
-        this. Flags of keys are those of the primary key alone."""
+        """The other set of rows as a table, while the primary key changes; that table's other set
+        is this one.
+
+        Key flags are those of the primary key only."""
         other, cut = self.exuvia_rekey, self.partition
         assert other is not None
         mirror = evolve(
             other,
             physical=0 if cut is not None else self.physical_ids[0],
-            partitions=tuple(each.id for each in cut.definitions) if cut is not None else (),
+            partitions=tuple(element.id for element in cut.definitions) if cut is not None else (),
             pk_is_handle=self.pk_is_handle,
             is_common_handle=self.is_common_handle,
             common_handle_version=self.common_handle_version,
@@ -794,7 +824,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         )
         return evolve(
             self,
-            cols=tuple(_with_key_flag(each, other.key_columns) for each in self.cols),
+            cols=tuple(_with_key_flag(element, other.key_columns) for element in self.cols),
             pk_is_handle=other.pk_is_handle,
             is_common_handle=other.is_common_handle,
             common_handle_version=other.common_handle_version,
@@ -805,12 +835,12 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def rekeyed_id(self, physical_id: int) -> int:
-        """Under which id rows that lie under that one lie in its other set."""
+        """The id in the other set for rows under this id."""
         other, cut = self.exuvia_rekey, self.partition
         assert other is not None
         if cut is None:
             return other.physical
-        ids = [each.id for each in cut.definitions]
+        ids = [partition.id for partition in cut.definitions]
         return other.partitions[ids.index(physical_id)]
 
     @property
@@ -825,22 +855,22 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_temporary(self) -> bool:
-        """Whether no row of it is ever in the store (sql/statement/temporary.py)."""
+        """Whether its rows are never in the store (sql/statement/temporary.py)."""
         return self.temp_table_type != 0
 
     @property
     def is_local_temporary(self) -> bool:
-        """Whether it is one session's, in no catalog."""
+        """Whether it belongs to one session and to no catalog."""
         return self.temp_table_type == LOCAL_TEMPORARY
 
     @property
     def is_global_temporary(self) -> bool:
-        """Whether all sessions have it, and each transaction its own rows."""
+        """Whether it is shared by all sessions, with separate rows for each transaction."""
         return self.temp_table_type == GLOBAL_TEMPORARY
 
     @property
     def public_columns(self) -> tuple[ColumnInfo, ...]:
-        """What clients see, in order."""
+        """The columns that clients see, in order."""
         return tuple(c for c in self.cols if c.state == SchemaState.PUBLIC and not c.hidden)
 
 
@@ -862,7 +892,7 @@ class DatabaseInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """What one schema version changed. `type` is the job's action code."""
+    """The changes of one schema version. `type` is the job's action code."""
 
     version: int
     type: int
@@ -873,7 +903,7 @@ class SchemaDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(value: msgspec.Struct) -> bytes:
-    """JSON at rest."""
+    """The stored JSON."""
     return msgspec.json.encode(value)
 
 

@@ -1,4 +1,4 @@
-"""The array part of a multi-valued index: what its hidden column holds, and which entries follow.
+"""The array part of a multi-valued index: the value of its hidden column, and the entries.
 
     INDEX ((CAST(j->'$.a' AS UNSIGNED ARRAY)))         hidden column      entries of the row
     {"a": [3, 1, 3]}                                   [3, 1]             3, 1
@@ -6,9 +6,9 @@
     {"a": []}                                          []                 none
     {}                                                 NULL               NULL
 
-The column is virtual (decision 009): sql/json_arrays.py makes its array of what the row has, each
-element once, of the type, and refuses what is not. So whoever reads it here, a writer one row or a
-kernel many, meets elements that fit, and all of them agree.
+The column is virtual (decision 009): sql/json_arrays.py computes its array from the row, with
+unique elements of the type, and refuses others. So writers of one row and kernels for many rows
+only see valid elements.
 
     type of elements           in the array     value
     SIGNED, UNSIGNED, DOUBLE   number           the number
@@ -26,13 +26,13 @@ from exuvia.catalog.convert.values import from_text
 
 KINDS: dict[Family, Any] = {Family.INT: int, Family.UINT: int, Family.FLOAT: float}
 _ONE: dict[type, json.Decoder[Any]] = {
-    each: json.Decoder(list[each])  # type: ignore[valid-type]
-    for each in (int, float, str)
+    kind_: json.Decoder(list[kind_])  # type: ignore[valid-type]
+    for kind_ in (int, float, str)
 }
 
 
 def value_of(kind: FieldType) -> Callable[[Any], Value] | None:
-    """What makes the value of a key of an element in the array; None where it is that."""
+    """A converter from an element of the array to its key value, or None if none is needed."""
     if kind.family in KINDS or kind.family == Family.STRING:
         return None
     if kind.family == Family.BYTES:
@@ -41,9 +41,9 @@ def value_of(kind: FieldType) -> Callable[[Any], Value] | None:
 
 
 def elements(array: Value, kind: FieldType) -> Sequence[Value]:
-    """The values of the entries of a row that has this array."""
+    """The key values of the entries for a row with this array."""
     if array is None:
         return (None,)
-    found: list[Value] = _ONE[KINDS.get(kind.family, str)].decode(array)
+    decoded: list[Value] = _ONE[KINDS.get(kind.family, str)].decode(array)
     make = value_of(kind)
-    return found if make is None else list(map(make, found))
+    return decoded if make is None else list(map(make, decoded))

@@ -1,8 +1,7 @@
-"""Passwords that accounts had: mysql.password_history, as TiDB has it.
+"""Former passwords of accounts: mysql.password_history, as in TiDB.
 
-A row for each password that was set while a rule of the account (or the global one) keeps it from
-being set again; the password of now is among them. Rows that no rule asks for are removed when the
-next password is set.
+There is a row for each password that a reuse rule of the account, or the global one, forbids,
+including the current password. Setting a password removes the rows that no rule needs.
 """
 
 from collections.abc import Iterator
@@ -24,14 +23,14 @@ TABLE = "password_history"
 
 
 class ReuseRule(NamedTuple):
-    """Not one of the last `history` passwords, and none that was set within `days`."""
+    """Forbids the last `history` passwords, and those set within `days`."""
 
     history: int
     days: int
 
 
 def rule_of(txn: Transaction, attributes: AccountAttributes) -> ReuseRule:
-    """What holds for an account: its own, or the global variables'."""
+    """The rule of an account, or of the global variables."""
     history, days = attributes.history, attributes.reuse_days
     return ReuseRule(
         variables.read_int(txn, "password_history") if history is None else history,
@@ -40,7 +39,7 @@ def rule_of(txn: Transaction, attributes: AccountAttributes) -> ReuseRule:
 
 
 def barred(txn: Transaction, user: str, host: str, rule: ReuseRule, wall_ns: int) -> list[str]:
-    """What is stored of the passwords that must not be set again."""
+    """The stored forms of the passwords that must not be set again."""
     oldest = packed_moment(max(0, wall_ns - rule.days * DAY_S * 10**9))
     return [
         str(row[3])
@@ -50,30 +49,30 @@ def barred(txn: Transaction, user: str, host: str, rule: ReuseRule, wall_ns: int
 
 
 def add(txn: Transaction, user: str, host: str, stored: str, rule: ReuseRule, wall_ns: int) -> None:
-    """Note the password that is set now; forget those that the rule does not ask for."""
+    """Record the new password; remove those that the rule does not need."""
     table = _table(txn)
     if table is None:
         return
-    kept = barred(txn, user, host, ReuseRule(max(0, rule.history - 1), rule.days), wall_ns)
+    retained = barred(txn, user, host, ReuseRule(max(0, rule.history - 1), rule.days), wall_ns)
     rows = list(_newest(txn, user, host))
-    for handle, row in rows[len(kept) :]:
+    for handle, row in rows[len(retained) :]:
         writer.delete(txn, table, handle, row)
     if rule.history or rule.days:
         latest = max((int(row[2]) for _, row in rows), default=0)
         moment = packed_moment(wall_ns)
-        if moment <= latest:  # it is of the key, and clocks of nodes differ
+        if moment <= latest:  # the time is part of the key, and clocks of nodes differ
             moment = add_micro(latest, 1) or moment
         writer.insert(txn, table, [host, user, moment, stored])
 
 
-def move(txn: Transaction, user: str, host: str, wanted: tuple[str, str] | None) -> None:
-    """The account has another name, or is dropped."""
+def move(txn: Transaction, user: str, host: str, renamed: tuple[str, str] | None) -> None:
+    """Rename the rows of an account, or remove those of a dropped one (without `renamed`)."""
     table = _table(txn)
     for handle, row in [] if table is None else list(_newest(txn, user, host)):
         assert table is not None
         writer.delete(txn, table, handle, row)
-        if wanted is not None:
-            writer.insert(txn, table, [wanted[1], wanted[0], *row[2:]])
+        if renamed is not None:
+            writer.insert(txn, table, [renamed[1], renamed[0], *row[2:]])
 
 
 def _table(txn: Transaction) -> Table | None:

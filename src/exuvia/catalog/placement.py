@@ -1,15 +1,15 @@
-"""Placement policies and resource groups: what a cluster has beside its databases.
+"""Placement policies and resource groups.
 
     m/policy/{name}               a PolicyInfo
     m/policyuse/{id}/{user id}    a database or a table that has the policy, or had it
     m/resourcegroup/{name}        a ResourceGroupInfo
 
-Both are kept and shown, and no row is placed and no statement slowed by them: rows of an Exuvia
-cluster lie in one store. Names of JSON are TiDB's.
+Both are stored and shown only: all rows of a cluster are in one store, and no statement is slowed.
+JSON names are TiDB's.
 
-Who has a policy keeps its number and name (`PolicyRef`). A policy that something has cannot be
-dropped; only tables of a dropped database do not count, so what FLASHBACK DATABASE brings back may
-have one that is gone: `living` leaves it out.
+Users of a policy store its number and name (`PolicyRef`). A policy in use cannot be dropped. Tables
+of a dropped database do not count as users, so FLASHBACK DATABASE may restore a reference to a
+dropped policy: `living` removes it.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from exuvia.kv.transaction import Transaction
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy says, as it was written; "" and 0: not said."""
+    """The options of a policy as written; "" and 0: not set."""
 
     primary_region: str = ""
     regions: str = ""
@@ -49,7 +49,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     survival_preferences: str = ""
 
     def text(self) -> str:
-        """As SHOW CREATE PLACEMENT POLICY has it: only what was said."""
+        """The options of SHOW CREATE PLACEMENT POLICY, without those not set."""
         return " ".join(
             f"{field.upper()}={_written(value)}"
             for field in self.__struct_fields__
@@ -74,7 +74,7 @@ class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> PolicyRef:
-        """What those keep who have it."""
+        """The reference that users of the policy store."""
         return PolicyRef(self.id, self.name)
 
 
@@ -88,7 +88,7 @@ def find_policy(txn: Transaction, name: str) -> PolicyInfo | None:
 
 
 def read_policy(payload: bytes) -> PolicyInfo:
-    """As it lies under its key."""
+    """The policy stored under a key."""
     return _policy.decode(payload)
 
 
@@ -102,7 +102,7 @@ def put_policy(txn: Transaction, info: PolicyInfo) -> None:
 
 
 def drop_policy(txn: Transaction, info: PolicyInfo) -> None:
-    """Nothing has it any more."""
+    """Remove a policy without users."""
     txn.delete(keys.meta("policy", info.name.L))
     for key, _ in list(txn.scan(keys.span_of(keys.meta("policyuse", info.id)))):
         txn.delete(key)
@@ -112,7 +112,7 @@ def drop_policy(txn: Transaction, info: PolicyInfo) -> None:
 
 
 def refs_of(info: TableInfo | DatabaseInfo) -> tuple[PolicyRef, ...]:
-    """The policies it has, and those of its partitions, each once."""
+    """The policies of the element and of its partitions, each once."""
     own = () if info.policy_ref_info is None else (info.policy_ref_info,)
     if isinstance(info, DatabaseInfo) or info.partition is None:
         return own
@@ -123,8 +123,8 @@ def refs_of(info: TableInfo | DatabaseInfo) -> tuple[PolicyRef, ...]:
 
 def refs_in(definitions: Iterable[PartitionDefinition]) -> tuple[PolicyRef, ...]:
     """The policies of partitions, each once."""
-    found = (each.policy_ref_info for each in definitions)
-    return tuple(dict.fromkeys(ref for ref in found if ref is not None))
+    refs = (definition.policy_ref_info for definition in definitions)
+    return tuple(dict.fromkeys(ref for ref in refs if ref is not None))
 
 
 def note_uses(
@@ -132,7 +132,7 @@ def note_uses(
     before: TableInfo | DatabaseInfo | None,
     after: TableInfo | DatabaseInfo | None,
 ) -> None:
-    """Of one that is put or goes: which policies it has from now on."""
+    """Record the policies of an element that is written or dropped."""
     had = {ref.id for ref in refs_of(before)} if before is not None else set()
     has = {ref.id for ref in refs_of(after)} if after is not None else set()
     if had == has:
@@ -148,7 +148,7 @@ def note_uses(
 
 
 def is_used(txn: Transaction, policy: PolicyInfo) -> bool:
-    """Whether a database has it, or a table of a database that is there."""
+    """Whether a database has it, or a table of an existing database."""
     prefix = keys.meta("policyuse", policy.id)
     for key, _ in txn.scan(keys.span_of(prefix)):
         user = int.from_bytes(key[len(prefix) :], "big")
@@ -170,13 +170,13 @@ _home = msgspec.json.Decoder(_Home)
 
 
 def without_policies(info: TableInfo) -> TableInfo:
-    """The table, and its partitions, with none: of one that comes back when its policies may be
-    gone."""
+    """The table and its partitions without policies, for a recovered table whose policies may be
+    dropped."""
     return _with_only(info, frozenset()) if refs_of(info) else info
 
 
 def living(txn: Transaction, info: TableInfo) -> TableInfo:
-    """The table with those of its policies that there are."""
+    """The table with its existing policies only."""
     refs = refs_of(info)
     if not refs:
         return info
@@ -185,21 +185,22 @@ def living(txn: Transaction, info: TableInfo) -> TableInfo:
 
 
 def _is_there(txn: Transaction, ref: PolicyRef) -> bool:
-    found = find_policy(txn, ref.name.L)
-    return found is not None and found.id == ref.id
+    policy = find_policy(txn, ref.name.L)
+    return policy is not None and policy.id == ref.id
 
 
 def _with_only(info: TableInfo, there: frozenset[int]) -> TableInfo:
-    def kept(ref: PolicyRef | None) -> PolicyRef | None:
+    def existing(ref: PolicyRef | None) -> PolicyRef | None:
         return ref if ref is not None and ref.id in there else None
 
     cut = info.partition
     if cut is not None:
         definitions = tuple(
-            evolve(each, policy_ref_info=kept(each.policy_ref_info)) for each in cut.definitions
+            evolve(definition, policy_ref_info=existing(definition.policy_ref_info))
+            for definition in cut.definitions
         )
         cut = evolve(cut, definitions=definitions)
-    return evolve(info, policy_ref_info=kept(info.policy_ref_info), partition=cut)
+    return evolve(info, policy_ref_info=existing(info.policy_ref_info), partition=cut)
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -210,8 +211,8 @@ UNLIMITED = (1 << 31) - 1
 
 
 class ResourceGroupInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource group. Words are those of the statement; `query_limit`, `background`: as they are
-    shown, "" for none."""
+    """A resource group. Words are those of the statement; `query_limit`, `background`: text for
+    display, "" if not set."""
 
     id: int
     name: Name
@@ -223,7 +224,7 @@ class ResourceGroupInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> str:
-        """RU_PER_SEC as it is shown."""
+        """RU_PER_SEC for display."""
         return "UNLIMITED" if self.ru_per_sec == UNLIMITED else str(self.ru_per_sec)
 
     def text(self) -> str:
@@ -248,7 +249,7 @@ _group = msgspec.json.Decoder(ResourceGroupInfo)
 
 
 def find_group(txn: Transaction, name: str) -> ResourceGroupInfo | None:
-    """The group of that name, or None; `default` is always there."""
+    """The group of that name, or None; `default` always exists."""
     payload = txn.get(keys.meta("resourcegroup", name))
     if payload is not None:
         return _group.decode(payload)
@@ -257,9 +258,9 @@ def find_group(txn: Transaction, name: str) -> ResourceGroupInfo | None:
 
 def groups(txn: Transaction) -> list[ResourceGroupInfo]:
     """Every group, by name."""
-    kept = txn.scan(keys.span_of(keys.meta("resourcegroup")))
-    found = {group.name.L: group for _, raw in kept for group in (_group.decode(raw),)}
-    return [each for _, each in sorted({DEFAULT_GROUP: _DEFAULT, **found}.items())]
+    stored = txn.scan(keys.span_of(keys.meta("resourcegroup")))
+    by_name = {group.name.L: group for _, raw in stored for group in (_group.decode(raw),)}
+    return [group_ for _, group_ in sorted({DEFAULT_GROUP: _DEFAULT, **by_name}.items())]
 
 
 def put_group(txn: Transaction, info: ResourceGroupInfo) -> None:

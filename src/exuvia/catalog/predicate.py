@@ -1,11 +1,10 @@
-"""Which rows a partial index holds: those of which each term of its predicate is true.
+"""The predicate of a partial index: it has the rows for which every term is true.
 
     INDEX (a) WHERE b > 3 AND c IS NOT NULL        Term(b, >, 3)  Term(c, is not null)
 
-A term compares a column with constants as both stand in keys (codec/key_encoder.py): so a writer
-that looks at one row and a kernel that looks at many columns see the same, in every collation, and
-so do the planner's bounds. Numbers have values that compare alike, and are compared as they are.
-NULL makes every term false but IS NULL.
+A term compares a column with constants in their key encoding (codec/key_encoder.py). So writers of
+one row, kernels for many rows, and the planner's bounds agree in every collation. Numbers are
+compared by value. NULL makes every term false except IS NULL.
 
     family                        one row             many
     numbers                       Python              numpy
@@ -31,7 +30,7 @@ COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def is_true(operator: str, value: Any, constants: Sequence[Any]) -> bool:
-    """Whether a value, NULL excepted, compares so with the constants."""
+    """The comparison of a value, which is not NULL, with the constants."""
     if operator == "in":
         return value in constants
     return bool(COMPARED[operator](value, constants[0]))
@@ -53,16 +52,16 @@ def _test(term: PredicateTerm, kind: FieldType) -> Callable[[Value], bool]:
 
 
 def constants_of(term: PredicateTerm, kind: FieldType) -> list[Any]:
-    """Values of numbers, else bytes of keys."""
-    encoded = [bytes.fromhex(each) for each in term.keys]
+    """The term's constants: numbers, or key bytes for other families."""
+    encoded = [bytes.fromhex(constant) for constant in term.keys]
     if kind.family not in NUMBERS:
         return list(encoded)
     decode = decoder_of(kind)
-    return [decode(each, 0)[0] for each in encoded]
+    return [decode(constant, 0)[0] for constant in encoded]
 
 
 class Predicate:
-    """The terms of one index. `positions` are those of their columns in the table's rows."""
+    """The terms of one index. `positions`: their columns in the table's rows."""
 
     def __init__(
         self, terms: Sequence[PredicateTerm], positions: Sequence[int], kinds: Sequence[FieldType]
@@ -76,5 +75,5 @@ class Predicate:
         ]
 
     def holds(self, row: Sequence[Value]) -> bool:
-        """Whether the index holds this row."""
+        """Whether the index has this row."""
         return all(test(row[position]) for position, test in self._tests)

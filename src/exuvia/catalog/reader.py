@@ -1,23 +1,23 @@
-"""Rows and index entries as a transaction sees them, one at a time. Whoever reads many uses
+"""Rows and index entries in a transaction's view, one at a time. For many rows use
 catalog/codec/row_batch.py.
 
-A transaction sees the rows of its snapshot, and in their place those it wrote itself. An index has
-to tell of the same rows:
+A transaction sees the rows of its snapshot, replaced by those it wrote itself. An index must agree:
 
     row of the snapshot           its entries in the snapshot
-    own row                       the keys that follow from it as it is now
+    own row                       the keys of its current version
 
-For a snapshot that is as new as every own write these are the snapshot's entries with the own ones
-over them, key by key. For an older one (a plain read beside current reads, `Transaction.is_mixed`)
-they are not: between the two another transaction changed what the own write then left as it was.
+If the snapshot is as new as every own write, these are the snapshot's entries overlaid by the own
+ones, key by key. For an older snapshot (a plain read after current reads, `Transaction.is_mixed`)
+they are not. Another transaction may have changed entries in between that the own write left alone.
 
     own row was written over      entries in the old snapshot    entries not written here
     what the snapshot has too     right, but for own writes      in the snapshot
     a later version               all of them stale              computed from the row
     nothing                       all of them stale              none: its insert wrote all
 
-Two rows may then have one unique key: one of the snapshot, and an own one that took its place.
-Whoever reads index entries for a client reads them here."""
+Two rows may then have one unique key: one of the snapshot, and an own one that replaced it. All
+reads of index entries for a client use this module.
+"""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -42,10 +42,10 @@ def get(txn: Transaction, table: Table, handle: bytes) -> Row | None:
 
 
 def get_many(txn: Transaction, table: Table, handles: list[bytes]) -> list[Row | None]:
-    """`get` for each handle, in the order given."""
+    """`get` for each handle, in the given order."""
     prefix = table.row_prefix
-    found = txn.get_many([prefix + handle for handle in handles])
-    return [None if payload is None else table.decode(payload) for payload in found]
+    payloads = txn.get_many([prefix + handle for handle in handles])
+    return [None if payload is None else table.decode(payload) for payload in payloads]
 
 
 def scan(
@@ -56,14 +56,14 @@ def scan(
     used: Iterable[int] | None = None,
 ) -> Iterator[tuple[bytes, Row]]:
     """(handle, row) in the order of handles. `span` is one of row keys, all rows by default;
-    `used`: which columns are wanted, see Table.decoding."""
+    `used`: the needed columns, see Table.decoding."""
     decode = table.decoding(used)
     return txn.decoded(span or table.row_span(), HANDLE_AT, decode, reverse)
 
 
 def count(txn: Transaction, table: Table, most: int = -1) -> int:
-    """How many rows `scan` gives, by their keys alone; where they are more than `most` (-1: any
-    number), some number beyond it."""
+    """The number of rows of `scan`, from their keys only. Above `most` (-1: no limit) it is some
+    number greater than `most`."""
     span = table.row_span()
     own = list(txn.own_writes(span))
     here = txn.snapshot.get_many([key for key, _ in own]) if own else {}
@@ -80,8 +80,8 @@ def scan_index(
 ) -> Iterator[tuple[tuple[Value, ...] | None, bytes]]:
     """(values, handle) of live entries in the index's order; `span` as of `keycodec.index_range`.
 
-    Values are None where the row's own cannot be read from the key (a prefix, a collation that
-    folds, a cut key). The clustered primary key has no entries: its rows' keys are read instead."""
+    Values that cannot be decoded from the key (a prefix, a collation that folds, a cut key) are
+    returned as None. The clustered primary key has no entries: its rows' keys are read instead."""
     if index.exuvia_clustered:
         for key, _ in txn.scan(span or table.row_span(), reverse=reverse):
             handle = key[HANDLE_AT:]
@@ -101,13 +101,15 @@ def scan_index(
 def entries(
     txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
-    """(key, payload) of an index's entries in key order, live or not: of the snapshot's rows and
-    of the transaction's own, see the module. `table` is one partition; for a global index it is the
-    logical table, and what handles begin with is for the caller to look at."""
+    """(key, payload) of an index's entries in key order, live or not: of the snapshot's rows and of
+    the transaction's own, see the module.
+
+    `table` is one partition. For a global index it is the logical table, and the caller checks the
+    partition ids of handles."""
     if not txn.is_mixed:
         return txn.scan(span, reverse=reverse)
-    # Live entries of own rows: those written here, and those that follow from a row that was
-    # written over a later version
+    # Live entries of own rows: those written here, and those computed from a row that was written
+    # over a later version
     own = [
         (key, payload)
         for key, payload in txn.own_writes(span)
@@ -115,9 +117,9 @@ def entries(
         and is_live(payload)
         and txn.is_own(table.row_key(handle_of_entry(form, key, payload)))
     ]
-    left = _view(txn, table, form).entries
-    for at in range(bisect_left(left, (span.start,)), len(left)):
-        key, handle, unique = left[at]
+    computed = _view(txn, table, form).entries
+    for at in range(bisect_left(computed, (span.start,)), len(computed)):
+        key, handle, unique = computed[at]
         if key >= span.end:
             break
         if not txn.is_own(key):
@@ -130,12 +132,13 @@ def entries(
 
 
 def unique_handles(txn: Transaction, table: Table, form: IndexForm, key: bytes) -> list[bytes]:
-    """Handles of the rows with a key of a unique index, no part of it NULL: mostly one at most."""
+    """Handles of the rows with a key of a unique index, no part of it NULL: nearly always at most
+    one."""
     if not txn.is_mixed:
         payload = txn.get(key)
         return [payload[1:]] if payload is not None and is_live(payload) else []
-    found = entries(txn, table, form, Span(key, key + b"\0"))
-    return [payload[1:] for _, payload in found if is_live(payload)]
+    pairs = entries(txn, table, form, Span(key, key + b"\0"))
+    return [payload[1:] for _, payload in pairs if is_live(payload)]
 
 
 def _key_of(pair: tuple[bytes, bytes]) -> bytes:
@@ -143,14 +146,14 @@ def _key_of(pair: tuple[bytes, bytes]) -> bytes:
 
 
 def handle_of_entry(form: IndexForm, key: bytes, payload: bytes) -> bytes:
-    """The handle of the row that a live entry leads to."""
+    """The handle of the row of a live entry."""
     return payload[1:] or key[form.keys.decode(key, VALUES_AT)[1] :]
 
 
 def _snapshot_entries(
     txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Live entries of the snapshot that are still true."""
+    """Live entries of the snapshot that are still valid."""
     row_key_of, is_own, skip = table.row_key, txn.is_own, txn.snapshot.skip
     for key, raw in txn.snapshot.scan(span, reverse):
         payload = raw[skip:]
@@ -169,23 +172,23 @@ _Entries = list[tuple[bytes, bytes, bool]]
 
 
 class _View:
-    """The keys of one index that follow from `Transaction.own_later`, kept up as it writes."""
+    """The keys of one index computed from `Transaction.own_later`, updated as it writes."""
 
     def __init__(self) -> None:
         self.entries: _Entries = []  # sorted
         self.of: dict[bytes, _Entries] = {}
         self.mark = self.undone = -1
 
-    def set(self, row_key: bytes, found: _Entries) -> None:
-        """The entries of a row, none where it has gone."""
+    def set(self, row_key: bytes, new_entries: _Entries) -> None:
+        """Set the entries of a row; an empty list if it is deleted."""
         former = self.of.pop(row_key, [])
-        if found:
-            self.of[row_key] = found
-        if former == found:
+        if new_entries:
+            self.of[row_key] = new_entries
+        if former == new_entries:
             return
         for entry in former:
             del self.entries[bisect_left(self.entries, entry)]
-        for entry in found:
+        for entry in new_entries:
             insort(self.entries, entry)
 
 
@@ -198,17 +201,17 @@ def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
         if payload is None:
             return []
         handle = row_key[1 : 1 + before] + row_key[HANDLE_AT:]
-        found = form.entries(table.decode(payload), handle)
-        return [(key, handle, unique) for key, unique in found]
+        entries_now = form.entries(table.decode(payload), handle)
+        return [(key, handle, unique) for key, unique in entries_now]
 
     name = form.prefix, table.revision
     view = txn.views.get(name)
     if not isinstance(view, _View) or view.undone != txn.undone:
         view = _View()
         for row_key, payload in chain.from_iterable(map(txn.own_later, prefixes)):
-            found = entries_of(row_key, payload)
-            if found:
-                view.of[row_key] = found
+            entries_now = entries_of(row_key, payload)
+            if entries_now:
+                view.of[row_key] = entries_now
         view.entries = sorted(chain.from_iterable(view.of.values()))
     else:
         for row_key in set(txn.written_since(view.mark)):

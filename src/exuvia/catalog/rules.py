@@ -4,8 +4,8 @@
 
 A rule's result depends on the *meaning* of the columns that it reads: their type, collation, and
 members in order. The meaning of a generated column also includes its expression, and the meanings
-of the columns in it. A wider integer, a longer text and a new member at the end of an ENUM keep
-the meaning. A foreign key also depends on NOT NULL, if one of its actions is SET NULL.
+of the columns in it. A wider integer, a longer text and a new member at the end of an ENUM keep the
+meaning. A foreign key also depends on NOT NULL, if one of its actions is SET NULL.
 
 The state machine compares the table before and after every step (ddl/state_machine.py). A job that
 touches a rule must judge it: by the rows (CHECK), or by both definitions (foreign key).
@@ -48,38 +48,38 @@ class TouchedRule(NamedTuple):
 
 
 def rules_touched(before: TableInfo | None, after: TableInfo | None) -> frozenset[TouchedRule]:
-    """The rules that both have and that may judge a row of the one otherwise than of the other."""
+    """The rules of both definitions whose result for a row may differ between them."""
     if before is None or after is None or before.cols == after.cols:
         return frozenset()
     old, new = _public(before), _public(after)
-    checks = {each.id: each for each in after.checks if each.binds}
-    found = {
-        TouchedRule(CHECK, each.id)
-        for each in before.checks
-        if each.binds and each.id in checks and _is_touched(each, old, new)
+    checks = {check.id: check for check in after.checks if check.binds}
+    touched = {
+        TouchedRule(CHECK, check.id)
+        for check in before.checks
+        if check.binds and check.id in checks and _is_touched(check, old, new)
     }
     keys, theirs = _ends(before), _ends(after)
     for end in keys.keys() & theirs.keys():
         if any(map(_end_differs, keys[end], theirs[end])):
-            found.add(TouchedRule(FOREIGN_KEY, end[1]))
-    return frozenset(found)
+            touched.add(TouchedRule(FOREIGN_KEY, end[1]))
+    return frozenset(touched)
 
 
 def _public(table: TableInfo) -> dict[str, ColumnInfo]:
-    return {each.name.L: each for each in table.cols if each.state == SchemaState.PUBLIC}
+    return {column.name.L: column for column in table.cols if column.state == SchemaState.PUBLIC}
 
 
 def _is_touched(
     check: ConstraintInfo, old: Mapping[str, ColumnInfo], new: Mapping[str, ColumnInfo]
 ) -> bool:
     return any(
-        each.L in old and each.L in new and differs(each.L, old, new)
-        for each in check.constraint_cols
+        column.L in old and column.L in new and differs(column.L, old, new)
+        for column in check.constraint_cols
     )
 
 
 def differs(column: str, old: Mapping[str, ColumnInfo], new: Mapping[str, ColumnInfo]) -> bool:
-    """Whether a value of that column may mean something else; columns by name, in lower case."""
+    """Whether a value of that column may change its meaning; columns by name, in lower case."""
     mine, theirs = old[column], new[column]
     keeps_values = mine.is_generated and not mine.is_virtual and not theirs.is_generated
     if mine.generated_expr_string != theirs.generated_expr_string and not keeps_values:
@@ -88,13 +88,16 @@ def differs(column: str, old: Mapping[str, ColumnInfo], new: Mapping[str, Column
         return True
     reads = mine.dependences or {} if mine.is_generated and not keeps_values else {}
     return any(
-        each in old and each in new and each != column and differs(each, old, new)
-        for each in map(str.lower, reads)
+        read_column in old
+        and read_column in new
+        and read_column != column
+        and differs(read_column, old, new)
+        for read_column in map(str.lower, reads)
     )
 
 
 def is_same_meaning(old: FieldType, new: FieldType) -> bool:
-    """Whether every value that is one of both types is read, compared and printed as one."""
+    """Whether every value that both types have is read, compared and printed the same way."""
     if (old.Charset, old.Collate, old.unsigned) != (new.Charset, new.Collate, new.unsigned):
         return False
     filled = (old.Flag | new.Flag) & Flag.ZEROFILL
@@ -109,8 +112,8 @@ def is_same_meaning(old: FieldType, new: FieldType) -> bool:
     if old.Tp != new.Tp:
         return False
     if old.Tp in _NAMED:
-        kept = len(old.Elems or ())
-        return (new.Elems or ())[:kept] == (old.Elems or ())
+        old_count = len(old.Elems or ())
+        return (new.Elems or ())[:old_count] == (old.Elems or ())
     return (old.Flen, old.Decimal, bool(filled)) == (new.Flen, new.Decimal, bool(filled))
 
 
@@ -126,17 +129,19 @@ class _Part(NamedTuple):
 
 def _ends(table: TableInfo) -> dict[tuple[str, int], list[_Part]]:
     """The columns of each foreign key that has this table at that end, by its link."""
-    types = {each.id: each.type for each in table.cols}
-    found = {
+    types = {element.id: element.type for element in table.cols}
+    ends = {
         (_CHILD, key.exuvia_link): [
             _Part(types[n], sets_null(key)) for n in key.exuvia_cols if n in types
         ]
         for key in table.foreign_keys
         if key.binds
     }
-    for each in table.exuvia_referred:
-        found[_PARENT, each.link] = [_Part(types[n], False) for n in each.columns if n in types]
-    return found
+    for element in table.exuvia_referred:
+        ends[_PARENT, element.link] = [
+            _Part(types[n], False) for n in element.columns if n in types
+        ]
+    return ends
 
 
 def _end_differs(old: _Part, new: _Part) -> bool:
@@ -145,8 +150,10 @@ def _end_differs(old: _Part, new: _Part) -> bool:
 
 
 def is_comparable(one: FieldType, other: FieldType) -> bool:
-    """Whether a foreign key can compare values of these types at all. Where it cannot, the key has
-    no parent; with foreign_key_checks OFF such a parent is refused (3780), too."""
+    """Whether a foreign key can compare values of these types.
+
+    If not, the key has no parent; such a parent is refused (3780) even with foreign_key_checks
+    OFF."""
     numbers = (Family.INT, Family.UINT)
     return one.family == other.family or (one.family in numbers and other.family in numbers)
 
@@ -159,14 +166,16 @@ def sets_null(key: FkInfo) -> bool:
 def links_with(table: TableInfo, column_id: int) -> frozenset[TouchedRule]:
     """The foreign keys that have that column at either end."""
     own = (key.exuvia_link for key in table.foreign_keys if column_id in key.exuvia_cols)
-    others = (each.link for each in table.exuvia_referred if column_id in each.columns)
+    others = (
+        reference.link for reference in table.exuvia_referred if column_id in reference.columns
+    )
     return frozenset(TouchedRule(FOREIGN_KEY, link) for link in (*own, *others))
 
 
 def all_links(table: TableInfo) -> frozenset[TouchedRule]:
     """The foreign keys that have the table at either end."""
     own = (key.exuvia_link for key in table.foreign_keys)
-    others = (each.link for each in table.exuvia_referred)
+    others = (reference.link for reference in table.exuvia_referred)
     return frozenset(TouchedRule(FOREIGN_KEY, link) for link in (*own, *others))
 
 
@@ -174,89 +183,96 @@ def all_links(table: TableInfo) -> frozenset[TouchedRule]:
 
 
 def coming_columns(table: TableInfo, *, also_hidden: bool = False) -> tuple[ColumnInfo, ...]:
-    """The columns, at their positions, as they will be once every change that writers carry out is
-    public; `also_hidden`: and those that they do not carry out yet. `table.cols` itself if there is
-    none."""
+    """The columns, at their positions, after every change that writers already carry out.
+
+    `also_hidden`: also after changes that they do not carry out yet. Returns `table.cols` itself if
+    no column changes."""
     replaced: dict[int, ColumnInfo] = {}
     for column in table.cols:
-        said = column.change_state_info or {}
-        if column.exuvia_changing_type is not None and LEFT not in said:
+        change = column.change_state_info or {}
+        if column.exuvia_changing_type is not None and LEFT not in change:
             replaced[column.id] = _announced(column)
-        elif OLD_COLUMN in said and (also_hidden or DUTIES[column.state].adds):
-            old = next(each for each in table.cols if each.id == said[OLD_COLUMN])
+        elif OLD_COLUMN in change and (also_hidden or DUTIES[column.state].adds):
+            old = next(
+                column_info for column_info in table.cols if column_info.id == change[OLD_COLUMN]
+            )
             replaced[column.id] = evolve(column, name=old.name, state=SchemaState.PUBLIC)
-            gone = name(f"_Tombstone$_{old.name.O}_0")
-            replaced[old.id] = evolve(old, name=gone, state=SchemaState.WRITE_ONLY)
+            tombstone = name(f"_Tombstone$_{old.name.O}_0")
+            replaced[old.id] = evolve(old, name=tombstone, state=SchemaState.WRITE_ONLY)
     if not replaced:
         return table.cols
-    return tuple(replaced.get(each.id, each) for each in table.cols)
+    return tuple(replaced.get(column_info.id, column_info) for column_info in table.cols)
 
 
 def _announced(column: ColumnInfo) -> ColumnInfo:
-    """A column with the type, and the expression, that it will have."""
-    said = (column.change_state_info or {}).get(EXPRESSION)
+    """The column with its future type and expression."""
+    expression = (column.change_state_info or {}).get(EXPRESSION)
     coming = evolve(column, type=column.exuvia_changing_type)
-    if not isinstance(said, dict):
+    if not isinstance(expression, dict):
         return coming
-    text, reads = said["text"], said["reads"]
+    text, reads = expression["text"], expression["reads"]
     return evolve(coming, generated_expr_string=text, dependences={key: {} for key in reads})
 
 
 def coming_checks(table: TableInfo) -> tuple[ConstraintInfo, ...]:
-    """The CHECKs that writers obey under `coming_columns`, too. A CHECK waits until all columns
-    that its statement changes together, and that it reads, have begun to change."""
+    """The CHECKs that writers enforce on `coming_columns`, too.
+
+    A CHECK waits until all columns that its statement changes together, and that it reads, have
+    begun to change."""
     coming = coming_columns(table)
     if coming is table.cols:
         return ()
-    old = {each.name.L: each for each in table.cols if each.state == SchemaState.PUBLIC}
-    new = {each.name.L: each for each in coming if each.state == SchemaState.PUBLIC}
+    old = {element.name.L: element for element in table.cols if element.state == SchemaState.PUBLIC}
+    new = {element.name.L: element for element in coming if element.state == SchemaState.PUBLIC}
     waits = _not_begun(table)
     return tuple(
-        each
-        for each in table.checks
-        if each.binds
-        and _is_touched(each, old, new)
-        and not waits & _read(tuple(n.L for n in each.constraint_cols), old)
+        element
+        for element in table.checks
+        if element.binds
+        and _is_touched(element, old, new)
+        and not waits & _read(tuple(n.L for n in element.constraint_cols), old)
     )
 
 
 def coming_checks_on(table: TableInfo, column_id: int) -> tuple[ConstraintInfo, ...]:
-    """Those of `coming_checks` that read that column, also through generated columns."""
-    columns = {each.name.L: each for each in table.cols if each.state == SchemaState.PUBLIC}
-    wanted = next((n for n, each in columns.items() if each.id == column_id), "")
+    """The CHECKs of `coming_checks` that read that column, also through generated columns."""
+    columns = {
+        element.name.L: element for element in table.cols if element.state == SchemaState.PUBLIC
+    }
+    column_name = next((n for n, element in columns.items() if element.id == column_id), "")
     return tuple(
-        each
-        for each in coming_checks(table)
-        if wanted in _read(tuple(n.L for n in each.constraint_cols), columns)
+        element
+        for element in coming_checks(table)
+        if column_name in _read(tuple(n.L for n in element.constraint_cols), columns)
     )
 
 
 def _not_begun(table: TableInfo) -> set[str]:
-    """Names of columns that change together with those that have begun to, and have not begun."""
-    columns = {each.id: each for each in table.cols}
-    begun: set[int] = set()
+    """Names of columns that must change together with changing ones, and have not begun to."""
+    columns = {column_id.id: column_id for column_id in table.cols}
+    changing: set[int] = set()
     together: set[int] = set()
     for column in table.cols:
-        said = column.change_state_info or {}
-        is_hidden = OLD_COLUMN in said
-        if LEFT in said or not (column.exuvia_changing_type is not None or is_hidden):
+        change = column.change_state_info or {}
+        is_hidden = OLD_COLUMN in change
+        if LEFT in change or not (column.exuvia_changing_type is not None or is_hidden):
             continue
-        listed, old = said.get(TOGETHER, ()), said.get(OLD_COLUMN, column.id)
+        listed, old = change.get(TOGETHER, ()), change.get(OLD_COLUMN, column.id)
         if isinstance(listed, list | tuple):
             together.update(listed)
         if isinstance(old, int) and (not is_hidden or DUTIES[column.state].adds):
-            begun.add(old)
-    return {columns[each].name.L for each in together - begun if each in columns}
+            changing.add(old)
+    return {columns[column_id].name.L for column_id in together - changing if column_id in columns}
 
 
 def _read(names: tuple[str, ...], columns: Mapping[str, ColumnInfo]) -> set[str]:
     """These columns and all that they are computed from, by name in lower case."""
-    found: set[str] = set()
-    wanted = list(names)
-    while wanted:
-        each = wanted.pop()
-        column = columns.get(each)
-        if each not in found and column is not None:
-            found.add(each)
-            wanted += [n.lower() for n in column.dependences or ()]
-    return found
+    closure: set[str] = set()
+    pending = list(names)
+    while pending:
+        column_name = pending.pop()
+        column = columns.get(column_name)
+        if column_name not in closure and column is not None:
+            closure.add(column_name)
+            pending += [n.lower() for n in column.dependences or ()]
+    return closure

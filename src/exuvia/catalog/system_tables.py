@@ -1,33 +1,33 @@
-"""The system tables, written down as static DDL (seed 002): their ids are fixed.
+"""The system tables as static DDL (seed 002): their ids are fixed.
 
-    mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history   job truth (seed 000's columns first)
+    mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history   jobs (columns of seed 000 first)
     mysql.tidb_mdl_info                                     versions not acknowledged by all yet
     mysql.ddl_notifier                                      events not yet processed (seed 004)
-    mysql.exuvia_ddl_events                                 events that were, for readers outside
-    mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
+    mysql.exuvia_ddl_events                                 past events, for external readers
+    mysql.gc_delete_range, gc_delete_range_done             data of dropped elements (seed 002)
     mysql.stats_*, analyze_jobs                             statistics
     mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
     mysql.role_edges, default_roles, columns_priv, global_grants   roles and privileges
-    mysql.exuvia_user_attributes                            what else accounts have
-    mysql.password_history, exuvia_login_failures           passwords that were, logins that failed
+    mysql.exuvia_user_attributes                            other attributes of accounts
+    mysql.password_history, exuvia_login_failures           former passwords, failed logins
     mysql.bind_info                                         plans that statements are bound to
     mysql.tidb_ttl_*                                        jobs that delete expired rows
 
-They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
-databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
-key, as seed 000 prints it: one row per (job, element, physical table, finished span), found by
-scanning; it holds only what running reorganisations need.
+They are ordinary tables in the ordinary encoding; only their writers differ. Ids 1 to 9 are
+databases, 10 to 54 tables; the first id of a user's element is 55. `tidb_ddl_reorg` has no key, as
+in seed 000. It has one row per (job, element, physical table, finished span) of running
+reorganisations only, and is read by scanning.
 
 The notation is one line a column, read without parser or job:
 
     "job_id bigint not null -- DDL job ID"
      name   type   [not null] [auto_increment] [default value] [-- comment]
 
-A single integer primary key is the handle; others are clustered by their encoded values.
-Errors are ours, found when the module loads: KeyError or ValueError.
+A single integer primary key is the handle; others are clustered by their encoded values. Errors in
+the notation raise KeyError or ValueError when the module is imported.
 
-The bootstrap writes its rows unfenced, since the revisions they would be fenced by appear in the
-very same transaction. Everybody else writes through catalog/writer.py, or with `fence` first.
+The bootstrap writes its rows without a fence, since the revisions for the fence are written in the
+same transaction. All others write through catalog/writer.py, or with `fence` first.
 """
 
 import re
@@ -115,23 +115,23 @@ def table(
 
 
 def _column(offset: int, line: str) -> ColumnInfo:
-    found = _COLUMN.fullmatch(line)
-    if found is None:
+    match = _COLUMN.fullmatch(line)
+    if match is None:
         raise ValueError(line)
-    flag = Flag.NOT_NULL if found["null"] else Flag(0)
-    flag |= Flag.UNSIGNED if found["unsigned"] else Flag(0)
-    flag |= Flag.AUTO_INCREMENT if found["auto"] else Flag(0)
-    default = found["default"]
-    if default is None and found["null"] and not found["auto"]:
+    flag = Flag.NOT_NULL if match["null"] else Flag(0)
+    flag |= Flag.UNSIGNED if match["unsigned"] else Flag(0)
+    flag |= Flag.AUTO_INCREMENT if match["auto"] else Flag(0)
+    default = match["default"]
+    if default is None and match["null"] and not match["auto"]:
         flag |= Flag.NO_DEFAULT_VALUE
-    field = _type(found["type"], found["size"] or "", flag)
+    field = _type(match["type"], match["size"] or "", flag)
     return ColumnInfo(
         id=offset + 1,
-        name=name(found["name"]),
+        name=name(match["name"]),
         offset=offset,
         default=_default(default, field),
         type=field,
-        comment=found["comment"] or "",
+        comment=match["comment"] or "",
     )
 
 
@@ -190,17 +190,17 @@ def _indexes(
     unique: Mapping[str, str],
     plain: Mapping[str, str],
 ) -> Iterator[IndexInfo]:
-    wanted = [("PRIMARY", primary)] if primary else []
-    wanted += [*unique.items(), *plain.items()]
+    named_parts = [("PRIMARY", primary)] if primary else []
+    named_parts += [*unique.items(), *plain.items()]
     by_name = {c.name.L: c for c in columns}
-    for n, (index_name, parts) in enumerate(wanted):
-        found = [by_name[part] for part in _names(parts)]
+    for n, (index_name, parts) in enumerate(named_parts):
+        parts_found = [by_name[part] for part in _names(parts)]
         yield IndexInfo(
             id=n + 1,
             idx_name=name(index_name),
             tbl_name=table_name,
             idx_cols=tuple(
-                IndexColumn(name=c.name, offset=c.offset, exuvia_column=c.id) for c in found
+                IndexColumn(name=c.name, offset=c.offset, exuvia_column=c.id) for c in parts_found
             ),
             is_unique=index_name == "PRIMARY" or index_name in unique,
             is_primary=index_name == "PRIMARY",
@@ -480,7 +480,7 @@ SHOWN_USER = table(
     "Password_lifetime int",
     primary="Host, User",
 )
-"""mysql.user as clients read it: with TiDB's columns that account_attributes.py keeps elsewhere."""
+"""mysql.user for clients: with TiDB's columns that account_attributes.py stores elsewhere."""
 
 _ON_DATABASE = (
     *("Select", "Insert", "Update", "Delete", "Create", "Drop", "Grant", "References", "Index"),
@@ -687,13 +687,13 @@ def _planned(name: str, revision: int, database_revision: int) -> Table:
 
 
 def place(txn: Transaction, table: Table, row: Row) -> None:
-    """Write a row, over what may stand under its key. The table has no index but its handle."""
+    """Write a row over an existing one with its key. The table has no index except its handle."""
     key = table.row_prefix + key_codec.handle_of(table, row)
     txn.put(key, table.encoder.encode(row))
 
 
 def fill(txn: Transaction, format_version: int) -> None:
-    """The rows a store begins with: root without a password, and facts of the bootstrap."""
+    """The first rows of a store: root without a password, and facts of the bootstrap."""
     users, facts = planned(txn, "user"), planned(txn, "tidb")
     privileges = [_YES] * (len(users.info.cols) - len(ROOT) - 1)
     place(txn, users, [*ROOT, *privileges, _NO])

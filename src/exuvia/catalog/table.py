@@ -1,22 +1,22 @@
-"""A table as a statement plans with it: its info at one revision, and everything that follows from
-it, found once.
+"""A table for planning a statement: its info at one revision, and what is derived from it, once.
 
     Table(info, revision, database, database_revision, evaluator of virtual columns)
       .columns        public columns, what clients see
-      .layout         what a writer's rows look like: exactly the columns whose state adds
-      .forms          an IndexForm for each index that writers owe something (catalog/model.py);
-                      `IndexForm.entries` says which entries a row has: none, one or several
+      .layout         the layout of written rows: exactly the columns whose state adds
+      .forms          an IndexForm for each index that writers maintain (catalog/model.py);
+                      `IndexForm.entries` has the entries of a row: zero, one or several
       .handle_form    the encoding of a clustered key that is not one integer
 
-Immutable. Building one costs microseconds; encoders and decoders are made when first asked for.
+Immutable. Building one takes microseconds; encoders and decoders are built on first use.
 
-VIRTUAL columns: never stored, computed whenever a row is read (decision 009).
+VIRTUAL columns are never stored, but computed whenever a row is read (decision 009).
 
     row as stored   (1, None, 5)          the evaluator's steps, in the columns' order:
-    row as read     (1, 2, 5)             position 1 from what stands at 0:  a + 1
+    row as read     (1, 2, 5)             position 1 from the value at 0:  a + 1
 
-The catalog knows no SQL. Who wires a process names an *evaluator*, "module:function", that makes
-the steps of a table. It is a name and no object, so that it crosses to Spark's workers as it is.
+The catalog does not depend on SQL. Each process is configured with an *evaluator*,
+"module:function", that returns the steps of a table. It is a name, so that it can be sent to
+Spark's workers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,17 +69,20 @@ from exuvia.kv import keys
 from exuvia.kv.packet import LIVE, Span
 
 Many = Callable[[Sequence[Any]], list[Value] | None]
-"""Values for many rows from those of the one column that they follow from; None: ask row by row."""
+"""Values for many rows from those of the one column they depend on; None if they must be computed
+row by row.
+"""
 
 
 _KEY_FLAGS = int(Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
 
 
 class VirtualStep(NamedTuple):
-    """One column: where it stands, which positions its expression reads, its value for a row.
+    """One column: its position, the positions that its expression reads, and its value for a row.
 
-    `strict`: as `value`, but it raises what a strict write would. Set while an index on the
-    expression is filled; only the fill's vectors use it, and `many`, which raises nothing."""
+    `strict`: as `value`, but raises the errors of a strict write. Set while an index on the
+    expression is backfilled; only the vectors of the backfill use it, and `many`, which raises no
+    error."""
 
     position: int
     reads: tuple[int, ...]
@@ -93,17 +96,18 @@ Evaluator = Callable[[TableInfo], tuple[VirtualStep, ...]]
 
 @cache
 def evaluator_named(name: str) -> Evaluator:
-    """The function of that name. Raises Broken where none was wired."""
-    found: Evaluator = getattr(*_evaluator(name))
-    return found
+    """The function of that name. Raises Broken if no evaluator is configured."""
+    function: Evaluator = getattr(*_evaluator(name))
+    return function
 
 
 @cache
 def computations_named(name: str) -> Callable[[TableInfo], dict[int, Computation]]:
-    """What stands beside an evaluator: it tells how COMPUTED columns are filled, by position."""
+    """The function `computations` of the evaluator's module: the values of COMPUTED columns, by
+    position."""
     module, _ = _evaluator(name)
-    found: Callable[[TableInfo], dict[int, Computation]] = module.computations
-    return found
+    function: Callable[[TableInfo], dict[int, Computation]] = module.computations
+    return function
 
 
 def _evaluator(name: str) -> tuple[Any, str]:
@@ -121,21 +125,21 @@ class VirtualColumns:
         self.positions = frozenset(step.position for step in self.steps)
 
     def fill(self, row: Row) -> Row:
-        """The row itself, its virtual columns computed."""
+        """Computes the virtual columns of the row in place; returns the row."""
         return _computed(self.steps, row)
 
     def only(self, positions: Iterable[int]) -> tuple[VirtualStep, ...]:
-        """The steps that compute the columns at these positions, and what they need first."""
-        wanted = self.needed(positions)
-        return tuple(step for step in self.steps if step.position in wanted)
+        """The steps that compute the columns at these positions, and the steps they depend on."""
+        needed = self.needed(positions)
+        return tuple(step for step in self.steps if step.position in needed)
 
     def needed(self, positions: Iterable[int]) -> set[int]:
         """These positions and all that their expressions read."""
-        wanted = set(positions)
+        all_positions = set(positions)
         for step in reversed(self.steps):
-            if step.position in wanted:
-                wanted.update(step.reads)
-        return wanted
+            if step.position in all_positions:
+                all_positions.update(step.reads)
+        return all_positions
 
 
 def _computed(steps: Sequence[VirtualStep], row: Row) -> Row:
@@ -152,20 +156,18 @@ def _computing(decode: Decode, steps: Sequence[VirtualStep]) -> Decode:
 
 __all__ = ["IndexForm", "Table", "with_layout"]
 
-CUT_HANDLES = (
-    2  # common_handle_version: a key's prefixes are those of its handles; 1 keeps it whole
-)
+CUT_HANDLES = 2  # common_handle_version: handles have the prefixes of the key; 1: whole values
 
 
 Entries = Sequence[tuple[bytes, bool]]
 
 
 class IndexForm:
-    """One index, ready to make keys. `positions` are those of its parts in the table's columns.
-    `array`: which of them is an array, in a multi-valued index.
+    """One index, prepared for encoding keys.
 
-    `part`: what its entries have before a row's handle: nothing; of a global index the partition's
-    id. For the logical table, whose handles begin with it, nothing either."""
+    `positions`: its parts in the table's columns. `array`: which part is an array, in a
+    multi-valued index. `part`: the bytes before a row's handle in entries: the partition's id in a
+    global index, else empty. Empty too for the logical table, whose handles begin with that id."""
 
     __slots__ = (
         "_encode_one",
@@ -214,18 +216,20 @@ class IndexForm:
         self._encode_one = self.keys.one if is_plain else None
 
     def is_same(self, old: Row, new: Row) -> bool:
-        """Whether its entries are certainly the same in both rows: they have the same objects.
-        Values that are only equal may have keys of their own."""
+        """Whether its entries are certainly the same in both rows, because the rows have the same
+        objects.
+
+        Equal values of different objects may have different keys."""
         if self._encode_one is not None:
             return old[self._only] is new[self._only]
         return all(old[position] is new[position] for position in self._watched)
 
     def entries(self, row: Row, handle: bytes) -> Entries:
-        """The keys of the row's entries, each once, and whether each is a unique one (no part is
-        NULL): then it does not end in the handle.
+        """(key, is_unique) of each entry of the row. A unique key has no NULL part and does not end
+        in the handle.
 
-        None where a partial index does not hold the row; in a multi-valued one as many as its
-        array has elements."""
+        Empty if a partial index excludes the row. A multi-valued index has one entry for each
+        element of its array."""
         if self._encode_one is not None:
             return ((self.prefix + self._encode_one(row[self._only]) + handle, False),)
         if self.predicate is not None and not self.predicate.holds(row):
@@ -235,11 +239,11 @@ class IndexForm:
             values = [wrapped(v, kind) for v, kind in zip(values, self.types, strict=True)]
         if self.array is None:
             return (self._entry(values, handle),)
-        found = []
+        keys_of_entries = []
         for element in elements(values[self.array], self.types[self.array]):
             values[self.array] = element
-            found.append(self._entry(values, handle))
-        return found
+            keys_of_entries.append(self._entry(values, handle))
+        return keys_of_entries
 
     def _entry(self, values: Sequence[Value], handle: bytes) -> tuple[bytes, bool]:
         encoded = self.keys.encode(values)
@@ -248,15 +252,19 @@ class IndexForm:
         return self.prefix + encoded + self.part + handle, False
 
     def payload(self, handle: bytes) -> bytes:
-        """What a unique entry of the row of this handle holds."""
+        """The payload of a unique entry for this handle."""
         return LIVE + self.part + handle
 
 
 def state_for_writers(index: IndexInfo, table: TableInfo) -> SchemaState:
-    """Its state. A local one of a pair is that of one set of partitions alone, and kept like all
-    that lies there."""
-    found = table.partition
-    is_apart = found is not None and not index.is_global and bool(found.paired_with(index.id))
+    """The index's state for writers.
+
+    A local index of a pair belongs to one set of partitions only, and is maintained like all of
+    that set."""
+    partition = table.partition
+    is_apart = (
+        partition is not None and not index.is_global and bool(partition.paired_with(index.id))
+    )
     return SchemaState.PUBLIC if is_apart else index.state
 
 
@@ -269,7 +277,7 @@ def _predicate(table: TableInfo, index: IndexInfo) -> Predicate | None:
 
 
 class ComputingDecoder(RowDecoder):
-    """Rows of a table with virtual columns."""
+    """Decodes rows of a table with virtual columns."""
 
     def __init__(
         self, layout: Layout, columns: tuple[ColumnInfo, ...], virtual: VirtualColumns
@@ -278,7 +286,7 @@ class ComputingDecoder(RowDecoder):
         self._virtual = virtual
 
     def decode(self, payload: bytes) -> Row:
-        """The row, with what is computed."""
+        """The row, with its virtual columns."""
         return self._virtual.fill(super().decode(payload))
 
 
@@ -291,11 +299,11 @@ def _position(table: TableInfo, column_id: int, name: str) -> int:
 
 MOST_DECODINGS = 64
 PART_BYTES = 8
-"""Of a partition's id, where handles begin with it."""
+"""Length of a partition's id, in handles that begin with it."""
 
 
 class Table:
-    """See the module. Thread-safe: what is made later is made from what never changes."""
+    """A table at one revision. Thread-safe: derived values depend on immutable ones only."""
 
     def __init__(
         self,
@@ -320,15 +328,15 @@ class Table:
         self._decoders: dict[int, RowDecoder] = {}
         self._straight: dict[tuple[int, ...], Decode] = {}
         self._later: tuple[Layout, ...] = ()
-        self.plans: dict[int, object] = {}  # of catalog/codec/row_batch.py, by layout
-        self.kept: dict[str, Any] = {}  # what higher layers made of it once
+        self.plans: dict[int, object] = {}  # plans of catalog/codec/row_batch.py, by layout
+        self.caches: dict[str, Any] = {}  # caches of higher layers
         self.is_partitioned = info.partition is not None and not physical_id
-        self.route: Any = None  # of sql/access/partitions.py, made once
+        self.route: Any = None  # the route of sql/access/partitions.py, built once
         self._parts: dict[int, Table] = {}
 
     @cached_property
     def marks(self) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        """Where its revision and its database's stand, and what stands there while it is this."""
+        """The keys of its revision and its database's, and their values at this revision."""
         return (
             (keys.revision(self.info.id), keys.number(self.revision)),
             (keys.database_revision(self.database.id), keys.number(self.database_revision)),
@@ -336,7 +344,7 @@ class Table:
 
     @cached_property
     def place(self) -> tuple[str, str] | None:
-        """Under which database and name, in lower case, clients find it; None while they do not."""
+        """Its database and name, in lower case, for clients; None if it is not public."""
         public = self.info.state == SchemaState.PUBLIC == self.database.state
         return (self.database.db_name.L, self.info.name.L) if public else None
 
@@ -355,35 +363,36 @@ class Table:
         return {column.name.L: self._positions[column.name.L] for column in self.columns}
 
     def position(self, name: str) -> int:
-        """Where the column of that name stands in rows. Raises KeyError."""
+        """The position of the column of that name in rows. Raises KeyError."""
         return self._positions[name.lower()]
 
     @cached_property
     def as_read(self) -> TableInfo:
-        """Its info without what only writers and jobs know: indexes that are not public yet or any
-        more, the greatest id of an index, when it was changed."""
+        """Its info for readers: without indexes that are not public, the greatest index id, and the
+        time of the last change."""
         public = tuple(i for i in self.info.indexes if i.state == SchemaState.PUBLIC)
         return replace(self.info, index_info=public, max_idx_id=0, update_timestamp=0)
 
     def reads_as(self, other: "Table") -> bool:
-        """Whether this revision is read as that one: by the same names, columns, layouts, keys."""
+        """Whether reads of both revisions are the same: same names, columns, layouts, keys."""
         return self._same_apart_from_info(other) and self.as_read == other.as_read
 
     @cached_property
     def _as_stored(self) -> TableInfo:
         clustered = tuple(i for i in self.as_read.indexes if i.exuvia_clustered)
         columns = tuple(
-            replace(each, type=replace(each.type, Flag=each.type.Flag & ~_KEY_FLAGS))
-            for each in self.info.cols
+            replace(column, type=replace(column.type, Flag=column.type.Flag & ~_KEY_FLAGS))
+            for column in self.info.cols
         )
         return replace(self.as_read, cols=columns, index_info=clustered)
 
     def stores_as(self, other: "Table") -> bool:
-        """Whether it is read as that one but for secondary indexes, and flags that tell of them."""
+        """Whether both revisions are read the same, except for secondary indexes and the flags of
+        those."""
         return self._same_apart_from_info(other) and self._as_stored == other._as_stored
 
     def _same_apart_from_info(self, other: "Table") -> bool:
-        """Whether all that their infos do not hold is the same."""
+        """Whether everything outside their infos is the same."""
         return (
             self.physical_id == other.physical_id
             and self.evaluator == other.evaluator
@@ -393,28 +402,29 @@ class Table:
     # -- partitions --------------------------------------------------------------------------------
 
     def part(self, physical_id: int) -> "Table":
-        """One partition: the same table, its keys under that id."""
-        found = self._parts.get(physical_id)
-        if found is None:
+        """One partition: the same table with the keys of that id."""
+        partition = self._parts.get(physical_id)
+        if partition is None:
             facts = self.info, self.revision, self.database, self.database_revision
-            found = self._parts[physical_id] = Table(*facts, self.evaluator, physical_id)
-        return found
+            partition = self._parts[physical_id] = Table(*facts, self.evaluator, physical_id)
+        return partition
 
     @cached_property
     def parts(self) -> "tuple[Table, ...]":
-        """What readers read: its partitions in order, or itself."""
+        """Its partitions in order, or itself: the physical tables of reads."""
         if self.info.partition is None or not self.is_partitioned:
             return (self,)
-        return tuple(self.part(each.id) for each in self.info.partition.definitions)
+        return tuple(self.part(definition.id) for definition in self.info.partition.definitions)
 
     @cached_property
     def dead(self) -> frozenset[bytes]:
-        """The partitions whose entries in global indexes count as absent, as handles begin."""
-        found = self.info.partition
-        return frozenset(map(keys.u64, found.dead)) if found is not None else frozenset()
+        """The partitions whose entries in global indexes count as absent, as prefixes of
+        handles."""
+        partition = self.info.partition
+        return frozenset(map(keys.u64, partition.dead)) if partition is not None else frozenset()
 
     def holder(self, form: IndexForm, handle: bytes) -> "tuple[Table, bytes]":
-        """The physical table of the row that an entry names, and the row's handle there."""
+        """The physical table of the row of an entry, and the row's handle in it."""
         if not form.info.is_global:
             return self, handle
         return self.part(int.from_bytes(handle[:PART_BYTES], "big")), handle[PART_BYTES:]
@@ -429,8 +439,10 @@ class Table:
 
     @property
     def rekeyed(self) -> "Table":
-        """The other set of its rows, while its primary key changes, as the one that is read; of a
-        partition the same one there. Raises Broken where there is none."""
+        """The other set of its rows as the one that is read, while its primary key changes.
+
+        For a partition, the same partition there. Raises Broken if the primary key does not
+        change."""
         if self.info.exuvia_rekey is None:
             raise Broken(f"the primary key of table {self.info.name.O} does not change")
         is_part = self.info.partition is not None and not self.is_partitioned
@@ -440,48 +452,50 @@ class Table:
 
     @cached_property
     def other(self) -> "Table | None":
-        """Its rows under their other handles, while its primary key changes and writers owe that
-        set something: as a table whose key does not change."""
+        """Its rows under their other handles, while its primary key changes and writers maintain
+        that set: a table whose key does not change."""
         if self.info.exuvia_rekey is None:
             return None
-        found = self.rekeyed
-        info = replace(found.info, exuvia_rekey=None)
+        rekeyed = self.rekeyed
+        info = replace(rekeyed.info, exuvia_rekey=None)
         facts = self.revision, self.database, self.database_revision, self.evaluator
-        return Table(info, *facts, 0 if found.is_partitioned else found.physical_id)
+        return Table(info, *facts, 0 if rekeyed.is_partitioned else rekeyed.physical_id)
 
     @cached_property
     def other_adds(self) -> bool:
-        """Whether writers put rows there, too."""
-        found = self.info.exuvia_rekey
-        assert found is not None
-        return found.state == SchemaState.DELETE_REORG or DUTIES[found.state].adds
+        """Whether writers insert rows there, too."""
+        rekey = self.info.exuvia_rekey
+        assert rekey is not None
+        return rekey.state == SchemaState.DELETE_REORG or DUTIES[rekey.state].adds
 
     @cached_property
     def guard(self) -> IndexForm | None:
-        """The unique index on the key that comes, or is dropped, where it is this set's: it tells a
-        row's handle."""
-        found = self.info.exuvia_rekey
-        return None if found is None else self._forms.get(found.guard)
+        """The unique index on the added or dropped key, if it is in this set: it has the handle of
+        a row."""
+        rekey = self.info.exuvia_rekey
+        return None if rekey is None else self._forms.get(rekey.guard)
 
     @cached_property
     def other_guard(self) -> IndexForm | None:
-        """Likewise, where it is the other set's."""
-        found, other = self.info.exuvia_rekey, self.other
-        return None if found is None or other is None else other._forms.get(found.guard)
+        """The same, if it is in the other set."""
+        rekey, other = self.info.exuvia_rekey, self.other
+        return None if rekey is None or other is None else other._forms.get(rekey.guard)
 
     @cached_property
     def other_keys(self) -> tuple[IndexForm, ...]:
-        """Unique indexes of the other set that this one has not, but guards: its rows must obey
-        them too. (Of a global index each set has its own, unless it is a primary key.)"""
-        found, other = self.info.exuvia_rekey, self.other
-        if found is None or other is None:
+        """Unique indexes of the other set that this one lacks, except guards: its rows must satisfy
+        them too.
+
+        (Each set has its own copy of a global index, unless it is a primary key.)"""
+        rekey, other = self.info.exuvia_rekey, self.other
+        if rekey is None or other is None:
             return ()
-        known = {found.guard, found.key_guard, *(index.id for index in self.info.indexes)}
+        excluded = {rekey.guard, rekey.key_guard, *(index.id for index in self.info.indexes)}
         return tuple(
             form
             for form in other.forms
             if form.unique
-            and form.info.id not in known
+            and form.info.id not in excluded
             and (form.info.is_primary or not form.info.is_global)
         )
 
@@ -489,7 +503,7 @@ class Table:
 
     @cached_property
     def log_prefix(self) -> bytes:
-        """Prefix of its change log; empty where writers owe it none."""
+        """Prefix of its change log; empty if writers do not write one."""
         logged = DUTIES[self.info.exuvia_change_log].adds
         return keys.log_prefix(self.physical_id, self.info.exuvia_change_log_id) if logged else b""
 
@@ -497,7 +511,7 @@ class Table:
         return keys.span_of(self.row_prefix)
 
     def index_span(self, index: IndexInfo) -> Span:
-        """All entries of an index: of a global one those of all partitions."""
+        """All entries of an index; for a global one, those of all partitions."""
         under = self.info.home if index.is_global else self.physical_id
         return keys.span_of(keys.index_prefix(under, index.id))
 
@@ -505,53 +519,57 @@ class Table:
 
     @cached_property
     def layout(self) -> Layout:
-        """The layout of rows written under this revision. Raises Broken if `with_layout` was
-        forgotten."""
-        found = layout_of(self.info)
-        if found is None:
+        """The layout of rows written under this revision. Raises Broken if `with_layout` was not
+        called."""
+        current = layout_of(self.info)
+        if current is None:
             raise Broken(f"table {self.info.name.O} has no layout for the columns it writes")
-        return found
+        return current
 
     @cached_property
     def encoder(self) -> RowEncoder:
         return RowEncoder(self.layout, self.info.cols)
 
     def decode(self, payload: bytes) -> Row:
-        """A payload of any layout to a row."""
+        """Decode a payload of any layout."""
         layout_id = payload[0] | payload[1] << 8
         decoder = self._decoders.get(layout_id) or self._decoder(layout_id)
         return decoder.decode(payload)
 
     def decoding(self, used: Iterable[int] | None = None) -> Decode:
-        """What decodes payloads of any layout as `decode` does, faster where there are many. Where
-        only some columns are `used`, the others may be None: a virtual one is not computed."""
+        """A decoder for payloads of any layout, faster than `decode` for many rows.
+
+        With `used`, other columns may have the value None, and other virtual columns are not
+        computed."""
         columns = self.info.cols
         positions = tuple(range(len(columns)) if used is None else sorted(set(used)))
-        found = self._straight.get(positions)
-        if found is None:
+        decode = self._straight.get(positions)
+        if decode is None:
             layout = layout_of(self.info)
             virtual = self.virtual
             steps = () if virtual is None else virtual.only(positions)
-            found = self.decode if virtual is None else self._stored
+            decode = self.decode if virtual is None else self._stored
             if layout is not None and len(columns) <= MOST_STRAIGHT:
                 read = positions if virtual is None else sorted(virtual.needed(positions))
-                found = straight(layout, columns, read, found)
+                decode = straight(layout, columns, read, decode)
             if steps:
-                found = _computing(found, steps)
-            if len(self._straight) >= MOST_DECODINGS:  # other plans have them still
+                decode = _computing(decode, steps)
+            if len(self._straight) >= MOST_DECODINGS:  # other plans still have references to them
                 self._straight.clear()
-            self._straight[positions] = found
-        return found
+            self._straight[positions] = decode
+        return decode
 
     def _stored(self, payload: bytes) -> Row:
-        """As `decode`, but its virtual columns are not computed."""
+        """Decode without computing virtual columns."""
         layout_id = payload[0] | payload[1] << 8
         decoder = self._decoders.get(layout_id) or self._decoder(layout_id)
         return RowDecoder.decode(decoder, payload)
 
     def selecting(self, positions: Sequence[int]) -> Select:
-        """What makes rows of payloads, as `decode` does, with the values at these positions, in
-        that order, and no others. Not kept here: it is its plan's."""
+        """A decoder of many payloads that returns only the values at these positions, in that
+        order.
+
+        The plan caches it, not the table."""
 
         def other(payload: bytes) -> Row:
             row = self.decode(payload)
@@ -565,32 +583,33 @@ class Table:
     def _decoder(self, layout_id: int) -> RowDecoder:
         layout, columns = self.layout_by_id(layout_id), self.info.cols
         if self.virtual is None:
-            made = RowDecoder(layout, columns)
+            decoder = RowDecoder(layout, columns)
         else:
-            made = ComputingDecoder(layout, columns, self.virtual)
-        self._decoders[layout_id] = made
-        return made
+            decoder = ComputingDecoder(layout, columns, self.virtual)
+        self._decoders[layout_id] = decoder
+        return decoder
 
     def learn(self, later: TableInfo) -> None:
-        """Layouts of a later revision: rows that this plan's own transaction wrote under it."""
+        """Add the layouts of a later revision, for rows that this plan's own transaction wrote
+        under it."""
         self._later = later.exuvia_layouts
         for part in self._parts.values():
             part.learn(later)
 
     def layout_by_id(self, layout_id: int) -> Layout:
-        """That layout. One we do not know was made by a later revision: SchemaChanged."""
+        """That layout. An unknown one was created by a later revision: raises SchemaChanged."""
         for layout in (*self.info.exuvia_layouts, *self._later):
             if layout.id == layout_id:
                 return layout
         raise SchemaChanged(keys.revision(self.info.id))
 
     @cached_property
-    def hidden(self) -> tuple[tuple[int, Value, bool, int], ...]:
-        """(position, value, kept on update, of whose former values) of each column that clients do
-        not write. The last is the position of a column that they do, -1 for none.
+    def hidden_columns(self) -> tuple[tuple[int, Value, bool, int], ...]:
+        """(position, value, kept on update, position of its former column) of each column that
+        clients do not write.
 
-        A column in a state that does not add is not in the layout and reads as its origin default,
-        so that is its value."""
+        The last is the column that clients write instead, or -1. A column in a state that does not
+        add is not in the layout and reads as its origin default, so that is its value."""
         at = {c.id: n for n, c in enumerate(self.info.cols) if DUTIES[c.state].reads}
         return tuple(
             (n, hidden_value_of(c), True, at.get(former_of(c), -1))
@@ -602,34 +621,35 @@ class Table:
 
     @cached_property
     def changes(self) -> tuple[ColumnChange, ...]:
-        """What writers owe columns whose type is changing."""
+        """The duties of writers for columns whose type changes."""
         return changes_of(self.info, self._computations)
 
     @cached_property
     def coming_changes(self) -> tuple[ColumnChange, ...]:
-        """What writers one state ahead owe such columns, and this plan does not yet."""
+        """The duties for such columns of writers one state ahead, which this plan does not have
+        yet."""
         return coming_changes_of(self.info, self._computations)
 
     @cached_property
     def _computations(self) -> Mapping[int, Computation]:
-        """Of hidden columns that are COMPUTED."""
-        if not any(COMPUTED in (each.change_state_info or {}) for each in self.info.cols):
+        """Computations of hidden COMPUTED columns, by position."""
+        if not any(COMPUTED in (column.change_state_info or {}) for column in self.info.cols):
             return {}
         return computations_named(self.evaluator)(self.info)
 
     @cached_property
     def numbered(self) -> int:
-        """The position of a hidden column that gets AUTO_INCREMENT ids, -1 for none."""
-        found = (
+        """The position of a hidden column that gets AUTO_INCREMENT ids, or -1."""
+        positions = (
             n
-            for n, each in enumerate(self.info.cols)
-            if NUMBERED in (each.change_state_info or {}) and DUTIES[each.state].adds
+            for n, column in enumerate(self.info.cols)
+            if NUMBERED in (column.change_state_info or {}) and DUTIES[column.state].adds
         )
-        return next(found, -1)
+        return next(positions, -1)
 
     @cached_property
     def virtual(self) -> VirtualColumns | None:
-        """How its virtual columns are computed; None where it has none."""
+        """Its virtual columns, or None."""
         if not any(column.is_virtual for column in self.info.cols):
             return None
         return VirtualColumns(self.info, self.evaluator)
@@ -643,14 +663,14 @@ class Table:
 
     @cached_property
     def handle_positions(self) -> tuple[int, ...]:
-        """Positions of the columns the handle is made of; empty for a hidden row id."""
+        """Positions of the columns of the handle; empty for a hidden row id."""
         if self.clustered is not None:
             parts = self.clustered.idx_cols
             return tuple(_position(self.info, p.exuvia_column, p.name.L) for p in parts)
         if not self.info.pk_is_handle:
             return ()
-        found = [n for n, c in enumerate(self.info.cols) if c.type.Flag & Flag.PRI_KEY]
-        return tuple(found[:1])
+        positions = [n for n, c in enumerate(self.info.cols) if c.type.Flag & Flag.PRI_KEY]
+        return tuple(positions[:1])
 
     @cached_property
     def handle_is_unsigned(self) -> bool:
@@ -669,14 +689,14 @@ class Table:
 
     @cached_property
     def handle_lengths(self) -> tuple[int, ...]:
-        """Characters that a common handle keeps of each part, -1 for all."""
+        """The number of characters of each part in a common handle, -1 for all."""
         if self.clustered is None or self.info.common_handle_version < CUT_HANDLES:
             return (-1,) * len(self.handle_positions)
         return tuple(part.length for part in self.clustered.idx_cols)
 
     @property
     def handle_is_faithful(self) -> bool:
-        """Whether the primary key's values can be read back from a handle."""
+        """Whether the primary key's values can be decoded from a handle."""
         return self.handle_form is None or self.handle_form.faithful
 
     # -- indexes -----------------------------------------------------------------------------------
@@ -691,7 +711,7 @@ class Table:
 
     @cached_property
     def forms(self) -> tuple[IndexForm, ...]:
-        """The indexes a writer owes something: of a partition those that hold rows of it."""
+        """The indexes that a writer maintains; for a partition, those with rows of it."""
         cut = self.info.partition
         is_part = cut is not None and not self.is_partitioned
         apart = cut.without_rows_of(self.physical_id) if cut is not None and is_part else ()
@@ -700,7 +720,7 @@ class Table:
 
     @cached_property
     def forms_not_added(self) -> tuple[IndexForm, ...]:
-        """Those of them that get no entries: nearly always none."""
+        """Those of them that get no entries; nearly always empty."""
         return tuple(form for form in self.forms if not form.duty.adds)
 
     def form(self, index: IndexInfo) -> IndexForm:

@@ -1,5 +1,4 @@
-"""MySQL's dates and times: text and numbers to packed integers and back, in all the forms MySQL
-reads.
+"""MySQL's dates and times: text and numbers to packed integers and back, in all forms of MySQL.
 
     DATE, DATETIME  2026-11-21 10:11:12.345678   any punctuation, T or spaces before the time
                     20261121101112  20261121  261121101112  261121     without separators
@@ -7,18 +6,18 @@ reads.
                     a zone +hh:mm may follow a DATETIME
     TIME            [-][days ]hh:mm:ss.ffffff  hh:mm  hhmmss  mmss  ss      -838:59:59 .. 838:59:59
 
-Fractions are rounded to the type's digits, halves up, and carry. A date with zero parts is one that
-`zero_allowed` decides about. All functions answer None for what is none of these; who asked knows
-the error. Source: MySQL manual, "Date and Time Literals", "Fractional Seconds".
+Fractions are rounded to the type's digits, halves up, with a carry. `zero_allowed` decides about
+dates with zero parts. All functions return None for invalid input; the caller chooses the error.
+Source: MySQL manual, "Date and Time Literals", "Fractional Seconds".
 
-Texts are taken apart as in TiDB (`split_moment`, `split_time`), which does not ask yet
-whether their parts are a moment:
+Texts are split as in TiDB (`split_moment`, `split_time`), without checking that the parts are a
+valid time:
 
     2026-11-21 10:11:12.5   any punctuation between parts, T or spaces before the hour; a point
                             before the last of at most six parts separates as any other sign
     20261121101112          14, 12, 8 or 6 digits; also 11 to 9 and 7, 5: the last part is short
-    20261121.1011           digits behind a date of digits alone are hh, hhmm or hhmmss
-    ...+08:00  -05  Z       a zone, where all six parts stand before it
+    20261121.1011           digits after a date of digits only are hh, hhmm or hhmmss
+    ...+08:00  -05  Z       a zone, after all six parts
     -1 02:03:04  02:03  203 a TIME: days, parts from the hour on, or digits from the second on
 """
 
@@ -35,7 +34,7 @@ MOST_TIME = (838 * 3600 + 59 * 60 + 59) * SECOND
 
 
 def days_in(year: int, month: int) -> int:
-    """Days of a month."""
+    """The number of days of a month."""
     if month == 2:
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
         return 29 if leap else 28
@@ -43,14 +42,14 @@ def days_in(year: int, month: int) -> int:
 
 
 def full_year(year: int, digits: int) -> int:
-    """A year of two digits in its century."""
+    """The full year of a two-digit one."""
     if digits > 2:
         return year
     return year + (1900 if year >= 70 else 2000)
 
 
 def is_date(year: int, month: int, day: int, zero_allowed: bool, any_day: bool = False) -> bool:
-    """Whether the parts are a date MySQL stores. Zero parts are allowed or not, all at once."""
+    """Whether MySQL stores the parts as a date. `zero_allowed` applies to all zero parts."""
     if month > 12 or year > 9999:
         return False
     if year == 0 and month == 0 and day == 0:
@@ -71,12 +70,12 @@ def parse_datetime(
     any_day: bool = False,
     is_number: bool = False,
 ) -> int | None:
-    """A packed DATETIME rounded to so many digits. A zone written in the text is converted to
-    `zone` (UTC if None)."""
-    found = split_moment(text, is_number)
-    if found is None or found.cut:
+    """A packed DATETIME rounded to `digits` digits. A zone in the text is converted to `zone` (UTC
+    if None)."""
+    split = split_moment(text, is_number)
+    if split is None or split.cut:
         return None
-    parts, fraction, offset, _ = found
+    parts, fraction, offset, _ = split
     year, month, day, hour, minute, second = parts
     if (
         not is_date(year, month, day, zero_allowed, any_day)
@@ -94,12 +93,12 @@ def parse_datetime(
 
 
 def _micro(fraction: str, digits: int) -> int:
-    """Microseconds of a written fraction, rounded to so many digits; may be a whole second."""
+    """Microseconds of a written fraction, rounded to `digits` digits; may be a whole second."""
     if not fraction:
         return 0
-    kept = int(fraction[:digits].ljust(digits, "0") or 0)
-    kept += fraction[digits : digits + 1] >= "5"
-    return kept * int(10 ** (6 - digits))
+    rounded = int(fraction[:digits].ljust(digits, "0") or 0)
+    rounded += fraction[digits : digits + 1] >= "5"
+    return rounded * int(10 ** (6 - digits))
 
 
 def _from_offset(packed: int, offset: str, zone: tzinfo | None) -> int | None:
@@ -116,21 +115,22 @@ def _from_offset(packed: int, offset: str, zone: tzinfo | None) -> int | None:
 
 
 def to_moment(packed: int) -> datetime:
-    """A packed DATETIME as Python's (no zone). Raises ValueError for dates with zero parts."""
+    """The Python value of a packed DATETIME, without zone. Raises ValueError for dates with zero
+    parts."""
     day, hour, minute, second, micro = unpack_datetime(packed)
     year, month, number = unpack_date(day)
     return datetime(year, month, number, hour, minute, second, micro)
 
 
 def from_moment(moment: datetime) -> int:
-    """Inverse of `to_moment`; the zone is not looked at."""
+    """Inverse of `to_moment`; ignores the zone."""
     day = pack_date(moment.year, moment.month, moment.day)
     return pack_datetime(day, moment.hour, moment.minute, moment.second, moment.microsecond)
 
 
 def add_micro(packed: int, micro: int) -> int | None:
-    """A packed DATETIME later by so many microseconds; None beyond year 9999, or for a carry over a
-    zero part."""
+    """A packed DATETIME plus microseconds; None beyond year 9999, or for a carry over a zero
+    part."""
     _, _, _, _, own = unpack_datetime(packed)
     if 0 <= own + micro < SECOND:
         return packed + micro
@@ -141,8 +141,7 @@ def add_micro(packed: int, micro: int) -> int | None:
 
 
 def round_datetime(packed: int, digits: int) -> int | None:
-    """A packed DATETIME rounded to so many digits of a second; None where that is beyond the year
-    9999."""
+    """A packed DATETIME rounded to `digits` digits of a second; None beyond the year 9999."""
     unit = int(10 ** (6 - digits))
     micro = packed & 0xFFFFF
     low = micro % unit
@@ -158,14 +157,14 @@ def format_date(packed: int) -> str:
 
 
 def format_datetime(packed: int, digits: int = 0) -> str:
-    """YYYY-MM-DD hh:mm:ss with so many digits of a second."""
+    """YYYY-MM-DD hh:mm:ss with `digits` digits of a second."""
     day, hour, minute, second, micro = unpack_datetime(packed)
     text = f"{format_date(day)} {hour:02d}:{minute:02d}:{second:02d}"
     return f"{text}.{f'{micro:06d}'[:digits]}" if digits > 0 else text
 
 
 def datetime_number(packed: int) -> int:
-    """YYYYMMDDhhmmss, as MySQL reads a DATETIME as a number."""
+    """YYYYMMDDhhmmss, the DATETIME as a number."""
     day, hour, minute, second, _ = unpack_datetime(packed)
     return date_number(day) * 1_000_000 + hour * 10_000 + minute * 100 + second
 
@@ -177,8 +176,10 @@ def date_number(packed: int) -> int:
 
 
 def shift_zone(packed: int, source: tzinfo | None, target: tzinfo | None) -> int:
-    """A packed DATETIME of one zone as another's (None: UTC). What no calendar has stays as it is:
-    zero parts, the year 0, and the last hours of the year 9999."""
+    """A packed DATETIME of one zone in another zone (None: UTC).
+
+    Values outside the calendar do not change: zero parts, the year 0, and the last hours of the
+    year 9999."""
     if source == target or not packed:
         return packed
     try:
@@ -189,8 +190,8 @@ def shift_zone(packed: int, source: tzinfo | None, target: tzinfo | None) -> int
 
 
 def after_gap(packed: int, zone: tzinfo) -> int | None:
-    """Where the zone's clocks skip a packed DATETIME: the moment in UTC at which they are put
-    forward, the next valid one. None for a time that they show."""
+    """The end in UTC of the gap in the zone's clocks that contains a packed DATETIME, which is the
+    next valid time. None for a time outside gaps."""
     try:
         local = to_moment(packed).replace(tzinfo=zone)
         early, late = sorted(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
@@ -220,10 +221,10 @@ def ordinal(packed: int) -> int:
 
 
 def parse_time(text: str, digits: int) -> int | None:
-    """Microseconds, rounded to so many digits; None for what is no time, or beyond 838:59:59."""
-    found = split_time(text)
-    if found is not None and not found.cut:
-        micro = _time(found.parts, found.fraction, digits, found.negative)
+    """Microseconds, rounded to `digits` digits; None for an invalid TIME, or beyond 838:59:59."""
+    split = split_time(text)
+    if split is not None and not split.cut:
+        micro = _time(split.parts, split.fraction, digits, split.negative)
         if micro is not None or not text.strip()[:12].isdigit():
             return micro
     if not may_be_moment(text):
@@ -243,7 +244,7 @@ def _time(parts: tuple[int, int, int], fraction: str, digits: int, negative: boo
 
 
 def round_time(micro: int, digits: int) -> int:
-    """A TIME rounded to so many digits of a second, halves away from zero."""
+    """A TIME rounded to `digits` digits of a second, halves away from zero."""
     unit = int(10 ** (6 - digits))
     size = (abs(micro) + unit // 2) // unit * unit
     return -size if micro < 0 else size
@@ -256,7 +257,7 @@ def time_of(packed: int) -> int:
 
 
 def format_time(micro: int, digits: int = 0) -> str:
-    """[-]hh:mm:ss with so many digits of a second; three digits of hours where needed."""
+    """[-]hh:mm:ss with `digits` digits of a second; three digits of hours if needed."""
     seconds, rest = divmod(abs(micro), SECOND)
     minutes, second = divmod(seconds, 60)
     sign = "-" if micro < 0 else ""
@@ -265,7 +266,7 @@ def format_time(micro: int, digits: int = 0) -> str:
 
 
 def time_number(micro: int) -> int:
-    """hhmmss, as MySQL reads a TIME as a number."""
+    """hhmmss, the TIME as a number."""
     seconds = abs(micro) // SECOND
     number = seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60
     return -number if micro < 0 else number
@@ -279,15 +280,14 @@ _SIGNS = r"!-/:-@\[-`{-~"
 _SIGN = re.compile(f"[{_SIGNS}]")
 _BEFORE_HOUR = re.compile(rf"[{_SIGNS}T\s]")
 _LONGEST = 6
-MOST_SIGNS = 1024  # of a text that is a moment: what takes one apart is made for short ones
-# lengths of a text of digits alone: how many of them are the year; the rest goes by twos
+MOST_SIGNS = 1024  # in a text with a time: splitting is designed for short texts
+# length of a text of digits only -> digits of the year; other parts have two digits
 _YEAR_DIGITS = {14: 4, 12: 2, 11: 2, 10: 2, 9: 2, 8: 4, 7: 2, 6: 2, 5: 2}
 _SPLIT_DIGITS = re.compile(r"(\d{8}|\d{6})[T\s]+(\d{6})")
 
 
 class Written(NamedTuple):
-    """Year, month, day, hour, minute, second; the digits of the fraction; the zone; whether text
-    was left over."""
+    """Year to second, the digits of the fraction, the zone, and whether text was left over."""
 
     parts: list[int]
     fraction: str = ""
@@ -296,7 +296,7 @@ class Written(NamedTuple):
 
 
 def split_moment(text: str, is_number: bool = False) -> Written | None:
-    """The parts of a DATE or DATETIME; None for what is none.
+    """The parts of a DATE or DATETIME; None for other text.
 
     `is_number`: the text is a number's, whose fraction is one of a second."""
     plain = _PLAIN.fullmatch(text)
@@ -330,10 +330,10 @@ def _in_century(year: int) -> int:
 
 
 def _without_zone(body: str) -> tuple[str, str]:
-    found = _ZONED.fullmatch(body)
-    if found is None:
+    match = _ZONED.fullmatch(body)
+    if match is None:
         return body, ""
-    head, zone = found.groups()
+    head, zone = match.groups()
     groups = re.findall(r"\d+", head)
     if len(groups) >= _LONGEST or (len(groups[0]) in (12, 14) and (zone == "Z" or ":" in zone)):
         return head, zone
@@ -351,7 +351,7 @@ def _without_fraction(body: str) -> tuple[str, str, bool]:
 
 
 def _numbers(body: str) -> list[str]:
-    """The parts between separators; empty where something else stands between them."""
+    """The parts between separators; empty if there is other text between them."""
     if not body[:1].isdigit():
         return []
     parts: list[str] = []
@@ -414,14 +414,14 @@ class WrittenTime(NamedTuple):
 
 
 def split_time(text: str) -> WrittenTime | None:
-    """The parts of a TIME; None for what is none of its forms (a DATETIME may be)."""
+    """The parts of a TIME; None for other text, which may be a DATETIME."""
     body = text.strip()
     if len(body) > MOST_SIGNS:
         return None
-    found = _CLOCK.match(body)
-    if found is None or not found.group().strip("- "):
+    match = _CLOCK.match(body)
+    if match is None or not match.group().strip("- "):
         return None
-    sign, days, h1, m1, s1, h2, m2, s2, digits, fraction = found.groups()
+    sign, days, h1, m1, s1, h2, m2, s2, digits, fraction = match.groups()
     if digits is not None:
         number = int(digits)
         parts = number // 10000, number // 100 % 100, number % 100
@@ -431,14 +431,14 @@ def split_time(text: str) -> WrittenTime | None:
         parts = int(h2), int(m2), int(s2 or 0)
     else:
         parts = 0, 0, 0
-    rest = body[found.end() :].strip()
+    rest = body[match.end() :].strip()
     if parts[1] > 59 or parts[2] > 59 or (rest and len(body.lstrip("-")) >= 12):
         return None
     return WrittenTime(parts, fraction or "", bool(sign), bool(rest))
 
 
 def may_be_moment(text: str) -> bool:
-    """Whether a text that is no TIME may still be a DATETIME."""
+    """Whether a text that is not a TIME may be a DATETIME."""
     return len(text) <= MOST_SIGNS and _DATE_LIKE.match(text.strip()) is not None
 
 
@@ -446,7 +446,7 @@ _UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
 
 
 def zone_of(text: str) -> tzinfo | None:
-    """The zone a checked value of time_zone means; None for UTC."""
+    """The zone of a checked value of time_zone; None for UTC."""
     if text.upper() in _UTC_NAMES:
         return None
     if text[0] in "+-":

@@ -1,12 +1,11 @@
-"""When rows expire: a table's TTL as TiDB has it.
+"""A table's TTL, as in TiDB: the expiry of rows.
 
-    TTL = c + INTERVAL 3 MONTH     a row has expired once `c` is more than three months ago
-    TTL_ENABLE = 'ON' | 'OFF'      whether jobs come by themselves that delete what has expired
-    TTL_JOB_INTERVAL = '24h'       how often
+    TTL = c + INTERVAL 3 MONTH     a row expires three months after `c`
+    TTL_ENABLE = 'ON' | 'OFF'      whether scheduled jobs delete expired rows
+    TTL_JOB_INTERVAL = '24h'       the time between jobs
 
-A job deletes what had expired when it began (node/ttl.py). Months are the calendar's, and days
-those of the server's global time zone: a DATE or DATETIME is read as local time there. NULL never
-expires.
+A job deletes the rows that had expired at its start (node/ttl.py). Months are those of the
+calendar. DATE and DATETIME are local times of the server's global time zone. NULL never expires.
 """
 
 import re
@@ -22,17 +21,17 @@ FLOATING = frozenset({TypeCode.FLOAT, TypeCode.DOUBLE})
 
 
 def duration_s(text: str) -> float:
-    """What "1d12h30m" says. Raises ValueError."""
-    found = _DURATION.fullmatch(text)
-    if not text or found is None:
+    """The seconds of "1d12h30m". Raises ValueError."""
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
         raise ValueError(text)
     return sum(
-        float(part) * unit for part, unit in zip(found.groups(), _PARTS_S, strict=True) if part
+        float(part) * unit for part, unit in zip(match.groups(), _PARTS_S, strict=True) if part
     )
 
 
 def column_of(table: TableInfo) -> ColumnInfo | None:
-    """The column that says when a row expires."""
+    """The column from which the expiry of a row is computed, or None."""
     return None if table.exuvia_ttl is None else table.column(table.exuvia_ttl.column.L)
 
 
@@ -45,15 +44,15 @@ def amount_of(ttl: TtlInfo) -> int | Decimal | str:
 
 
 def disabled(table: TableInfo) -> TableInfo:
-    """The table, whose rows stay until somebody says TTL_ENABLE='ON': it comes back from somewhere,
-    and whoever brought it wants to see what is in it."""
+    """The table with TTL_ENABLE='OFF', for a restored or imported one: its rows must not expire
+    before somebody has looked at them."""
     if table.exuvia_ttl is None:
         return table
     return evolve(table, exuvia_ttl=evolve(table.exuvia_ttl, enable=False))
 
 
 def has_floating_key(table: TableInfo) -> bool:
-    """Whether a FLOAT or DOUBLE is in its clustered primary key."""
+    """Whether its clustered primary key has a FLOAT or DOUBLE column."""
     if not table.is_common_handle:
         return False
     primary = next((index for index in table.indexes if index.exuvia_clustered), None)

@@ -1,7 +1,7 @@
-"""Rows and all their index entries, by the duty table (catalog/model.py). One place writes rows;
-this is it.
+"""Writes rows and all their index entries, by the duty table (catalog/model.py). All writes of rows
+use this module.
 
-    index state      row gone, or its key changed            row new, or its key changed
+    index state      row removed, or its key changed         row new, or its key changed
                      plain      unique                       plain     unique
     DELETE_ONLY      REMOVE     RELEASE                      REMOVE*   -
     WRITE_ONLY       ENTOMB     BURY                         PLACE     CLAIM
@@ -9,61 +9,63 @@ this is it.
     DELETE_REORG     REMOVE     RELEASE                      REMOVE*   -
     PUBLIC           REMOVE     RELEASE                      PLACE     CLAIM
 
-* where the row's entry will be. A row may have come and gone, by writers one state ahead, since the
-snapshot that shows no row: its tombstone would stop the fill from placing the new row's entry.
-(Absence has no version: a row that came and went is not seen as a conflict. A unique tombstone
-needs no such care, since the fill judges what it meets there.) Those writers convert the values of
-columns that take another's place, so the key is made of converted values. An update removes it too
-where it changes the key: its row may be new in its own transaction.
+* at the key of the row's future entry. Writers one state ahead may have inserted and deleted a row
+there since the snapshot, and its tombstone would stop the backfill from placing the new row's
+entry. (A missing key has no version: an inserted and deleted row is no conflict. A unique tombstone
+needs no such care, since the backfill judges it.) Those writers convert the values of columns that
+replace others. The key is therefore made of converted values. An update removes the tombstone too
+if it changes the key: its row may be new in its own transaction.
 
-A row has the entries that follow from it (`IndexForm.entries`): one, in a partial index none unless
-its predicate is true (catalog/predicate.py), in a multi-valued one as many as its array has
-elements (catalog/multi_valued.py). The table says what becomes of each: an entry that the row had
-and has no longer is gone, one that it had not is new.
+The entries of a row are computed from it (`IndexForm.entries`). A partial index has one only if its
+predicate is true (catalog/predicate.py). A multi-valued index has one for each element of its array
+(catalog/multi_valued.py). The table applies to each entry: those that the row no longer has are
+removed, those that it did not have are new.
 
-A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
-put one. What a unique write meets is judged where it commits (kv/packet.py).
+A tombstone is written even if the snapshot has no entry, since a backfill may be about to place
+one. The commit decides about conflicts of unique writes (kv/packet.py).
 
-A global index's entry names its row by the partition's id and the handle. One that names a dead
-partition (`PartitionInfo.dead`) is no duplicate: who claims its key releases it first.
+A global index's entry names its row by the partition's id and the handle. An entry of a dead
+partition (`PartitionInfo.dead`) is no duplicate: a writer that claims its key releases it first.
 
-An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this
-is safe: whatever puts the entry, a fill that read the row before the update or after it, puts the
-same key for the same row; nobody removes it but a later writer whose change of the key, or removal
-of the row, leaves the tombstone that stops the fill. (In `fill_model`'s terms the statement with an
-equal value does nothing; the row's new version fences other writers.)
+An update that does not change a key writes nothing to that index, in any state. In WRITE_REORG this
+is safe. A backfill that read the row before or after the update places the same key for the same
+row. Only a later writer that changes the key or removes the row removes that entry, and its
+tombstone stops the backfill. (The row's new version fences other writers.)
 
 Columns that clients do not see:
     state adds            insert: its default
-                          update: what the stored row has, its origin default where it has nothing
+                          update: the stored value, or its origin default if there is none
                           in place of another: that one's new value, converted (type_change.py)
-                          of another's former values: NULL, once that one's value is changed
-                          AUTO_INCREMENT that is being added: what the caller gives (autoid.py)
-    state does not add    not written; it reads as its origin default, and keys are made of that
+                          former values of another: NULL, once that one's value has changed
+                          AUTO_INCREMENT that is being added: the caller's number (autoid.py)
+    state does not add    not written; it reads as its origin default, also in keys
 
 Every write requires that table and database are at most one revision ahead of the plan when it
 commits (law 1).
 
-While a primary key changes (ddl/actions/rekey.py) rows are in two sets under different handles, the
-one that is read and the *other* one (`Table.other`), which is written by the duty of its state:
+While a primary key changes (ddl/actions/rekey.py) rows are in two sets under different handles. One
+set is read. The *other* set (`Table.other`) is written by the duty of its state:
 
-    state                    row gone            row new, or changed
-    DELETE_ONLY              its copy goes       the copy of what it was goes
-    WRITE_ONLY and on        its copy goes       the copy is put, or becomes what the row is
+    state                    row removed          row new, or changed
+    DELETE_ONLY              removes its copy     removes the copy of the old row
+    WRITE_ONLY and later     removes its copy     writes the copy of the new row
 
-A row's copy stands at the handle that follows from the row, or where the guard says, a unique index
-on that key; and it is the row's if it is the same row. Until the guard has been filled two rows may
-have one new key: then at most one of them has a copy, and another one's is left alone. What is
-found at that handle, or not found, is required at the commit: else the move, which requires only
-the row it copies, would leave a copy of a row that is gone. Who moves a row to another handle puts
-all entries of its copy, also those that stay: the move puts them because of the row that it has
-copied, and finds it there no more. Where a primary key is an index of the other set alone, one that
-comes or one that was, a row whose key another one's copy has is left without a copy, until that one
-goes or the change ends. Who changes it and leaves that key requires what is found there, for nobody
-is refused a key that he does not bring, whichever partition he brings it to. Where the other set
-has hidden ids, rows that come, and those that change before the move, get some that nobody else
-gives, below zero. A row that changes its partition takes its copy along: it may keep its key of a
-global unique index, of which each set has one of its own."""
+The handle of a row's copy is computed from the row, or read from the guard, a unique index on that
+key. It is the row's copy only if it is the same row. Until the guard is backfilled two rows may
+have one new key. Then at most one of them has a copy, and writes of the other do not change it.
+
+The commit requires the record at that handle, or its absence. Otherwise the move, which requires
+only the row it copies, could leave a copy of a removed row. A writer that moves a row to another
+handle writes all entries of its copy, even unchanged ones. The move would write them only for the
+row it copied, which is no longer there.
+
+A primary key may be an index of the other set only, because it is being added or dropped. A row
+whose key belongs to another row's copy then has no copy, until that one is removed or the change
+ends. An update that keeps that key requires the record it found. A statement is only refused for a
+key that it writes, in any partition. If the other set has hidden ids, new rows, and rows that
+change before the move, get unique ids below zero. A row that changes its partition moves its copy
+too. It may keep its key of a global unique index, of which each set has its own.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -86,14 +88,14 @@ from exuvia.kv.transaction import Transaction
 
 
 def fence(txn: Transaction, table: Table) -> None:
-    """Law 1: the commit is refused if table or database moved more than one revision ahead of the
+    """Law 1: refuse the commit if table or database are more than one revision ahead of the
     plan."""
     txn.fence(table.fences)
 
 
 def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None) -> bytes:
-    """Write a new row; its handle. `handle` is given where rows have hidden ids. `row` may lack
-    hidden columns.
+    """Write a new row; returns its handle. `handle` is given for rows with hidden ids. `row` may
+    lack hidden columns.
 
     Raises Duplicate before anything is written."""
     fence(txn, table)
@@ -116,19 +118,24 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
 
 
 def announce(txn: Transaction, table: Table, rows: Iterable[tuple[Row, bytes]]) -> None:
-    """These rows, with their handles, are inserted next: what that looks at, a far store is asked
-    for in one round trip."""
-    wanted = []
+    """Read ahead everything that inserting these rows will check, in one round trip of a remote
+    store."""
+    keys_read = []
     for row, handle in rows:
-        wanted.append(table.row_prefix + handle)
-        wanted += [key for _, key, unique in _entries(row, handle, table.forms) if unique]
-    txn.snapshot.ahead(wanted)
+        keys_read.append(table.row_prefix + handle)
+        keys_read += [key for _, key, unique in _entries(row, handle, table.forms) if unique]
+    txn.snapshot.ahead(keys_read)
 
 
 def is_plain(table: Table) -> bool:
-    """Whether a new row owes nothing but itself and entries of plain indexes."""
+    """Whether inserting a row writes only the row and entries of plain indexes."""
     return (
-        not (table.changes or table.hidden or table.virtual is not None or table.forms_not_added)
+        not (
+            table.changes
+            or table.hidden_columns
+            or table.virtual is not None
+            or table.forms_not_added
+        )
         and not table.is_partitioned
         and table.other is None
         and all(form.duty.adds and not form.unique and not form.wraps for form in table.forms)
@@ -138,8 +145,9 @@ def is_plain(table: Table) -> bool:
 def refuse_met(
     txn: Transaction, table: Table, row: Row, handle: bytes | None, own: bytes | None
 ) -> None:
-    """Raises Duplicate where the row could not stand in that table because of another one; nothing
-    is written. `handle` where rows have hidden ids; `own`: of what it was there."""
+    """Raises Duplicate if another row conflicts with this one in that table; writes nothing.
+
+    `handle` is given for rows with hidden ids; `own`: the row's former handle there."""
     row = _changed(table, _completed(table, row, None))
     if handle is None:
         handle = key_codec.handle_of(table, row)
@@ -156,9 +164,10 @@ def insert_new(
     columns: Sequence[Sequence[Value]],
     ids: Sequence[int] | None = None,
 ) -> bool:
-    """`insert` of many rows of an `is_plain` table, given by column, where each is certainly new;
-    `ids` where rows have hidden ids. False, and nothing is written, where one is not: then they
-    are to be inserted one by one, and that says what is wrong."""
+    """`insert` of many rows of an `is_plain` table, by column, if all of them are certainly new.
+
+    `ids` are given for rows with hidden ids. Returns False, having written nothing, if a row
+    exists: then insert one by one to get the error."""
     if table.info.pk_is_handle and table.handle_is_unsigned:
         handles = list(map(keys.u64, columns[table.handle_positions[0]]))
     elif table.info.pk_is_handle:
@@ -176,12 +185,12 @@ def insert_new(
     places: list[bytes] = []
     for form in table.forms:
         encoded = form.keys.encode_many([columns[position] for position in form.positions])
-        made: Iterable[bytes] = map(
+        entry_keys: Iterable[bytes] = map(
             b"".join, zip(repeat(form.prefix), encoded, handles, strict=False)
         )
         if form.predicate is not None:
-            made = compress(made, map(form.predicate.holds, zip(*columns, strict=True)))
-        places += made
+            entry_keys = compress(entry_keys, map(form.predicate.holds, zip(*columns, strict=True)))
+        places += entry_keys
     return txn.put_new(rows, table.encoder.encode_many(columns), places, table.log_prefix)
 
 
@@ -194,10 +203,9 @@ def update(
     *,
     again: bool = False,
 ) -> bytes:
-    """Replace a row as it was read by a new one; its handle, another one if its primary key
-    changed. `again`: entries that stay as they are are put, too.
+    """Replace a row that was read; returns its handle, which changes with the primary key.
 
-    Raises Duplicate before anything is written."""
+    `again`: unchanged entries are written, too. Raises Duplicate before anything is written."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
     new_row = _changed(table, _completed(table, new_row, old_row))
@@ -218,10 +226,10 @@ def update(
         before, after = form.entries(old_row, handle), form.entries(new_row, moved)
         if before == after and not again and (stays or not (before and before[0][1])):
             continue
-        kept = frozenset(before).intersection(after) if stays else frozenset()
-        removed += [(form, *each) for each in before if each not in kept]
+        unchanged = frozenset(before).intersection(after) if stays else frozenset()
+        removed += [(form, *entry) for entry in before if entry not in unchanged]
         if form.duty.adds:
-            added += [(form, *each) for each in after if again or each not in kept]
+            added += [(form, *entry) for entry in after if again or entry not in unchanged]
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
@@ -247,14 +255,13 @@ def move(
     moved: bytes | None,
     old_row: Row,
     new_row: Row,
-    twins: Sequence[Table] = (),
+    sibling_partitions: Sequence[Table] = (),
 ) -> bytes:
-    """Take a row as it was read out of one partition and put what it becomes into another one; its
-    handle there. `moved` is given where rows have hidden ids; `twins`: other partitions that have
-    the row too, and lose it.
+    """Move a row that was read from one partition to another; returns its handle there.
 
-    One step and not a delete and an insert: the row may keep its key of a global unique index.
-    Raises Duplicate before anything is written."""
+    `moved` is given for rows with hidden ids; `sibling_partitions`: other partitions with the row,
+    which lose it. One step instead of a delete and an insert, because the row may keep its key of a
+    global unique index. Raises Duplicate before anything is written."""
     fence(txn, target)
     old_row = _as_stored(source, old_row)
     new_row = _changed(target, _completed(target, new_row, old_row))
@@ -267,15 +274,15 @@ def move(
     key = target.row_prefix + moved
     if txn.get(key) is not None:
         raise _primary_taken(target, new_row, key, moved)
-    gone = _entries(old_row, handle, source.forms)
-    for twin in twins:
-        gone += _entries(old_row, handle, twin.forms)
+    old_entries = _entries(old_row, handle, source.forms)
+    for sibling in sibling_partitions:
+        old_entries += _entries(old_row, handle, sibling.forms)
     added = _entries(new_row, moved, (form for form in target.forms if form.duty.adds))
-    ours = {form.payload(handle) for form, _, _ in gone if form.part}
+    ours = {form.payload(handle) for form, _, _ in old_entries if form.part}
     _refuse_taken(txn, target, added, new_row, {moved}, ours)
-    for each in (source, *twins):
-        _write_row(txn, each, WriteKind.DELETE, each.row_prefix + handle, b"")
-    _remove_entries(txn, gone, handle)
+    for partition in (source, *sibling_partitions):
+        _write_row(txn, partition, WriteKind.DELETE, partition.row_prefix + handle, b"")
+    _remove_entries(txn, old_entries, handle)
     _add_entries(txn, target, added, new_row, moved)
     _clear_former_life(txn, target, new_row, moved)
     _write_row(txn, target, WriteKind.PUT, key, target.encoder.encode(new_row))
@@ -285,7 +292,7 @@ def move(
 
 
 def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
-    """Remove a row as it was read."""
+    """Remove a row that was read."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
     copy = _copy_of(txn, table, handle, old_row) if table.other is not None else None
@@ -296,7 +303,7 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
 
 
 def clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
-    """What a row that others will put there may have left, see the module."""
+    """Remove tombstones of an earlier row at the keys of a row that others will place."""
     fence(txn, table)
     _clear_former_life(txn, table, _changed(table, _completed(table, row, None)), handle)
 
@@ -308,8 +315,10 @@ def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: b
 
 
 def lay_former(txn: Transaction, changes: Iterable[tuple[Table, Iterable[ChangedRow]]]) -> None:
-    """Rows and their public entries as they were before, in a transaction that is read through and
-    never committed. Nothing is validated, or looked at. `changes`: of each partition."""
+    """Restore former rows and their public entries, in a transaction for reading that never
+    commits.
+
+    Validates nothing. `changes`: of each partition."""
     former = []
     for table, changed in changes:
         forms = [form for form in table.forms if form.info.state == SchemaState.PUBLIC]
@@ -321,7 +330,7 @@ def lay_former(txn: Transaction, changes: Iterable[tuple[Table, Iterable[Changed
                     txn.write(WriteKind.REMOVE, key, b"")
             if before is not None:
                 former.append((table, forms, handle, before))
-    for table, forms, handle, before in former:  # keys may have gone from one row to another
+    for table, forms, handle, before in former:  # keys may have moved from one row to another
         txn.write(WriteKind.PLACE, table.row_prefix + handle, before)
         row = table.decode(before)
         for form, key, unique in _entries(row, handle, forms):
@@ -332,14 +341,14 @@ Entry = tuple[IndexForm, bytes, bool]
 
 
 def _entries(row: Row, handle: bytes, forms: Iterable[IndexForm]) -> list[Entry]:
-    """Those that the row has in these indexes."""
-    return [(form, *found) for form in forms for found in form.entries(row, handle)]
+    """The row's entries in these indexes."""
+    return [(form, *entry) for form in forms for entry in form.entries(row, handle)]
 
 
 def _add_entries(
     txn: Transaction, table: Table, entries: list[Entry], row: Row, handle: bytes
 ) -> None:
-    """Claims first, so that a refused statement has written nothing."""
+    """Add entries, claims first, so that a refused statement has written nothing."""
     claims = [entry for entry in entries if entry[2]]
     if len(claims) > 1:
         _refuse_taken(txn, table, claims, row, {handle})
@@ -348,8 +357,8 @@ def _add_entries(
             _bury_dead(txn, table, key)
         try:
             txn.write(WriteKind.CLAIM, key, form.payload(handle))
-        except Duplicate as taken:
-            raise _entry_taken(table, form, row, taken) from None
+        except Duplicate as duplicate:
+            raise _entry_taken(table, form, row, duplicate) from None
     for _, key, unique in entries:
         if not unique:
             txn.write(WriteKind.PLACE, key, LIVE)
@@ -363,29 +372,31 @@ def _refuse_taken(
     ours: set[bytes],
     leaving: AbstractSet[bytes] = frozenset(),
 ) -> None:
-    """`ours`: handles whose entries are not in the way; `leaving`: payloads that are not."""
+    """Raise Duplicate for a taken key. `ours`: handles whose entries do not conflict; `leaving`:
+    payloads that do not."""
     for form, key, unique in entries:
-        held = txn.get(key) if unique else None
-        if held is None or held[:1] != LIVE or held in leaving:
+        stored = txn.get(key) if unique else None
+        if stored is None or stored[:1] != LIVE or stored in leaving:
             continue
-        if any(held == form.payload(each) for each in ours):
+        if any(stored == form.payload(own_handle) for own_handle in ours):
             continue
-        if not _is_dead(table, held):
-            raise _entry_taken(table, form, row, Duplicate(key, held[1:]))
+        if not _is_dead(table, stored):
+            raise _entry_taken(table, form, row, Duplicate(key, stored[1:]))
 
 
-def _is_dead(table: Table, held: bytes) -> bool:
-    """Whether a global index's unique entry names a row of a partition that has gone."""
+def _is_dead(table: Table, stored: bytes) -> bool:
+    """Whether a global index's unique entry names a row of a dead partition."""
     at = len(LIVE)
-    return bool(table.dead) and held[at : at + PART_BYTES] in table.dead
+    return bool(table.dead) and stored[at : at + PART_BYTES] in table.dead
 
 
 def _bury_dead(txn: Transaction, table: Table, key: bytes) -> None:
-    """What stands at a key of a global index and names a row that has gone with its partition is
-    released first: nobody else will, but the job that removes all of them."""
-    held = txn.get(key)
-    if held is not None and is_live(held) and _is_dead(table, held):
-        txn.write(WriteKind.RELEASE, key, held)
+    """Release the entry at a key of a global index if it names a row of a dead partition.
+
+    Otherwise only the job that removes all of them does."""
+    stored = txn.get(key)
+    if stored is not None and is_live(stored) and _is_dead(table, stored):
+        txn.write(WriteKind.RELEASE, key, stored)
 
 
 def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> None:
@@ -400,21 +411,23 @@ def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> No
 def _clear_former_life(
     txn: Transaction, table: Table, row: Row, handle: bytes, before: Row | None = None
 ) -> None:
-    """What a row of this handle may have left where the row's entry will be, see the module.
-    `before`: the row that it was, whose own places need no look."""
+    """Remove tombstones of this handle at the keys of the row's future entries, as in the module's
+    text.
+
+    `before`: the old row, whose own keys need no removal."""
     if not table.forms_not_added:
         return
     row = _as_it_will_be(table, row)
     before = None if before is None else _as_it_will_be(table, before)
     for form in table.forms_not_added:
         former = () if before is None else form.entries(before, handle)
-        for found in form.entries(row, handle):
-            if not found[1] and found not in former:
-                txn.write(WriteKind.REMOVE, found[0], b"")
+        for entry in form.entries(row, handle):
+            if not entry[1] and entry not in former:
+                txn.write(WriteKind.REMOVE, entry[0], b"")
 
 
 def _as_it_will_be(table: Table, row: Row) -> Row:
-    """The row as writers one state ahead write it; as it is where they would be refused."""
+    """The row as writers one state ahead write it; unchanged if they would be refused."""
     if not table.coming_changes:
         return row
     try:
@@ -424,14 +437,14 @@ def _as_it_will_be(table: Table, row: Row) -> Row:
 
 
 def _completed(table: Table, row: Row, stored: Row | None) -> Row:
-    """The row with every column of the table: hidden ones by the rule in the module."""
+    """The row with every column of the table; hidden ones by the rule in the module's text."""
     missing = len(table.info.cols) - len(row)
-    if not table.hidden and table.virtual is None:
+    if not table.hidden_columns and table.virtual is None:
         if missing:
             raise Broken(f"a row of {table.info.name.O} with {len(row)} values")
         return row
     complete = [*row, *[None] * missing]
-    for position, value, is_kept, of in table.hidden:
+    for position, value, is_kept, of in table.hidden_columns:
         if is_kept and stored is not None and position < len(stored):
             is_former = of < 0 or row[of] == stored[of]
             value = stored[position] if is_former else None
@@ -441,21 +454,21 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
 
 
 def as_written(table: Table, row: Row, old: Row | None) -> Row:
-    """A new list: the row with every column, those that change converted. `old`: the row that it
-    replaces, as it was read. Refused where a value does not fit a new type."""
+    """A new list: the row with every column, changing ones converted.
+
+    `old`: the replaced row that was read. Raises Refused if a value does not fit a new type."""
     stored = None if old is None else _as_stored(table, old)
     return list(_changed(table, _completed(table, row, stored)))
 
 
 def _changed(table: Table, row: Row) -> Row:
-    """The row with what it owes to columns whose type is changing. Refused where it does not fit
-    the new type."""
+    """The row with converted values for columns whose type changes. Raises Refused if a value does
+    not fit the new type."""
     return applied(table.changes, row) if table.changes else row
 
 
 def _as_stored(table: Table, row: Row) -> Row:
-    """A row that was read; where the caller left hidden columns out, with what a row without them
-    reads as."""
+    """A row that was read, with the read values of hidden columns that the caller left out."""
     read = len(row)
     return row if read == len(table.info.cols) else [*row, *_completed(table, row, None)[read:]]
 
@@ -464,56 +477,56 @@ def _as_stored(table: Table, row: Row) -> Row:
 
 
 def _copy_of(txn: Transaction, table: Table, handle: bytes, row: Row) -> bytes | None:
-    """The handle of the row's copy in the other set, None where it has none. Asked before the row
-    is written."""
+    """The handle of the row's copy in the other set, or None. Call it before the row is written."""
     other, stands = table.other, txn.get(table.row_prefix + handle)
     assert other is not None
     copy = _other_handle(txn, table, other, row)
     if copy is None or stands is None:
         return None
     key = other.row_prefix + copy
-    held = txn.get(key)
+    stored = txn.get(key)
     txn.require(key)
-    if held is None:
+    if stored is None:
         return None
-    return copy if held == stands or table.decode(held) == table.decode(stands) else None
+    return copy if stored == stands or table.decode(stored) == table.decode(stands) else None
 
 
 def _other_handle(txn: Transaction, table: Table, other: Table, row: Row) -> bytes | None:
-    """Where the row's copy is, if it is there. None for a row that can have none."""
+    """The handle of the row's copy, if there is one. None for a row that cannot have a copy."""
     if other.handle_positions:
-        known = all(row[position] is not None for position in other.handle_positions)
-        return key_codec.handle_of(other, row) if known else None
+        is_complete = all(row[position] is not None for position in other.handle_positions)
+        return key_codec.handle_of(other, row) if is_complete else None
     guard = table.other_guard
     for key, unique in () if guard is None else guard.entries(row, b""):
-        held = txn.get(key) if unique else None
+        stored = txn.get(key) if unique else None
         txn.require(key)
-        if held is not None and is_live(held):
-            return held[len(LIVE) :]
+        if stored is not None and is_live(stored):
+            return stored[len(LIVE) :]
     return None
 
 
 def _is_left_alone(txn: Transaction, table: Table, row: Row) -> bool:
-    """Whether the row, which has no copy, gets none for now: another row's has its new key."""
-    taken = False
+    """Whether a row without a copy stays without one for now, because another copy has its new
+    key."""
+    is_taken = False
     for form in table.other_keys:
         for key, unique in form.entries(row, b""):
-            held = txn.get(key) if unique else None
+            stored = txn.get(key) if unique else None
             txn.require(key)
-            taken = taken or (held is not None and is_live(held))
-    return taken
+            is_taken = is_taken or (stored is not None and is_live(stored))
+    return is_taken
 
 
 def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
-    hidden = None if other.handle_positions else _hidden_id(txn, other, handle)
+    hidden_id = None if other.handle_positions else _hidden_id(txn, other, handle)
     try:
-        insert(txn, other, row, hidden)
-    except Duplicate as met:  # who is in the way there is in the way here, too
-        raise Conflict("two sets of rows that differ", met.key) from None
+        insert(txn, other, row, hidden_id)
+    except Duplicate as duplicate:  # a row with that key there has it here, too
+        raise Conflict("two sets of rows that differ", duplicate.key) from None
 
 
 def _hidden_id(txn: Transaction, other: Table, handle: bytes) -> bytes:
-    """One that nobody has, and no counter gives: below zero."""
+    """A unique id that no counter allocates: below zero."""
     number = int.from_bytes(blake2b(handle, digest_size=8).digest(), "big") >> 2
     while txn.get(other.row_prefix + keys.i64(-1 - number)) is not None:
         number += 1
@@ -529,14 +542,14 @@ def _change_copy(
     handle: bytes,
     moved: bytes,
 ) -> None:
-    """`handle`, `moved`: the row's, before and now."""
+    """`handle`, `moved`: the row's handle before and now."""
     other = table.other
     assert other is not None
     if copy is not None and table.other_adds:
         try:
             update(txn, other, copy, old_row, new_row, again=moved != handle)
-        except Duplicate as met:
-            raise Conflict("two sets of rows that differ", met.key) from None
+        except Duplicate as duplicate:
+            raise Conflict("two sets of rows that differ", duplicate.key) from None
     elif copy is not None:
         delete(txn, other, copy, old_row)
     elif table.other_adds:
@@ -555,15 +568,15 @@ def _move_copy(
     new_row: Row,
     moved: bytes,
 ) -> None:
-    """Of a row that is in another partition now, under the handle `moved`."""
+    """Write the copy of a row that is in another partition now, under the handle `moved`."""
     there, here = source.other, target.other
     assert there is not None and here is not None
     if copy is not None and target.other_adds:
-        hidden = None if here.handle_positions else _hidden_id(txn, here, moved)
+        hidden_id = None if here.handle_positions else _hidden_id(txn, here, moved)
         try:
-            move(txn, there, here, copy, hidden, old_row, new_row)
-        except Duplicate as met:
-            raise Conflict("two sets of rows that differ", met.key) from None
+            move(txn, there, here, copy, hidden_id, old_row, new_row)
+        except Duplicate as duplicate:
+            raise Conflict("two sets of rows that differ", duplicate.key) from None
     elif copy is not None:
         delete(txn, there, copy, old_row)
     elif target.other_adds and not _is_left_alone(txn, target, new_row):
@@ -576,9 +589,10 @@ def _refuse_copy(
     row: Row,
     before: Row | None = None,
 ) -> None:
-    """1062 where the row could not stand in the other set, and nothing in this one says so: then
-    nobody is named who is in the way, for REPLACE to remove. `before`: what it was, in this
-    partition or another one; a key that it had and keeps is not asked for."""
+    """1062 if the row conflicts in the other set only; REPLACE must not remove the conflicting row
+    then.
+
+    `before`: the old row, in any partition; keys that it had and keeps are not checked."""
     other = table.other
     if other is None or not table.other_adds:
         return
@@ -588,23 +602,23 @@ def _refuse_copy(
         key = other.row_prefix + (there or b"")
         is_taken = there is not None and there != was and txn.get(key) is not None
         if is_taken and there is not None and not _is_guarded(txn, table, row):
-            met = _primary_taken(other, row, key, there)
-            raise ErrDupEntry.with_text(met.message)
+            duplicate = _primary_taken(other, row, key, there)
+            raise ErrDupEntry.with_text(duplicate.message)
     for form in table.other_keys:
         stays = () if before is None else form.entries(before, b"")
         for key, unique in form.entries(row, b""):
-            held = txn.get(key) if unique and (key, unique) not in stays else None
-            if held is not None and is_live(held):
+            stored = txn.get(key) if unique and (key, unique) not in stays else None
+            if stored is not None and is_live(stored):
                 raise ErrDupEntry.with_text(
                     _entry_taken(other, form, row, Duplicate(key, b"")).message
                 )
 
 
 def _is_guarded(txn: Transaction, table: Table, row: Row) -> bool:
-    """Whether the guard names a row that has the new key: it is met there."""
+    """Whether the guard names a row with the new key, which is then found there."""
     for key, unique in () if table.guard is None else table.guard.entries(row, b""):
-        held = txn.get(key) if unique else None
-        if held is not None and is_live(held):
+        stored = txn.get(key) if unique else None
+        if stored is not None and is_live(stored):
             return True
     return False
 
@@ -613,8 +627,8 @@ def _is_guarded(txn: Transaction, table: Table, row: Row) -> bool:
 
 
 def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) -> Duplicate:
-    """The error with MySQL's text. Without the row, texts are as far as the key tells (a fold, no
-    trailing spaces)."""
+    """The error with MySQL's text. Without the row, values are decoded from the key (folded,
+    without trailing spaces)."""
     if error.key[: len(table.row_prefix)] == table.row_prefix:
         handle = error.key[keys.HANDLE_AT :]
         values = key_codec.handle_values(table, handle)
@@ -636,16 +650,16 @@ def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> D
     parts = zip(form.positions, form.info.idx_cols, strict=True)
     values: tuple[object, ...] | None
     values = tuple(_prefix(row[position], part.length) for position, part in parts)
-    if form.array is not None:  # the key tells which of its elements it is
+    if form.array is not None:  # the key has the element
         decoded, _ = form.keys.decode(error.key, keys.VALUES_AT)
         at = form.array
         values = None if decoded is None else (*values[:at], decoded[at], *values[at + 1 :])
-    kinds, shown = _shown_types(table, form), _shown_name(table, form.info)
-    return _duplicate(table, error, kinds, values, shown)
+    kinds, index_name = _shown_types(table, form), _shown_name(table, form.info)
+    return _duplicate(table, error, kinds, values, index_name)
 
 
 def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
-    """Of the parts; of an array that of its elements."""
+    """Types of the parts; for an array, the type of its elements."""
     kinds = [table.info.cols[position].type for position in form.positions]
     if form.array is not None:
         kinds[form.array] = form.types[form.array]
@@ -653,8 +667,8 @@ def _shown_types(table: Table, form: IndexForm) -> list[FieldType]:
 
 
 def _shown_name(table: Table, index: IndexInfo) -> str:
-    """As clients know it: of a pair only one is public, the guard stands for a primary key, and
-    what takes another one's place has its name."""
+    """The index's name for clients: the public index of a pair, PRIMARY for a guard, and the final
+    name of a hidden index."""
     rekey = table.info.exuvia_rekey
     if rekey is not None and index.id in (rekey.guard, rekey.key_guard):
         return "PRIMARY"
@@ -668,7 +682,7 @@ def _shown_name(table: Table, index: IndexInfo) -> str:
 
 
 def _shown_handle(table: Table, row: Row) -> Iterator[object]:
-    """A row's handle, as far as the primary key's prefixes go."""
+    """A row's handle, cut to the primary key's prefixes."""
     primary = table.info.index("PRIMARY")
     lengths = [part.length for part in primary.idx_cols] if primary is not None else [-1]
     for position, length in zip(table.handle_positions, lengths, strict=False):
@@ -702,9 +716,9 @@ def _duplicate(
 def _texts(kinds: Sequence[FieldType], values: tuple[object, ...]) -> Iterator[str]:
     for kind, value in zip(kinds, values, strict=True):
         if value is not None and (kind.family == Family.BYTES or kind.Tp == TypeCode.BIT):
-            shown = to_bytes(value, kind)
-            if kind.Tp == TypeCode.STRING:  # what fills a BINARY up is not said
-                shown = shown.rstrip(b"\0") or shown[:1]
-            yield shown_bytes(shown)
+            raw = to_bytes(value, kind)
+            if kind.Tp == TypeCode.STRING:  # without the padding of a BINARY
+                raw = raw.rstrip(b"\0") or raw[:1]
+            yield shown_bytes(raw)
         else:
             yield "NULL" if value is None else to_text(value, kind)

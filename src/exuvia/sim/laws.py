@@ -256,9 +256,9 @@ def _rows_are_the_clients(
 
 def _judged_columns(table: Table) -> list[tuple[ColumnInfo, str, int, object]]:
     """(column, name, position, origin default) of each public column."""
-    found: list[tuple[ColumnInfo, str, int, object]] | None = table.kept.get("sim columns")
+    found: list[tuple[ColumnInfo, str, int, object]] | None = table.caches.get("sim columns")
     if found is None:
-        found = table.kept["sim columns"] = [
+        found = table.caches["sim columns"] = [
             (c, c.name.L, table.position(c.name.L), values.origin_default_of(c))
             for c in table.columns
         ]

@@ -263,11 +263,11 @@ class World:
         table = laws.present_table(txn, self.table_id)
         if table is None:
             return "dropped"
-        states: str | None = table.kept.get("sim states")
+        states: str | None = table.caches.get("sim states")
         if states is None:
             found = [(c.name.L, c.state) for c in table.info.cols]
             found += [(each.idx_name.L, each.state) for each in table.info.indexes]
-            table.kept["sim states"] = states = ", ".join(
+            table.caches["sim states"] = states = ", ".join(
                 f"{name} {STATE_TEXT[state]}" for name, state in found if state != PUBLIC
             )
         return states

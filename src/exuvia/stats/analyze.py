@@ -59,13 +59,13 @@ from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
 SPAN_ROWS = 500_000
-TASKS_EACH = 2  # of a wave, for each concurrent task
+TASKS_EACH = 2  # tasks of a wave for each concurrent one
 WAVES = 2
 _LOOK_S = 0.1
 
 Stop = Callable[[], bool]
 Tell = Callable[[int], None]
-Fields = Sequence[FieldType]  # of the columns to analyze
+Fields = Sequence[FieldType]  # the columns to analyze
 
 
 class AnalyzeSettings:

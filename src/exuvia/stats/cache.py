@@ -48,10 +48,10 @@ Array = NDArray[np.integer[Any]]
 
 
 class RowCounts(NamedTuple):
-    """The counts of many tables, one element each; rows 0 and analyzed -1 if there are none.
+    """The counts of many tables, one element each.
 
-    `analyzed`: rows at the last analysis, -1 for none. `analyzed_at`: seconds since 1970.
-    `indexes`: the analyzed ones, as text."""
+    Tables without a row have rows 0 and analyzed -1. `analyzed`: rows at the last analysis, or -1.
+    `analyzed_at`: seconds since 1970. `indexes`: the analyzed ones, as text."""
 
     rows: Array
     modified: Array

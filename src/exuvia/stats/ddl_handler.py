@@ -163,8 +163,9 @@ class Following:
     def _go(
         self, txn: Transaction, table_id: int, ids: Iterable[int], kept_until_s: int = 0
     ) -> None:
-        """Schedule the removal of these ids, which no rows of the table have until
-        `kept_until_s`."""
+        """Schedule the removal of the statistics of former ids.
+
+        Rows may return to these ids until `kept_until_s`."""
         now_s = self._clock.wall_ns() // _NS
         for physical_id in ids:
             txn.put(keys.meta(_GONE, max(now_s, kept_until_s), physical_id), keys.number(table_id))

@@ -117,7 +117,7 @@ def distribution(
 ) -> Distribution | None:
     """The distribution of an index, read once for each version of the statistics and cached with
     the table."""
-    cached = table.kept.setdefault("distributions", {})
+    cached = table.caches.setdefault("distributions", {})
     entry = cached.get(index.id)
     if entry is not None and entry[0] == version:
         return entry[1]  # type: ignore[no-any-return]

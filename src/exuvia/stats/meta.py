@@ -80,7 +80,7 @@ def add_to_lock(txn: Transaction, table_id: int, rows: int, modified: int, versi
 
 
 def unlock(txn: Transaction, table_id: int) -> Locked | None:
-    """Remove and return the lock; None if there was none."""
+    """Remove and return the lock, or return None."""
     locked = get_lock(txn, table_id)
     if locked is not None:
         writer.delete(txn, planned(txn, LOCKS), keys.i64(table_id), list(locked))

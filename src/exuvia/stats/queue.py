@@ -527,7 +527,7 @@ class Queue:
     # -- taking ------------------------------------------------------------------------------------
 
     def pop(self) -> AnalysisJob | None:
-        """Pop the most urgent job, which is then running; None if there is none."""
+        """Pop the most urgent job, which is then running; None if the queue is empty."""
         with self._lock:
             if not self.is_ready:
                 return None

@@ -1,15 +1,15 @@
-"""Index keys of many rows: the kernel of a fill. The same bytes as `key_codec.index_entries`
-gives row by row.
+"""Index keys of many rows, for backfills. The bytes are those of `key_codec.index_entries` row by
+row.
 
     all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
     parts of one width  a matrix of bytes, a block of columns a part                   V<n>
-    of several widths   likewise, zeros behind each key                                Padded
-    much differing      bytes per part, joined row by row by Arrow                     list of bytes
+    of several widths   the same, with zeros after each key                            Padded
+    very different      bytes per part, joined row by row by Arrow                     list of bytes
 
-    part            how                                        value by value instead
+    part            method                                     value by value instead
     numbers         numpy
     DECIMAL         numpy, two groups of digits on each side   more than 18 digits
-    plain texts     the bytes that stand in the rows, folded by one look-up
+    plain texts     the bytes of the rows, folded by one look-up
     *_bin, binary   Arrow: trim, replace                       texts with control characters
     folded          one look-up per byte                       texts not ASCII, or with controls
     cut keys        -                                          those that are cut
@@ -17,9 +17,9 @@ gives row by row.
 Texts are plain if encoding does not change their length. They contain no NULL, no zero byte, no
 trailing spaces under PAD SPACE, and are not longer than the index's prefix.
 
-A unique index's keys end in the handle only where a part is NULL; then the keys are a list.
-A part whose bytes vary is a column of bytes, marker included. Values that have no fast way are
-encoded one by one (key_encoder.py).
+A unique index's keys end in the handle only if a part is NULL; then the keys are a list. A part of
+varying width is a column of bytes, marker included. Values without a fast method are encoded one by
+one (key_encoder.py).
 """
 
 from collections.abc import Mapping
@@ -50,30 +50,30 @@ from exuvia.kv.packet import Padded, windows_of
 
 
 class EntryKeys(NamedTuple):
-    """Keys in the order of the rows. `nulls`: which rows have a NULL among their parts; None where
-    none has."""
+    """Keys in the order of the rows. `nulls`: a mask of rows with a NULL part, or None without such
+    rows."""
 
     keys: Keys
     nulls: Array | None
 
 
 def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
-    """The keys of the rows' entries in an index. `columns` must hold the index's parts.
+    """The keys of the rows' entries in an index. `columns` must have the index's parts.
 
-    Keys are an array of V<n> where all are of one width, Padded where they are not very different,
-    else a list of bytes."""
+    Keys are an array of V<n> if all have one width, Padded if widths are similar, else a list of
+    bytes."""
     if not columns.rows:
         return EntryKeys([], None)
     form = table.form(index)
     plain: dict[int, list[Piece]] = {}
     parts: dict[int, Vector] = {}
     for n, kind in enumerate(form.types):
-        found = None if form.wraps else _plain_text(form, n, columns)
-        if found is None:
+        plain_pieces = None if form.wraps else _plain_text(form, n, columns)
+        if plain_pieces is None:
             part = columns.column(form.positions[n])
             parts[n] = _wrapped(part, kind) if form.wraps else part
         else:
-            plain[n] = found
+            plain[n] = plain_pieces
     nulls: Array | None = None
     for part in parts.values():
         if part.nulls is not None:
@@ -92,7 +92,7 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
 
 
 def _wrapped(part: Vector, kind: FieldType) -> Vector:
-    """Integers of the other sign, as `change_values.wrapped` has them."""
+    """Integers of the other sign, as in `change_values.wrapped`."""
     if part.field.family == kind.family:
         return part
     bits = part.values.view("<u8" if kind.family == Family.UINT else "<i8")
@@ -100,7 +100,7 @@ def _wrapped(part: Vector, kind: FieldType) -> Vector:
 
 
 def _with_handles(keys: Keys, columns: Columns, nulls: Array) -> list[bytes]:
-    """Keys of a unique index: with the handle where a part is NULL."""
+    """Keys of a unique index: with the handle if a part is NULL."""
     plain = keys if isinstance(keys, list) else keys.tolist()
     handles = columns.handle_list()
     return [k + h if n else k for k, h, n in zip(plain, handles, nulls.tolist(), strict=True)]
@@ -149,10 +149,10 @@ def _array_keys(
     most = form.keys.limit - HASH_BYTES
     pieces: list[Piece] = []
     for n, cell in enumerate(form.info.idx_cols):
-        found = plain[n] if n in plain else _pieces(parts[n], cell.length, most)
-        if found is None:
+        part_pieces = plain[n] if n in plain else _pieces(parts[n], cell.length, most)
+        if part_pieces is None:
             return None
-        pieces += found
+        pieces += part_pieces
     if sum(map(_longest, pieces)) > most:
         return None
     if not form.unique:
@@ -161,7 +161,7 @@ def _array_keys(
 
 
 def _pieces(part: Vector, length: int, most: int) -> list[Piece] | None:
-    """The encoded part of every row; None where one is longer than `most`."""
+    """The encoded part of every row; None if one is longer than `most`."""
     if part.nulls is None and part.field.family in NUMBERS:
         return [_number_block(part)]
     offsets, data = buffers_of(part_bytes(part, length))
@@ -182,32 +182,32 @@ def _handle_piece(handles: Keys) -> Piece:
 
 
 def _plain_text(form: IndexForm, n: int, columns: Columns) -> list[Piece] | None:
-    """The encoded values of a part that are plain texts; None where they are something else."""
+    """The encoded values of a part with plain texts; None for other values."""
     kind, length = form.types[n], form.info.idx_cols[n].length
     if kind.family not in (Family.STRING, Family.BYTES):
         return None
     cells = columns.padded(form.positions[n])
     if cells is None or 0 <= length < cells.matrix.shape[1]:
         return None
-    found = collation(kind.Collate) if kind.family == Family.STRING else None
+    text_collation = collation(kind.Collate) if kind.family == Family.STRING else None
     matrix = cells.matrix
     if np.count_nonzero(matrix) != int(cells.lengths.sum()):
-        return None  # a zero that is no padding
-    pads = found is not None and found.pads
-    if found is not None and (pads or found.fold is not None):
-        least = int((matrix - np.uint8(1)).min()) + 1  # but zeros
+        return None  # a zero byte that is not padding
+    pads = text_collation is not None and text_collation.pads
+    if text_collation is not None and (pads or text_collation.fold is not None):
+        least = int((matrix - np.uint8(1)).min()) + 1  # the least byte except zeros
         if least < _SPACE or (pads and least == _SPACE):
             return None
-        if found.fold is not None:
-            if matrix.max() >= _DELETE or not found.folds_bytes:
+        if text_collation.fold is not None:
+            if matrix.max() >= _DELETE or not text_collation.folds_bytes:
                 return None
-            if not found.is_exact:
-                cells = Padded(_fold_table(found)[matrix], cells.lengths)
+            if not text_collation.is_exact:
+                cells = Padded(_fold_table(text_collation)[matrix], cells.lengths)
     return [PRESENT, cells, END_PAD if pads else END_NO_PAD]
 
 
 def _longest(piece: Piece) -> int:
-    """Bytes of the longest."""
+    """Length of the longest one."""
     if isinstance(piece, bytes):
         return len(piece)
     return int((piece.matrix if isinstance(piece, Padded) else piece).shape[1])
@@ -223,7 +223,7 @@ def _concatenated(pieces: list[Piece], rows: int) -> Keys | None:
     width = sum(map(_longest, pieces))
     matrix = np.zeros((rows, width), np.uint8)
     whole = matrix.reshape(-1)
-    at: int | Array = 0  # in a key; in `whole`, once it is not the same in all keys
+    at: int | Array = 0  # in a key; in `whole`, once it differs between keys
     for piece in pieces:
         size = _longest(piece)
         cells = piece.matrix if isinstance(piece, Padded) else piece
@@ -247,7 +247,7 @@ def _concatenated(pieces: list[Piece], rows: int) -> Keys | None:
 
 
 def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns) -> list[bytes]:
-    """Prefix, values (cut where too long) and perhaps the handle of each row."""
+    """Prefix, values (cut if too long) and, unless unique, the handle of each row."""
     lengths = [part.length for part in form.info.idx_cols]
     encoded = [part_bytes(part, length) for part, length in zip(parts, lengths, strict=True)]
     longest = sum(pc.max(pc.binary_length(part)).as_py() or 0 for part in encoded)
@@ -260,7 +260,7 @@ def _joined_keys(form: IndexForm, parts: list[Vector], columns: Columns) -> list
 
 
 def _cut_keys(form: IndexForm, encoded: list[pa.Array]) -> list[bytes] | None:
-    """Prefix and values; None where no row's values are too long."""
+    """Prefix and values; None if no row's values are too long."""
     values = join_rows(encoded)
     if pc.max(pc.binary_length(values)).as_py() <= form.keys.limit - HASH_BYTES:
         return None
@@ -273,24 +273,24 @@ _SIGN = np.uint64(1 << 63)
 
 
 def join_rows(parts: list[Any]) -> pa.Array:
-    """The parts of each row put together. Parts are binary arrays or scalars."""
+    """The concatenated parts of each row. Parts are binary arrays or scalars."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b""))
 
 
 def part_bytes(part: Vector, length: int) -> pa.Array:
-    """The encoded part of every row. `length` is an index prefix in characters or bytes, -1 for
-    all."""
+    """The encoded part of every row. `length` is an index prefix in characters or bytes, -1 for the
+    whole value."""
     family = part.field.family
     if family in NUMBERS:
         return _by_value(part, length) if part.nulls is not None else _numbers(part)
     if family == Family.DECIMAL:
         return _decimals(part) if part.values.dtype.itemsize == 8 else _by_value(part, length)
-    found = collation(part.field.Collate) if family == Family.STRING else None
+    text_collation = collation(part.field.Collate) if family == Family.STRING else None
     values = _first(part.values, length, is_text=family == Family.STRING)
-    body = _body(values, found)
+    body = _body(values, text_collation)
     if body is None:
         return _by_value(part, length)
-    end = END_PAD if found is not None and found.pads else END_NO_PAD
+    end = END_PAD if text_collation is not None and text_collation.pads else END_NO_PAD
     whole = join_rows([pa.scalar(PRESENT), body, pa.scalar(end)])
     return whole if part.nulls is None else pc.fill_null(whole, NULL)
 
@@ -314,7 +314,7 @@ def _number_block(part: Vector) -> Array:
 
 
 def sortable(part: Vector) -> Array:
-    """Numbers as unsigned words that sort like them. Shape (n,), uint64."""
+    """Numbers as unsigned words with the same order. Shape (n,), uint64."""
     if part.field.family == Family.UINT:
         return np.asarray(part.values, dtype=np.uint64)
     if part.field.family == Family.FLOAT:
@@ -343,47 +343,51 @@ def _first(values: pa.Array, length: int, is_text: bool) -> pa.Array:
     return pc.binary_slice(values.cast(pa.binary()), 0, length)
 
 
-def _body(values: pa.Array, found: Collation | None) -> pa.Array | None:
-    """The sort keys without their ends; None where some text needs the slow way."""
-    if found is None or (found.fold is None and not found.pads):
+def _body(values: pa.Array, text_collation: Collation | None) -> pa.Array | None:
+    """The sort keys without their ends; None if some text needs the slow method."""
+    if text_collation is None or (text_collation.fold is None and not text_collation.pads):
         return pc.replace_substring(values.cast(pa.binary()), b"\0", b"\0\xff")
-    if found.pads:
+    if text_collation.pads:
         values = pc.utf8_rtrim(values, " ")
     offsets, raw = buffers_of(values)
-    data = _folded(raw, found)
+    data = _folded(raw, text_collation)
     if data is None:
         return None
     offsets_buffer = pa.py_buffer(offsets)
     body = pa.Array.from_buffers(
         pa.binary(), len(values), [values.buffers()[0], offsets_buffer, pa.py_buffer(data)]
     )
-    return pc.replace_substring(body, b" ", b" \x02") if found.pads else body
+    return pc.replace_substring(body, b" ", b" \x02") if text_collation.pads else body
 
 
-def _folded(data: Array, found: Collation | None) -> Array | None:
-    """What the bytes of texts become under the collation; None where one needs the slow way."""
-    if found is None or (found.fold is None and not found.pads) or not len(data):
+def _folded(data: Array, text_collation: Collation | None) -> Array | None:
+    """The folded bytes of texts under the collation; None if some text needs the slow method."""
+    if (
+        text_collation is None
+        or (text_collation.fold is None and not text_collation.pads)
+        or not len(data)
+    ):
         return data
     if data.min() < _SPACE:
         return None
-    fold = found.fold
+    fold = text_collation.fold
     if fold is None:
         return data
-    if data.max() >= _DELETE or not found.folds_bytes:
+    if data.max() >= _DELETE or not text_collation.folds_bytes:
         return None
-    if found.is_exact:
+    if text_collation.is_exact:
         return data
-    folded: Array = _fold_table(found)[data]
+    folded: Array = _fold_table(text_collation)[data]
     return folded
 
 
 @lru_cache(64)
-def _fold_table(found: Collation) -> Array:
+def _fold_table(text_collation: Collation) -> Array:
     """ASCII byte -> its sort key under a folding collation, for all but control characters."""
-    assert found.fold is not None, "it folds"
+    assert text_collation.fold is not None, "it folds"
     table = np.arange(256, dtype=np.uint8)
     for code in range(_SPACE, _DELETE):
-        table[code] = ord(found.fold(chr(code)))
+        table[code] = ord(text_collation.fold(chr(code)))
     return table
 
 
@@ -394,10 +398,10 @@ def keys_of(column: pa.Array) -> Keys:
     if not lengths.any():
         return list(column.to_pylist())
     if (lengths == lengths[0]).all():
-        alike: Array = data.view(f"V{lengths[0]}")
-        return alike
-    found = Padded.if_wise(data, offsets[:-1], lengths)
-    return list(column.to_pylist()) if found is None else found
+        equal_width: Array = data.view(f"V{lengths[0]}")
+        return equal_width
+    cells = Padded.if_wise(data, offsets[:-1], lengths)
+    return list(column.to_pylist()) if cells is None else cells
 
 
 # -- DECIMAL up to 18 digits -----------------------------------------------------------------------
@@ -451,29 +455,29 @@ _ARROW = {
 
 
 def held_rows(predicate: Predicate, columns: Columns) -> Array:
-    """Which of the rows a partial index holds, as `Predicate.holds` says row by row. Shape (n,),
+    """A mask of the rows in a partial index, equal to `Predicate.holds` row by row. Shape (n,),
     bool."""
-    found: Array | None = None
+    mask: Array | None = None
     for term, position, kind in zip(
         predicate.terms, predicate.positions, predicate.kinds, strict=True
     ):
-        some = _held(term, kind, columns.column(position))
-        found = some if found is None else found & some
-    assert found is not None, "a predicate has terms"
-    return found
+        some = _term_mask(term, kind, columns.column(position))
+        mask = some if mask is None else mask & some
+    assert mask is not None, "a predicate has terms"
+    return mask
 
 
-def _held(term: PredicateTerm, kind: FieldType, part: Vector) -> Array:
+def _term_mask(term: PredicateTerm, kind: FieldType, part: Vector) -> Array:
     nulls: Array = np.zeros(len(part.values), bool) if part.nulls is None else part.nulls
     if term.operator.startswith("is"):
         return nulls if term.operator == "is null" else ~nulls
-    found: Array = np.zeros(len(nulls), bool)
+    mask: Array = np.zeros(len(nulls), bool)
     if kind.family in NUMBERS:
         compare = COMPARED.get(term.operator, COMPARED["="])
         for constant in constants_of(term, kind):
-            found |= compare(part.values, constant)
+            mask |= compare(part.values, constant)
     else:
         encoded = part_bytes(part, -1)
         for constant in constants_of(term, kind):
-            found |= pc.call_function(_ARROW[term.operator], [encoded, constant]).to_numpy(False)
-    return found & ~nulls
+            mask |= pc.call_function(_ARROW[term.operator], [encoded, constant]).to_numpy(False)
+    return mask & ~nulls

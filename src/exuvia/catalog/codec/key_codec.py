@@ -1,11 +1,11 @@
 """Keys of one row: its handle, its index entries, and ranges of them.
 
     t{table}r{handle}                     handle: 8 bytes (integer, hidden id) or the key's values
-    t{table}i{index}{values}{handle}      plain entry, or a unique one that holds a NULL
-    t{table}i{index}{values}              unique entry; the handle stands in its payload
+    t{table}i{index}{values}{handle}      plain entry, or a unique one with a NULL
+    t{table}i{index}{values}              unique entry; the handle is in its payload
 
 Values are encoded by key_encoder.py. A range over values that may have been cut (`is_exact` is
-False) is wider than asked for; whoever scans it looks at the rows again.
+False) is wider than requested; its scan must check the rows.
 """
 
 from collections.abc import Sequence
@@ -21,22 +21,21 @@ from exuvia.kv.packet import Span
 
 
 def index_entries(table: Table, index: IndexInfo, row: Row, handle: bytes) -> Entries:
-    """The keys of the row's entries, and whether each is a unique key (then the handle is in the
-    payload): one, but none where a partial index does not hold the row, and any number in a
-    multi-valued one."""
+    """(key, is_unique) of the row's entries; a unique entry has the handle in its payload.
+
+    There is one, except for rows outside a partial index and in a multi-valued index."""
     return table.form(index).entries(row, handle)
 
 
 def handle_of(table: Table, row: Row) -> bytes:
-    """The handle that follows from the row. Raises Broken where rows have hidden ids, which do
-    not."""
+    """The handle computed from the row. Raises Broken if rows have hidden ids."""
     if table.info.pk_is_handle:
         value = row[table.handle_positions[0]]
         return keys.u64(value) if table.handle_is_unsigned else keys.i64(value)
     form = table.handle_form
     if form is None:
         raise Broken(
-            f"rows of {table.info.name.O} have hidden ids, which do not follow from their values"
+            f"rows of {table.info.name.O} have hidden ids, which are not computed from their values"
         )
     return form.encode([row[position] for position in table.handle_positions])
 
@@ -52,8 +51,7 @@ def handle_from(table: Table, values: Sequence[Value]) -> bytes:
 
 
 def handle_values(table: Table, handle: bytes) -> tuple[Value, ...] | None:
-    """Primary key values of a handle as its collations see them; None for hidden ids and cut
-    keys."""
+    """Primary key values of a handle, as folded by collations; None for hidden ids and cut keys."""
     if table.info.pk_is_handle:
         number = int.from_bytes(handle, "big")
         return (number if table.handle_is_unsigned else number - (1 << 63),)
@@ -62,8 +60,7 @@ def handle_values(table: Table, handle: bytes) -> tuple[Value, ...] | None:
 
 
 def encode_values(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
-    """The first values of an index (or of the clustered primary key) as they begin a key, not
-    cut."""
+    """The encoding, not cut, of the first values of an index or of the clustered primary key."""
     if not index.exuvia_clustered:
         return table.form(index).keys.whole(values)
     if table.info.pk_is_handle:
@@ -72,8 +69,7 @@ def encode_values(table: Table, index: IndexInfo, values: Sequence[Value]) -> by
 
 
 def is_exact(table: Table, index: IndexInfo) -> bool:
-    """Whether the index's order is its values' order, whatever they are: no value can be too long
-    for a key."""
+    """Whether the index's order is always its values' order: no value can be too long for a key."""
     if not index.exuvia_clustered:
         return table.form(index).keys.exact
     return table.info.pk_is_handle or _handle_form(table).exact
@@ -97,40 +93,39 @@ def index_range(
     """Keys whose first values are within the bounds (tuples of the first few values; () is no
     bound).
 
-    `index_range(t, i, (5,), (5,))` are all entries that begin with 5; a full unique point is one
-    key. NULL is a value here and the least one: bounds that shall not meet NULL say `low=(*same,
-    None), low_inclusive=False`. The clustered primary key gives a range of rows. Bounds longer than
-    what a key keeps are widened."""
+    `index_range(t, i, (5,), (5,))` has all entries that begin with 5; a full unique point is one
+    key. NULL is a value here and the least one. Exclude it by `low=(*same, None),
+    low_inclusive=False`. The clustered primary key gives a range of rows. Bounds that are longer
+    than keys can be are widened."""
     if index.exuvia_clustered:
-        prefix, kept = (
+        prefix, most = (
             table.row_prefix,
-            _kept(None if table.info.pk_is_handle else table.handle_form),
+            _uncut_bytes(None if table.info.pk_is_handle else table.handle_form),
         )
     else:
         form = table.form(index)
-        prefix, kept = form.prefix, _kept(form.keys)
+        prefix, most = form.prefix, _uncut_bytes(form.keys)
     whole = keys.span_of(prefix)
     start, end = whole
     if low:
         bound = encode_values(table, index, low)
-        is_cut = kept is not None and len(bound) > kept
-        start = prefix + bound[:kept]
+        is_cut = most is not None and len(bound) > most
+        start = prefix + bound[:most]
         start = start if low_inclusive or is_cut else keys.after(start)
     if high:
         bound = encode_values(table, index, high)
-        is_cut = kept is not None and len(bound) > kept
-        end = prefix + bound[:kept]
+        is_cut = most is not None and len(bound) > most
+        end = prefix + bound[:most]
         end = keys.after(end) if high_inclusive or is_cut else end
     return Span(start, max(start, end))
 
 
-def _kept(form: KeyForm | None) -> int | None:
+def _uncut_bytes(form: KeyForm | None) -> int | None:
     return None if form is None else form.limit - HASH_BYTES
 
 
 def unique_key(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
-    """The one key of these values (none of them NULL) in a unique index. Point reads of long values
-    use it too."""
+    """The key of these values (not NULL) in a unique index; also for point reads of long values."""
     form = table.form(index)
     return form.prefix + form.keys.encode(values)
 
@@ -138,7 +133,7 @@ def unique_key(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes
 def split_entry(
     table: Table, index: IndexInfo, key: bytes, payload: bytes
 ) -> tuple[tuple[Value, ...] | None, bytes]:
-    """(values as the key holds them or None where cut, handle) of an index entry."""
+    """(values in the key, or None if cut; handle) of an index entry."""
     form = table.form(index)
     values, end = form.keys.decode(key, keys.VALUES_AT)
     return values, payload[1:] or key[end:]

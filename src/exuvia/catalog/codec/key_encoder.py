@@ -1,5 +1,5 @@
-"""How one value stands in a key, by its family alone; and how the values of several columns stand
-together.
+"""The encoding of one value in a key, which depends on its family only, and of the values of
+several columns.
 
     family                     bytes                                             NULL
     INT                        01 | value + 2**63, 8 bytes big-endian            00 | 8 zero bytes
@@ -10,17 +10,17 @@ together.
     STRING                     01 | sort key of the collation                    00
     BYTES, JSON                01 | escaped, 00 00 at the end                    00
 
-NULL sorts first. NOT NULL columns carry the marker too, since NOT NULL may come and go without
-touching an index. A number's NULL has the width of its values, so that keys of numbers all have one
-width (catalog/codec/key_batch.py).
+NULL sorts first. NOT NULL columns have the marker too, since NOT NULL can be added and dropped
+without a change of the index. A number's NULL has the width of its values, so that keys of numbers
+all have one width (catalog/codec/key_batch.py).
 
-    whole <= limit - 20 bytes     stands as it is
+    whole <= limit - 20 bytes     unchanged
     longer                        its first limit - 20 bytes and a 20 byte hash of all of it
 
-The engines' keys have at most 1,978 bytes, and a key holds one index's values and one handle.
-Equality stays exact (as far as BLAKE2b with 160 bits is), order does not between values that agree
-in all that is kept: a range is widened and its rows are looked at again
-(docs/decisions/003-long-keys.md). What a prefix index cuts is cut before.
+The engines' keys have at most 1,978 bytes, and a key has one index's values and one handle.
+Equality stays exact (within the limits of BLAKE2b with 160 bits). Values that agree in the retained
+bytes have no order: a range is widened and its rows are checked (docs/decisions/003-long-keys.md).
+A prefix index cuts values before that.
 """
 
 import struct
@@ -116,11 +116,11 @@ def encoder_of(field: FieldType, length: int = -1) -> Encoder:
 
 
 def cut(encoded: bytes, limit: int) -> bytes:
-    """The encoding within its limit, see the module."""
-    kept = limit - HASH_BYTES
-    if len(encoded) <= kept:
+    """The encoding within its limit, as in the module's text."""
+    most = limit - HASH_BYTES
+    if len(encoded) <= most:
         return encoded
-    return encoded[:kept] + blake2b(encoded, digest_size=HASH_BYTES).digest()
+    return encoded[:most] + blake2b(encoded, digest_size=HASH_BYTES).digest()
 
 
 # -- reading back ----------------------------------------------------------------------------------
@@ -163,10 +163,10 @@ def _read_text(pads: bool) -> Decoder:
 
 
 def decoder_of(field: FieldType) -> Decoder:
-    """(encoded, position) -> (value, end), for a value that is not NULL. A text comes back as its
-    collation sees it.
+    """(encoded, position) -> (value, end), for a value that is not NULL. Returns a text as folded
+    by its collation.
 
-    Raises IndexError or struct.error where the value does not end."""
+    Raises IndexError or struct.error if the value has no end."""
     family = field.family
     if family in _SIGNED_FAMILIES:
         return _read_signed
@@ -184,13 +184,12 @@ def decoder_of(field: FieldType) -> Decoder:
 
 
 def null_width(field: FieldType) -> int:
-    """Bytes of the type's NULL."""
+    """Width of the type's NULL in bytes."""
     return NUMBER_BYTES if field.family in NUMBERS else 1
 
 
 def is_faithful(field: FieldType, length: int = -1) -> bool:
-    """Whether the stored value itself can be read from the key: not from a prefix, a fold, or
-    dropped spaces.
+    """Whether the key has the stored value itself, not a prefix, a fold, or a text without spaces.
 
     CHAR never stores trailing spaces, so its PAD SPACE key loses nothing."""
     if length >= 0:
@@ -199,8 +198,8 @@ def is_faithful(field: FieldType, length: int = -1) -> bool:
         return False
     if field.family != Family.STRING:
         return True
-    found = collation(field.Collate)
-    return found.keeps_text and (not found.pads or field.Tp == TypeCode.STRING)
+    text_collation = collation(field.Collate)
+    return text_collation.keeps_text and (not text_collation.pads or field.Tp == TypeCode.STRING)
 
 
 _DECIMAL_BYTES = 50
@@ -208,7 +207,7 @@ _UNBOUNDED = 1 << 30
 
 
 def most_bytes(field: FieldType, length: int = -1) -> int:
-    """The longest encoding a value of the type can have. A folded character may become many."""
+    """The longest possible encoding of the type. A folded character may become many."""
     family = field.family
     if family in NUMBERS:
         return NUMBER_BYTES
@@ -221,8 +220,7 @@ def most_bytes(field: FieldType, length: int = -1) -> int:
 
 
 class KeyForm:
-    """The encoding of some columns together: index parts or primary key parts. `limit` as in
-    `cut`."""
+    """The encoding of several columns: index parts or primary key parts. `limit` as in `cut`."""
 
     __slots__ = ("_decoders", "_encoders", "exact", "faithful", "limit", "null_widths")
 
@@ -236,7 +234,7 @@ class KeyForm:
 
     @property
     def one(self) -> Callable[[Value], bytes] | None:
-        """What encodes the value of a key of one part that is never cut; None for any other."""
+        """The encoder for keys of one part that is never cut; None for others."""
         return self._encoders[0] if self.exact and len(self._encoders) == 1 else None
 
     def whole(self, values: Sequence[Value]) -> bytes:
@@ -249,16 +247,16 @@ class KeyForm:
         return encoded if len(encoded) <= self.limit - HASH_BYTES else cut(encoded, self.limit)
 
     def encode_many(self, columns: Sequence[Sequence[Value]]) -> list[bytes]:
-        """As `encode`, of values that are given by column."""
+        """`encode` for values given by column."""
         if not self.exact:
             return [self.encode(values) for values in zip(*columns, strict=True)]
         encoded = [map(one, column) for one, column in zip(self._encoders, columns, strict=True)]
         return list(map(b"".join, zip(*encoded, strict=True)))
 
     def decode(self, encoded: bytes, at: int) -> tuple[tuple[Value, ...] | None, int]:
-        """Values that begin at the position, and where they end. Cut values are None and end at the
-        limit."""
-        start, kept = at, at + self.limit - HASH_BYTES
+        """The values from the position on, and their end. Returns None for cut values, which end at
+        the limit."""
+        start, most = at, at + self.limit - HASH_BYTES
         values: list[Value] = []
         for read, null in zip(self._decoders, self.null_widths, strict=True):
             if encoded[at : at + 1] == NULL:
@@ -266,8 +264,8 @@ class KeyForm:
                 at += null
                 continue
             try:
-                value, at = read(encoded[:kept], at)
+                value, at = read(encoded[:most], at)
             except (IndexError, ValueError, struct.error):
                 return None, start + self.limit
             values.append(value)
-        return (tuple(values), at) if at <= kept else (None, start + self.limit)
+        return (tuple(values), at) if at <= most else (None, start + self.limit)

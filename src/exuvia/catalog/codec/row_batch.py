@@ -7,13 +7,13 @@ value.
                          structured array          value i = row start + head + ends, as Arrow views
 
     all of one length    raws joined are a matrix: head and value are slices of it
-    layouts mixed        grouped by layout id, decoded apart, put back in order
+    layouts mixed        grouped by layout id, decoded separately, restored to their order
     type changed since   cast value by value (catalog/convert): rows from before a MODIFY COLUMN
     column added since   its origin default
-    virtual column       its inputs by column, its expression row by row (decision 009);
-                         only who names the column pays for it
+    virtual column       its inputs by column, its expression row by row (decision 009), only if
+                         the column is requested
 
-The row codec (row_codec.py) defines the meaning; tests/catalog holds the two equal on every type.
+The row codec (row_codec.py) defines the encoding; tests/catalog compares both for every type.
 """
 
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ from exuvia.kv.packet import Padded, RawRun
 
 __all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow", "with_column"]
 
-_INLINE = 12  # an Arrow view holds so many bytes itself
-_SHORT = 1024  # bytes of a row that is cheaper to join with others than to slice
+_INLINE = 12  # bytes stored inside an Arrow view
+_SHORT = 1024  # below this length, joining rows is cheaper than slicing them
 _MOST_BYTES = 1 << 31
 
 
@@ -62,11 +62,11 @@ def decode(
     skip: int,
     positions: Sequence[int] | None = None,
 ) -> Columns:
-    """Rows as the store's chunks or pieces give them, as columns at `positions` (all by default).
+    """Rows from the store's chunks or pieces, as columns at `positions` (all by default).
 
-    No `keys`: without handles. `skip`: bytes before each payload (kv/packet.py). Raises
-    SchemaChanged for a row of a later revision's layout."""
-    wanted = range(len(table.info.cols)) if positions is None else positions
+    Without `keys`, columns have no handles. `skip`: bytes before each payload (kv/packet.py).
+    Raises SchemaChanged for a row of a later revision's layout."""
+    requested = range(len(table.info.cols)) if positions is None else positions
     groups = _groups(table, raws, skip)
     virtual = table.virtual
 
@@ -83,21 +83,22 @@ def decode(
     def padded(position: int) -> Padded | None:
         return groups[0].padded(position) if len(groups) == 1 else None
 
-    fields = [table.info.cols[position].type for position in wanted]
-    names = [table.info.cols[position].name.O for position in wanted]
-    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws), padded)
+    fields = [table.info.cols[position].type for position in requested]
+    names = [table.info.cols[position].name.O for position in requested]
+    return Columns(fields, names, requested, handles_of(table, keys), make, len(raws), padded)
 
 
 def beginnings(table: Table, run: RawRun, skip: int, position: int, size: int) -> Array | None:
-    """The first `size` bytes of each value of a text column, zeros behind shorter ones and for
-    NULL: shape (n, size), uint8. None where not all rows have one layout that stores it as it is
-    now."""
+    """The first `size` bytes of each value of a text column, with zeros after shorter ones and for
+    NULL: shape (n, size), uint8.
+
+    None if not all rows have one layout with the column's current type."""
     groups = _groups(table, run, skip)
     return groups[0].beginnings(position, size) if len(groups) == 1 else None
 
 
 def handles_of(table: Table, keys: list[bytes] | RawRun) -> Keys:
-    """The handles that end these row keys."""
+    """The handles at the end of these row keys."""
     if table.info.is_common_handle:
         return [key[HANDLE_AT:] for key in (keys.keys() if isinstance(keys, RawRun) else keys)]
     if isinstance(keys, RawRun):
@@ -105,12 +106,12 @@ def handles_of(table: Table, keys: list[bytes] | RawRun) -> Keys:
     width = HANDLE_AT + 8
     whole = np.frombuffer(b"".join(keys), dtype=[("prefix", f"V{HANDLE_AT}"), ("handle", "V8")])
     assert whole.dtype.itemsize == width
-    found: Array = np.ascontiguousarray(whole["handle"])
-    return found
+    handles: Array = np.ascontiguousarray(whole["handle"])
+    return handles
 
 
 def handles_of_run(table: Table, run: RawRun) -> Keys:
-    """The handles that end the row keys of a run."""
+    """The handles at the end of the row keys of a run."""
     if table.info.is_common_handle:
         keys = run.keys()
         return [key[HANDLE_AT:] for key in keys]
@@ -156,7 +157,7 @@ def _groups_of_list(table: Table, raws: list[bytes], skip: int) -> list["_Group"
 
 
 def layouts_of(raws: list[bytes] | RawRun, skip: int) -> Array:
-    """The layout that each row names. Shape (n,), uint16."""
+    """The layout id of each row. Shape (n,), uint16."""
     if isinstance(raws, RawRun):
         return _Joined.of(raws, skip).heads(2).view("<u2")
     heads = b"".join([raw[skip : skip + 2] for raw in raws])
@@ -164,12 +165,12 @@ def layouts_of(raws: list[bytes] | RawRun, skip: int) -> Array:
 
 
 def layout_id_of(raw: bytes, skip: int) -> int:
-    """The layout a stored row names."""
+    """The layout id of a stored row."""
     return raw[skip] | raw[skip + 1] << 8
 
 
 class _Plan:
-    """Where a layout's columns are, as numpy sees them."""
+    """The numpy dtype of a layout's head, and the places of its columns."""
 
     def __init__(self, table: Table, layout_id: int) -> None:
         layout = table.layout_by_id(layout_id)
@@ -197,8 +198,9 @@ class _Plan:
 
 
 class _Joined:
-    """Rows put together: `data`, and where each begins in it. `width`: of each, if all have one and
-    each begins where the one before it ends."""
+    """Concatenated rows: `data`, and where each begins in it.
+
+    `width`: the common width, if all rows have one and are adjacent; else 0."""
 
     def __init__(self, data: Any, starts: Array, shortest: int, width: int, skip: int) -> None:
         self.data = data
@@ -209,7 +211,7 @@ class _Joined:
 
     @classmethod
     def joined(cls, raws: list[bytes], skip: int) -> "_Joined":
-        """The rows of a list."""
+        """The concatenation of a list of rows."""
         lengths = np.fromiter(map(len, raws), dtype=np.int64, count=len(raws))
         shortest = int(lengths.min())
         width = shortest if shortest == int(lengths.max()) else 0
@@ -217,7 +219,7 @@ class _Joined:
 
     @classmethod
     def of(cls, run: RawRun, skip: int) -> "_Joined":
-        """Rows that stand together already."""
+        """Rows that are adjacent already."""
         return cls(run.data, run.at, int(run.lengths.min()), 0, skip)
 
     @property
@@ -227,28 +229,28 @@ class _Joined:
 
     @property
     def padded(self) -> Array:
-        """The data with some bytes more behind it. Shape (n,), uint8."""
+        """The data, followed by at least _INLINE bytes. Shape (n,), uint8."""
         if isinstance(self.data, np.ndarray):
             return self.data
         return np.frombuffer(self.data + bytes(_INLINE), dtype=np.uint8)
 
     def heads(self, size: int, most: int | None = None) -> Array:
-        """The first `size` bytes of each payload, at most of so many. Shape (n * size,), uint8, or
-        (n,), V<size>."""
+        """The first `size` bytes of each payload, of at most `most` payloads. Shape (n * size,),
+        uint8, or (n,), V<size>."""
         if self.width:
             return np.ascontiguousarray(self.matrix[:, self.skip : self.skip + size])
         return self.cut(self.starts[:most] + self.skip, size)
 
     def cut(self, starts: Array, size: int) -> Array:
-        """So many bytes from each of these places on. Shape (n,), V<size>."""
+        """`size` bytes from each of these positions on. Shape (n,), V<size>."""
         places = len(self.data) - size + 1
         windows: Array = np.ndarray((places,), f"V{size}", self.data, strides=(1,))
-        found: Array = windows[starts]
-        return found
+        cells: Array = windows[starts]
+        return cells
 
 
 def _heads(raws: list[bytes], size: int, skip: int) -> tuple[memoryview | bytes, _Joined | None]:
-    """The heads of rows, and the rows joined where that was the cheapest way to get them."""
+    """The heads of rows, and the concatenated rows if that was the cheapest way."""
     end = skip + size
     if len(raws[0]) <= _SHORT:
         joined = _Joined.joined(raws, skip)
@@ -258,7 +260,7 @@ def _heads(raws: list[bytes], size: int, skip: int) -> tuple[memoryview | bytes,
 
 
 class _Group:
-    """Rows of one layout. `at` says where they belong among all rows."""
+    """Rows of one layout. `at`: their positions among all rows."""
 
     def __init__(
         self,
@@ -280,7 +282,7 @@ class _Group:
 
     @classmethod
     def of(cls, table: Table, layout_id: int, raws: list[bytes], skip: int) -> "_Group | None":
-        """The rows as a group, None if not all of them have that layout."""
+        """The rows as a group, or None if not all of them have that layout."""
         plan = plan_of(table, layout_id)
         cut, joined = _heads(raws, plan.head_bytes, skip)
         size = cut.nbytes if isinstance(cut, memoryview) else len(cut)
@@ -293,7 +295,7 @@ class _Group:
 
     @classmethod
     def of_joined(cls, table: Table, layout_id: int, joined: _Joined) -> "_Group | None":
-        """The rows as a group, None if not all of them have that layout."""
+        """The rows as a group, or None if not all of them have that layout."""
         plan = plan_of(table, layout_id)
         if joined.shortest < joined.skip + plan.head_bytes:
             return None
@@ -303,7 +305,7 @@ class _Group:
         return cls(table, plan, None, joined.skip, heads, joined)
 
     def column(self, position: int) -> Vector:
-        """One column of these rows, as the table's type now is."""
+        """One column of these rows, with the table's current type."""
         column = self._table.info.cols[position]
         place = self._plan.places.get(column.id)
         if place is None:
@@ -323,7 +325,8 @@ class _Group:
     def with_column(
         self, shape: Shape, column_id: int, new: Vector, run: RawRun
     ) -> list[bytes] | None:
-        """These rows, which stand in the run, in that layout; see `with_column`."""
+        """The rows, which are adjacent in the run, in that layout; see the function
+        `with_column`."""
         if len(run.data) >= _MOST_BYTES:
             return None
         rows, places = len(self._heads), self._plan.places
@@ -334,17 +337,17 @@ class _Group:
             return _cut_rows(head)
         old: Array = np.zeros((rows, 1), np.int64)
         if "ends" in (self._heads.dtype.names or ()):
-            old = np.concatenate([old, self._heads["ends"]], axis=1)  # as i64: begins and ends
-        made = None
+            old = np.concatenate([old, self._heads["ends"]], axis=1)  # as i64: starts and ends
+        new_texts = None
         lengths: Array = np.empty((rows, len(shape.variable)), np.int64)
-        pieces: list[list[int]] = []  # [first, behind the last] of old texts; [] the new one
-        for n, (_, each) in enumerate(shape.variable):
-            if each.column == column_id:
-                made = _variable(new.values)
-                lengths[:, n] = np.asarray(pc.binary_length(made))
+        pieces: list[list[int]] = []  # [first, last + 1] of old texts; [] the new one
+        for n, (_, column_) in enumerate(shape.variable):
+            if column_.column == column_id:
+                new_texts = _variable(new.values)
+                lengths[:, n] = np.asarray(pc.binary_length(new_texts))
                 pieces.append([])
                 continue
-            at = places[each.column][2]
+            at = places[column_.column][2]
             lengths[:, n] = old[:, at + 1] - old[:, at]
             if pieces and pieces[-1][1:] == [at]:
                 pieces[-1][1] = at + 1
@@ -359,27 +362,29 @@ class _Group:
                 size = old[:, piece[1]] - old[:, piece[0]]
                 cells.append(run.padded(begin + old[:, piece[0]], size))
             else:
-                assert made is not None
-                cells.append(_padded(made))
+                assert new_texts is not None
+                cells.append(_padded(new_texts))
         return _side_by_side(head, cells)
 
     def _move_fixed(self, head: Array, shape: Shape, column_id: int, new: Vector) -> None:
-        """Nulls and fixed columns."""
+        """Write nulls and fixed columns into the heads."""
         places, fields = self._plan.places, self._plan.dtype.fields
         assert fields is not None
         old = self._heads.view(np.uint8).reshape(len(head), self._plan.head_bytes)
-        for number, each in enumerate(shape.layout.columns):
-            nulls = new.nulls if each.column == column_id else self._nulls(places[each.column][0])
+        for number, column_ in enumerate(shape.layout.columns):
+            nulls = (
+                new.nulls if column_.column == column_id else self._nulls(places[column_.column][0])
+            )
             if nulls is not None:
                 head[:, 2 + number // 8] |= (nulls << number % 8).astype(np.uint8)
-        for n, (_, each) in enumerate(shape.fixed):
+        for n, (_, column_) in enumerate(shape.fixed):
             start, width = shape.offset_of(n), SIZES[shape.codes[n]]
-            if each.column == column_id:
+            if column_.column == column_id:
                 cells = np.ascontiguousarray(new.values).view(np.uint8).reshape(len(head), width)
                 if new.nulls is not None:
                     cells = np.where(new.nulls[:, None], np.uint8(0), cells)
             else:
-                at = fields[places[each.column][1]][1]
+                at = fields[places[column_.column][1]][1]
                 cells = old[:, at : at + width]
             head[:, start : start + width] = cells
 
@@ -390,8 +395,8 @@ class _Group:
         return bits if bits.any() else None
 
     def _places(self, variable: int) -> tuple[_Joined, Array, Array, Array]:
-        """The rows, joined, and of a variable column: where each value begins in them, how long it
-        is, and how far behind its row's head it is."""
+        """The concatenated rows, and for each value of a variable column its start, its length, and
+        its distance from the row's head."""
         if self._joined is None:
             assert self._raws is not None, "rows that are not joined are a list"
             self._joined = _Joined.joined(self._raws, self._skip)
@@ -402,8 +407,8 @@ class _Group:
         return self._joined, starts, lengths, begin
 
     def beginnings(self, position: int, size: int) -> Array | None:
-        """The first `size` bytes of a text column, zeros behind shorter ones and for NULL: shape
-        (n, size), uint8. None where it is not stored as it is now."""
+        """The first `size` bytes of a text column, with zeros after shorter ones and for NULL:
+        shape (n, size), uint8. None if the stored type is not the current one."""
         column = self._table.info.cols[position]
         place = self._plan.places.get(column.id)
         if place is None or place[1] or cast_of(place[3], column.type) is not None:
@@ -411,10 +416,10 @@ class _Group:
         joined, starts, lengths, _ = self._places(place[2])
         if size > RawRun.PADDING:
             raise AssertionError("no more than the bytes behind the data")
-        found: Array = joined.cut(starts, size).view(np.uint8).reshape(-1, size)
+        first_bytes: Array = joined.cut(starts, size).view(np.uint8).reshape(-1, size)
         if int(lengths.min()) < size:
-            found[np.arange(size) >= lengths[:, None]] = 0
-        return found
+            first_bytes[np.arange(size) >= lengths[:, None]] = 0
+        return first_bytes
 
     def padded(self, position: int) -> Padded | None:
         """See `Columns.padded`."""
@@ -445,17 +450,18 @@ class _Group:
 
 
 def _padded(texts: pa.Array) -> Keys:
-    """The bytes of texts without NULL, as `RawRun.padded` gives what stands in rows."""
+    """The bytes of texts without NULL, in the form of `RawRun.padded`."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     cells = np.frombuffer(b"" if data is None else data, np.uint8)
-    found = Padded.if_wise(cells, ends[:-1], np.diff(ends))
-    return list(texts.to_pylist()) if found is None else found
+    cells_of_texts = Padded.if_wise(cells, ends[:-1], np.diff(ends))
+    return list(texts.to_pylist()) if cells_of_texts is None else cells_of_texts
 
 
 def _side_by_side(head: Array, cells: list[Keys]) -> list[bytes]:
-    """Each row's head and cells put together: as one matrix as long as they are of one width, and
-    with zeros behind the last one, else as bytes."""
+    """Each row's head followed by its cells.
+
+    One matrix as long as all have one width, with zeros after the last cell; else bytes."""
     blocks, last = [head], len(cells)
     for n, cell in enumerate(cells):
         if isinstance(cell, Padded) and n == len(cells) - 1:
@@ -465,10 +471,10 @@ def _side_by_side(head: Array, cells: list[Keys]) -> list[bytes]:
             last = n
             break
         blocks.append(cell.view(np.uint8).reshape(len(head), -1))
-    found = _cut_rows(np.concatenate(blocks, axis=1))
+    joined_rows = _cut_rows(np.concatenate(blocks, axis=1))
     for cell in cells[last:]:
-        found = list(map(add, found, cell if isinstance(cell, list) else cell.tolist()))
-    return found
+        joined_rows = list(map(add, joined_rows, cell if isinstance(cell, list) else cell.tolist()))
+    return joined_rows
 
 
 def _cut_rows(matrix: Array) -> list[bytes]:
@@ -489,7 +495,7 @@ def _cells(cells: Array, field: FieldType) -> pa.Array:
 
 
 def plan_of(table: Table, layout_id: int) -> _Plan:
-    """The numpy plan of a layout; kept with the table."""
+    """The numpy plan of a layout, cached with the table."""
     plan = table.plans.get(layout_id)
     if not isinstance(plan, _Plan):
         plan = table.plans[layout_id] = _Plan(table, layout_id)
@@ -499,10 +505,11 @@ def plan_of(table: Table, layout_id: int) -> _Plan:
 def texts_of(
     padded: Array, starts: Array, lengths: Array, field: FieldType, nulls: Array | None
 ) -> pa.Array:
-    """The texts at these places of the data, as an Arrow array: views into the data first, then one
-    copy by Arrow. Behind the data there are _INLINE bytes, or more, that do not count.
+    """The texts at these positions of the data, as an Arrow array: views into the data first, then
+    one copy by Arrow.
 
-    Source of a view's form: Arrow columnar format, "Variable-size Binary View Layout"."""
+    The data is followed by at least _INLINE bytes that do not count. Source of a view's form: Arrow
+    columnar format, "Variable-size Binary View Layout"."""
     rows = len(starts)
     places = len(padded) - _INLINE + 1
     windows = np.lib.stride_tricks.as_strided(padded, (places, _INLINE), (1, 1))
@@ -530,32 +537,32 @@ assert SIZES.keys() - {"I"} == DTYPES.keys(), "every stored form has a numpy typ
 def virtual_vector(
     info: TableInfo, virtual: VirtualColumns, position: int, columns: Columns
 ) -> Vector:
-    """The column at that position; `columns` gives the stored ones it reads."""
-    wanted = virtual.needed([position])
-    steps = [step for step in virtual.steps if step.position in wanted]
-    stored = sorted(wanted - virtual.positions)
-    lists = [columns.column(each).to_list() for each in stored]
+    """The column at that position; `columns` has the stored columns it depends on."""
+    needed = virtual.needed([position])
+    steps = [step for step in virtual.steps if step.position in needed]
+    stored = sorted(needed - virtual.positions)
+    lists = [columns.column(stored_position).to_list() for stored_position in stored]
     if len(steps) == len(lists) == 1 and steps[0].many is not None:
-        made = steps[0].many(lists[0])
-        if made is not None:
-            return vector_of(made, info.cols[position].type)
+        many_values = steps[0].many(lists[0])
+        if many_values is not None:
+            return vector_of(many_values, info.cols[position].type)
     rows = zip(*lists, strict=True) if lists else iter([()] * columns.rows)
     row: list[Any] = [None] * len(info.cols)
-    found = []
+    results = []
     for values in rows:
         for at, value in zip(stored, values, strict=True):
             row[at] = value
         for step in steps:
             row[step.position] = (step.strict or step.value)(row)
-        found.append(row[position])
-    return vector_of(found, info.cols[position].type)
+        results.append(row[position])
+    return vector_of(results, info.cols[position].type)
 
 
 # -- Arrow columns to payloads ---------------------------------------------------------------------
 #
 # For bulk loads and rewrites.
 #
-#     family                      taken from Arrow                         stands in the row as
+#     family                      Arrow type                              form in the row
 #     INT UINT ENUM SET BIT YEAR  integers                                 8 bytes
 #     FLOAT                       numbers                                  8 bytes
 #     DECIMAL                     decimals, integers, numbers              scaled, 8, 16 or 32 bytes
@@ -564,8 +571,8 @@ def virtual_vector(
 #     TIME                        durations, time64, or microseconds       8 bytes
 #     STRING JSON BYTES           strings, binaries                        variable
 #
-# The head of a row is a numpy matrix of bytes; Arrow joins it with the variable columns. Values are
-# taken as they are: a load is for data that is known to fit its columns. NULL in a NOT NULL column
+# Heads of rows are a numpy matrix of bytes; Arrow joins it with the variable columns. Values are
+# not checked: a load is for data that fits its columns. NULL in a NOT NULL column
 # is refused.
 
 _BINARY = pa.large_binary()
@@ -577,14 +584,14 @@ ArrowColumn = Any
 def encode(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[bytes]:
     """Payloads of `rows` rows.
 
-    `columns` by lower-case name; one that is missing has its default."""
+    `columns` by lower-case name; a missing one has its default."""
     shape = Shape(table.layout)
     by_id = {column.id: column for column in table.info.cols}
     head: Array = np.zeros((rows, shape.head_bytes), dtype=np.uint8)
     head[:, :2] = np.frombuffer(shape.layout.id.to_bytes(2, "little"), np.uint8)
-    taken = {}
-    for number, each in enumerate(shape.layout.columns):
-        info = by_id[each.column]
+    arrow_columns = {}
+    for number, column_ in enumerate(shape.layout.columns):
+        info = by_id[column_.column]
         column = columns.get(info.name.L)
         column = _defaults(info, rows) if column is None else _one_array(column)
         if column.null_count:
@@ -592,11 +599,11 @@ def encode(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[byt
                 raise ErrBadNull(info.name.O)
             nulls = np.asarray(column.is_null())
             head[:, 2 + number // 8] |= (nulls << number % 8).astype(np.uint8)
-        taken[number] = column
-    for place, (number, each) in enumerate(shape.fixed):
+        arrow_columns[number] = column
+    for place, (number, column_) in enumerate(shape.fixed):
         start, width = shape.offset_of(place), SIZES[shape.codes[place]]
-        head[:, start : start + width] = _fixed(taken[number], each.type, width)
-    texts = [_variable(taken[number]) for number, _ in shape.variable]
+        head[:, start : start + width] = _fixed(arrow_columns[number], column_.type, width)
+    texts = [_variable(arrow_columns[number]) for number, _ in shape.variable]
     ends: Array = np.zeros(rows, dtype=np.uint32)
     for place, text in enumerate(texts):
         ends = ends + np.asarray(pc.binary_length(text)).astype(np.uint32)
@@ -629,8 +636,8 @@ def _payloads(head: Array, texts: list[pa.Array]) -> list[bytes]:
     else:
         nothing = pa.scalar(b"", _BINARY)
         joined = pc.binary_join_element_wise(heads, *texts, nothing)
-    found: list[bytes] = joined.to_pylist()
-    return found
+    payloads: list[bytes] = joined.to_pylist()
+    return payloads
 
 
 def _variable(column: pa.Array) -> pa.Array:
@@ -644,7 +651,7 @@ def _variable(column: pa.Array) -> pa.Array:
 
 
 def _fixed(column: pa.Array, field: FieldType, width: int) -> Array:
-    """The bytes of a fixed-width column. Shape (rows, width), uint8; zeros where NULL."""
+    """The bytes of a fixed-width column. Shape (rows, width), uint8; zeros for NULL."""
     storage = storage_of(field)
     if storage.family == Family.DECIMAL:
         return _decimals(column, decimals.scale_of(field), width)
@@ -660,7 +667,7 @@ def _numbers(column: pa.Array, family: Family) -> Array:
         days = _plain(column.cast(pa.date32()).cast(pa.int32()))
         return _zero_where_null(_packed_dates(days), column)
     if family == Family.DATETIME and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        # Microseconds since 1970 as base/types.py packs date-times
+        # Microseconds since 1970 to the packed form of base/types.py
         micros = _plain(column.cast(pa.timestamp("us")).cast(pa.int64())).astype(np.int64)
         day_us = 86_400_000_000
         days, rest = micros // day_us, micros % day_us
@@ -675,23 +682,23 @@ def _numbers(column: pa.Array, family: Family) -> Array:
 
 
 def packed_numbers(column: pa.Array, family: Family) -> Array:
-    """Days or moments as rows have them (base/types.py), 0 where NULL."""
+    """Packed dates or date-times of rows (base/types.py), 0 for NULL."""
     return _numbers(column, family)
 
 
 def _plain(column: pa.Array) -> Array:
-    """Numbers as numpy has them, 0 where NULL."""
+    """Numbers as a numpy array, 0 for NULL."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled)
 
 
 def _zero_where_null(packed: Array, column: pa.Array) -> Array:
-    """The first day of 1970, which the number 0 is of a day, is no zero."""
+    """The packed values with 0 for NULL; the number 0 is the first day of 1970."""
     return packed * np.asarray(column.is_valid()) if column.null_count else packed
 
 
 def _packed_dates(days: Array) -> Array:
-    """Days since 1970 as base/types.py packs dates."""
+    """Days since 1970 as packed dates of base/types.py."""
     dates = days.astype("M8[D]")
     years, months = dates.astype("M8[Y]"), dates.astype("M8[M]")
     year = years.astype(np.int64) + 1970
@@ -725,9 +732,9 @@ def _decimals(column: pa.Array, scale: int, width: int) -> Array:
 
 # -- rows with one column more ---------------------------------------------------------------------
 #
-# A rewrite knows one column; the bytes of all others stand in the row already, and are moved:
+# A rewrite computes one column; the bytes of all others are moved from the old row:
 #
-#     old    [id][nulls][a][b][x][ends of s, t]      [s][t]       x: a column that is gone
+#     old    [id][nulls][a][b][x][ends of s, t]      [s][t]       x: a dropped column
 #     new    [id][nulls][a][b][new][ends of s, t]    [s][t]       a fixed one
 #            [id][nulls][a][b][ends of s, t, new]    [s][t][new]  a text
 #
@@ -737,19 +744,19 @@ def _decimals(column: pa.Array, scale: int, width: int) -> Array:
 def with_column(
     table: Table, run: RawRun, skip: int, column_id: int, new: Vector
 ) -> list[bytes] | None:
-    """Payloads in the newest layout of rows that lack the column, with these values of it.
+    """Payloads in the newest layout for rows without the column, with its new values.
 
-    None where more than moving bytes is needed: rows of several layouts, a column that was added
-    or changed its type since."""
+    None if moving bytes is not enough: rows of several layouts, or a column that was added or
+    changed its type since."""
     joined = _Joined.of(run, skip)
     layout_id = int(joined.heads(2, 1).view("<u2")[0])
     plan = plan_of(table, layout_id)
     shape = Shape(table.layout)
-    kept = [each for each in table.layout.columns if each.column != column_id]
+    others = [column_ for column_ in table.layout.columns if column_.column != column_id]
     places = plan.places
     if any(
-        each.column not in places or not stored_alike(places[each.column][3], each.type)
-        for each in kept
+        column_.column not in places or not stored_alike(places[column_.column][3], column_.type)
+        for column_ in others
     ):
         return None
     group = _Group.of_joined(table, layout_id, joined)

@@ -7,7 +7,7 @@ rows.
 
     family                 fixed form            family                 variable form
     INT DATETIME TIME      int64                 STRING JSON            UTF-8
-    UINT                   uint64                BYTES                  as it is
+    UINT                   uint64                BYTES                  unchanged
     FLOAT                  float64
     DATE                   int32
     DECIMAL                8, 16, 32 byte scaled integer (catalog/decimals.py)
@@ -15,14 +15,14 @@ rows.
 A NULL has its bit set, and zeros or no bytes. The store puts the 8 byte commit sequence in front.
 
     the row's layout                 the table now                  the value read
-    has the column, stored alike     has it                         as stored
+    has the column, stored equally   has it                         as stored
     has it, stored in another way    has it: its type was changed   cast from the layout's type
-    has not                          has it: it was added later     its origin default
-    has the column                   has not: it was dropped        none
+    lacks it                         has it: it was added later     its origin default
+    has the column                   lacks it: it was dropped       none
 
-Most rows have the newest layout and no NULL. `straight` makes a function for these alone, of the
-columns that are asked for: the first bytes tell, one `struct` call takes the fixed columns, and a
-list display makes the row. All other rows are decoded by RowDecoder, which says what is right.
+Most rows have the newest layout and no NULL. `straight` builds a function for these rows and the
+requested columns only. The first bytes identify them, one `struct` call reads the fixed columns,
+and a list display builds the row. RowDecoder decodes all other rows, and is the reference.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -56,10 +56,10 @@ TEXTS = (Family.STRING, Family.JSON)
 
 
 class Storage(NamedTuple):
-    """How a type stands in a row. Two types stored alike need no cast between them."""
+    """The stored form of a type. Values of types with equal forms need no cast."""
 
     family: Family
-    code: str  # of struct; "" where the width varies
+    code: str  # the code of struct; "" for a varying width
     scale: int = 0
     elements: tuple[str, ...] = ()
 
@@ -83,28 +83,27 @@ def stored_alike(one: FieldType, other: FieldType) -> bool:
 
 
 def written_columns(info: TableInfo) -> tuple[ColumnInfo, ...]:
-    """The columns a writer puts into rows: those whose state adds, but no virtual ones."""
+    """The columns that a writer stores: those whose state adds, except virtual ones."""
     return tuple(
         column for column in info.cols if DUTIES[column.state].adds and not column.is_virtual
     )
 
 
 def layout_of(info: TableInfo) -> Layout | None:
-    """The newest layout that holds exactly the columns to be written, stored as now; None if there
-    is none."""
-    wanted = {column.id: column.type for column in written_columns(info)}
+    """The newest layout with exactly the written columns and their current stored forms, or
+    None."""
+    written = {column.id: column.type for column in written_columns(info)}
     for layout in reversed(info.exuvia_layouts):
-        if len(layout.columns) == len(wanted) and all(
-            each.column in wanted and stored_alike(each.type, wanted[each.column])
-            for each in layout.columns
+        if len(layout.columns) == len(written) and all(
+            column_.column in written and stored_alike(column_.type, written[column_.column])
+            for column_ in layout.columns
         ):
             return layout
     return None
 
 
 def with_layout(info: TableInfo) -> TableInfo:
-    """The table with a layout for the columns that are to be written; itself where one serves
-    already."""
+    """The table with a layout for the written columns; unchanged if it has one."""
     if layout_of(info) is not None:
         return info
     last = max((layout.id for layout in info.exuvia_layouts), default=0)
@@ -113,54 +112,57 @@ def with_layout(info: TableInfo) -> TableInfo:
 
 
 def brief_layouts(info: TableInfo) -> TableInfo:
-    """The table, whose layouts say how each differs from the one before it, where that is shorter:
-    they would else name all of its columns once more for each change."""
-    found: list[Layout] = []
+    """The table with layouts as differences from the one before, if that is shorter.
+
+    Otherwise each change would repeat all columns."""
+    brief: list[Layout] = []
     before: Layout | None = None
-    for each in info.exuvia_layouts:
-        found.append(each if before is None else _since(before, each))
-        before = each
-    return evolve(info, exuvia_layouts=tuple(found))
+    for layout in info.exuvia_layouts:
+        brief.append(layout if before is None else _since(before, layout))
+        before = layout
+    return evolve(info, exuvia_layouts=tuple(brief))
 
 
 def whole_layouts(info: TableInfo) -> TableInfo:
-    """The table, each of whose layouts has all of its columns: `brief_layouts` undone. Only what
-    reads and writes infos at rest meets others."""
-    if not any(each.since for each in info.exuvia_layouts):
+    """The table with all columns in each layout: the inverse of `brief_layouts`. Only the code that
+    stores infos sees brief layouts."""
+    if not any(layout.since for layout in info.exuvia_layouts):
         return info
-    found: dict[int, Layout] = {}
-    for each in info.exuvia_layouts:
-        found[each.id] = _applied(each, found[each.since]) if each.since else each
-    return evolve(info, exuvia_layouts=tuple(found.values()))
+    by_id: dict[int, Layout] = {}
+    for layout in info.exuvia_layouts:
+        by_id[layout.id] = _applied(layout, by_id[layout.since]) if layout.since else layout
+    return evolve(info, exuvia_layouts=tuple(by_id.values()))
 
 
 def _since(before: Layout, layout: Layout) -> Layout:
-    known, ids = set(before.columns), {each.column for each in layout.columns}
-    gone = tuple(each.column for each in before.columns if each.column not in ids)
-    said = tuple(each for each in layout.columns if each not in known)
-    shorter = Layout(layout.id, said, before.id, gone)
-    if 2 * (len(said) + len(gone)) > len(layout.columns) or _applied(shorter, before) != layout:
-        return layout  # another order of columns
+    former, ids = set(before.columns), {column_.column for column_ in layout.columns}
+    removed = tuple(column_.column for column_ in before.columns if column_.column not in ids)
+    changed = tuple(column_ for column_ in layout.columns if column_ not in former)
+    shorter = Layout(layout.id, changed, before.id, removed)
+    if (
+        2 * (len(changed) + len(removed)) > len(layout.columns)
+        or _applied(shorter, before) != layout
+    ):
+        return layout  # the columns have another order
     return shorter
 
 
 def _applied(layout: Layout, before: Layout) -> Layout:
-    """Columns of other types stand where they stood, new ones behind all."""
-    said, gone = {each.column: each for each in layout.columns}, set(layout.gone)
-    taken = [said.pop(c.column, c) for c in before.columns if c.column not in gone]
-    return Layout(layout.id, (*taken, *said.values()))
+    """Columns of other types keep their positions; new ones come last."""
+    changed, removed = {column_.column: column_ for column_ in layout.columns}, set(layout.gone)
+    columns_ = [changed.pop(c.column, c) for c in before.columns if c.column not in removed]
+    return Layout(layout.id, (*columns_, *changed.values()))
 
 
 class Shape:
-    """Where the bytes of a layout are. `fixed` and `variable` hold (number in the layout,
-    column)."""
+    """The places of a layout's bytes. `fixed` and `variable`: (number in the layout, column)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         numbered = list(enumerate(layout.columns))
         codes = [storage_of(c.type).code for c in layout.columns]
-        self.fixed = [each for each, code in zip(numbered, codes, strict=True) if code]
-        self.variable = [each for each, code in zip(numbered, codes, strict=True) if not code]
+        self.fixed = [pair for pair, code in zip(numbered, codes, strict=True) if code]
+        self.variable = [pair for pair, code in zip(numbered, codes, strict=True) if not code]
         self.bitmap_bytes = -(-len(numbered) // 8)
         self.codes = [code for code in codes if code]
         self.fixed_at = 2 + self.bitmap_bytes
@@ -169,12 +171,12 @@ class Shape:
         self.head = Struct(f"<H{self.bitmap_bytes}s{''.join(self.codes)}{'I' * len(self.variable)}")
 
     def offset_of(self, fixed_number: int) -> int:
-        """Where a fixed column (by its place among the fixed ones) begins in the payload."""
+        """The offset of a fixed column in the payload, by its number among the fixed ones."""
         return self.fixed_at + sum(SIZES[code] for code in self.codes[:fixed_number])
 
 
 def packer_of(field: FieldType) -> Change | None:
-    """What a value becomes before it stands in a row; None where it stands as it is."""
+    """The conversion of a value to its stored form, or None if none is needed."""
     storage = storage_of(field)
     if storage.family in TEXTS:
         return str.encode
@@ -207,7 +209,7 @@ def unpacker_of(field: FieldType) -> Change | None:
 
 
 def cast_of(stored: FieldType, now: FieldType) -> Change | None:
-    """What a stored value becomes when its column's type was changed; None where nothing."""
+    """The conversion of a stored value to the column's current type, or None if none is needed."""
     if stored_alike(stored, now):
         return None
     return lambda value: convert(value, stored, now)
@@ -221,12 +223,12 @@ def _chain(first: Change | None, second: Change | None) -> Change | None:
 
 
 class RowEncoder:
-    """Rows (in the order of `columns`) to payloads of one layout."""
+    """Encodes rows (in the order of `columns`) as payloads of one layout."""
 
     def __init__(self, layout: Layout, columns: Sequence[ColumnInfo]) -> None:
         shape = Shape(layout)
         at = {column.id: n for n, column in enumerate(columns)}
-        self._columns = [at[each.column] for each in layout.columns]
+        self._columns = [at[column_.column] for column_ in layout.columns]
         self._fixed = [(at[c.column], packer_of(c.type)) for _, c in shape.fixed]
         self._plain = [p for p, pack in self._fixed if pack is None]
         self._all_plain = len(self._plain) == len(self._fixed)
@@ -249,7 +251,7 @@ class RowEncoder:
         return self._head(self._id, self._no_nulls, *fixed, *ends) + b"".join(texts)
 
     def encode_many(self, columns: Sequence[Sequence[Value]]) -> list[bytes]:
-        """As `encode`, of rows that are given by column: nothing is done in Python for each."""
+        """`encode` for rows given by column, without Python code for each row."""
         if any(None in column for column in columns):
             return [self.encode(list(row)) for row in zip(*columns, strict=True)]
         fixed = [columns[p] if pack is None else map(pack, columns[p]) for p, pack in self._fixed]
@@ -280,14 +282,14 @@ class RowEncoder:
 
 
 class RowDecoder:
-    """Payloads of one layout to rows in the order of `columns`."""
+    """Decodes payloads of one layout to rows in the order of `columns`."""
 
     def __init__(self, layout: Layout, columns: Sequence[ColumnInfo]) -> None:
         shape = Shape(layout)
         at = {column.id: n for n, column in enumerate(columns)}
-        kept = {each.column for each in layout.columns}
-        self._blank = [None if c.id in kept else origin_default_of(c) for c in columns]
-        self._positions = [at.get(each.column) for each in layout.columns]
+        stored_ids = {column_.column for column_ in layout.columns}
+        self._blank = [None if c.id in stored_ids else origin_default_of(c) for c in columns]
+        self._positions = [at.get(column_.column) for column_ in layout.columns]
         self._fixed = [
             (field, at[c.column], _read_of(c, columns[at[c.column]]))
             for field, (_, c) in enumerate(shape.fixed, 2)
@@ -307,7 +309,7 @@ class RowDecoder:
         self._no_nulls = bytes(shape.bitmap_bytes)
 
     def decode(self, payload: bytes) -> Row:
-        """The row; a new list."""
+        """The row, as a new list."""
         fields = self._unpack(payload)
         row = self._blank.copy()
         nulls = fields[1] != self._no_nulls and self._nulls(fields[1])
@@ -337,7 +339,7 @@ def _read_of(stored: LayoutColumn, now: ColumnInfo) -> Change | None:
 Decode = Callable[[bytes], Row]
 Select = Callable[[Iterable[bytes]], list[Row]]
 MOST_STRAIGHT = 256
-"""Columns from which a function of its own is not worth its making."""
+"""The number of columns from which generating a function is not worth its cost."""
 
 
 def straight(
@@ -346,86 +348,89 @@ def straight(
     used: Sequence[int],
     other: Decode,
 ) -> Decode:
-    """What decodes payloads of that layout without NULLs as RowDecoder does, but only the columns
-    at the positions `used`: None stands for the others. `other` decodes whatever else comes."""
-    test, read, cells, given = _straight(layout, columns, used)
+    """A decoder for payloads of that layout without NULLs, which sets only the columns at the
+    positions `used` and leaves None in others.
+
+    `other` decodes all other payloads."""
+    test, read, cells, names = _straight(layout, columns, used)
     row = ", ".join(cells.get(n, "None") for n in range(len(columns)))
     lines = ["def decode(p):", f" if {test}: return other(p)", f" {read}", f" return [{row}]"]
-    decode: Decode = _made("decode", lines, {**given, "other": other})
+    decode: Decode = _generated("decode", lines, {**names, "other": other})
     return decode
 
 
 def selecting(
-    layout: Layout, columns: Sequence[ColumnInfo], wanted: Sequence[int], other: Decode
+    layout: Layout, columns: Sequence[ColumnInfo], positions: Sequence[int], other: Decode
 ) -> Select:
-    """As `straight`, of many payloads by one call, and the rows, `other`'s too, have nothing but
-    the columns `wanted`, in that order."""
-    test, read, cells, given = _straight(layout, columns, wanted)
-    row = ", ".join(cells[n] for n in wanted)
+    """The same for many payloads in one call; all rows have only the columns at `positions`, in
+    that order."""
+    test, read, cells, names = _straight(layout, columns, positions)
+    row = ", ".join(cells[n] for n in positions)
     lines = ["def select(payloads):", " rows = []", " add = rows.append", " for p in payloads:"]
     lines += [f"  if {test}:", "   add(other(p))", "   continue", f"  {read}", f"  add([{row}])"]
-    select: Select = _made("select", [*lines, " return rows"], {**given, "other": other})
+    select: Select = _generated("select", [*lines, " return rows"], {**names, "other": other})
     return select
 
 
 def _straight(
     layout: Layout, columns: Sequence[ColumnInfo], used: Sequence[int]
 ) -> tuple[str, str, dict[int, str], dict[str, Any]]:
-    """What tells that a payload p is another one, what reads its fields, then the expression of
-    each column; and what all that names."""
+    """Source code: the test for another kind of payload, the statement that reads fields, the
+    expression of each column, and the objects they name."""
     shape = Shape(layout)
     at = {column.id: n for n, column in enumerate(columns)}
-    wanted = set(used)
-    kept = {each.column for each in layout.columns}
-    given: dict[str, Any] = {}
+    used_positions = set(used)
+    stored_ids = {column_.column for column_ in layout.columns}
+    named_objects: dict[str, Any] = {}
     cells = {}
-    for n in wanted:
-        if columns[n].id not in kept:
+    for n in used_positions:
+        if columns[n].id not in stored_ids:
             cells[n] = f"d{n}"
-            given[f"d{n}"] = origin_default_of(columns[n])
+            named_objects[f"d{n}"] = origin_default_of(columns[n])
     codes, names = [], []
     for code, (number, column) in zip(shape.codes, shape.fixed, strict=True):
         place = at.get(column.column)
-        if place is None or place not in wanted:
+        if place is None or place not in used_positions:
             codes.append(f"{SIZES[code]}x")
             continue
         codes.append(code)
         names.append(f"f{number}")
-        cells[place] = _call(given, place, f"f{number}", _read_of(column, columns[place]))
+        cells[place] = _call(named_objects, place, f"f{number}", _read_of(column, columns[place]))
     texts = [at.get(column.column) for _, column in shape.variable]
-    last = max((n for n, place in enumerate(texts) if place in wanted), default=-1)
+    last = max((n for n, place in enumerate(texts) if place in used_positions), default=-1)
     for n, place in enumerate(texts[: last + 1]):
-        is_used = place in wanted or (n < last and texts[n + 1] in wanted)
+        is_used = place in used_positions or (n < last and texts[n + 1] in used_positions)
         codes.append("I" if is_used else "4x")
         names += [f"e{n}"] if is_used else []
-        if place is not None and place in wanted:
+        if place is not None and place in used_positions:
             base = shape.head_bytes
             start = f"{base}+e{n - 1}" if n else f"{base}"
             read = _read_of(shape.variable[n][1], columns[place])
-            cells[place] = _call(given, place, f"p[{start}:{base}+e{n}]", read)
+            cells[place] = _call(named_objects, place, f"p[{start}:{base}+e{n}]", read)
     head = layout.id.to_bytes(2, "little") + bytes(shape.bitmap_bytes)
-    given["head"] = head
-    given["unpack"] = Struct(f"<{len(head)}x{''.join(codes)}").unpack_from
+    named_objects["head"] = head
+    named_objects["unpack"] = Struct(f"<{len(head)}x{''.join(codes)}").unpack_from
     fields = f"{', '.join(names)}, = unpack(p)" if names else "pass"
-    return f"p[:{len(head)}] != head", fields, cells, given
+    return f"p[:{len(head)}] != head", fields, cells, named_objects
 
 
-def _made(name: str, lines: Sequence[str], given: dict[str, Any]) -> Any:
-    exec(_code("\n".join(lines)), given)  # noqa: S102 - see _code
-    return given[name]
+def _generated(name: str, lines: Sequence[str], names: dict[str, Any]) -> Any:
+    exec(_code("\n".join(lines)), names)  # noqa: S102 - see _code
+    return names[name]
 
 
-def _call(given: dict[str, Any], place: int, cell: str, read: Change | None) -> str:
+def _call(names: dict[str, Any], place: int, cell: str, read: Change | None) -> str:
     """The expression that reads a stored value."""
     if read is None:
         return cell
     if read is bytes.decode:
         return f"{cell}.decode()"
-    given[f"r{place}"] = read
+    names[f"r{place}"] = read
     return f"r{place}({cell})"
 
 
 @lru_cache(512)
 def _code(source: str) -> CodeType:
-    """Tables of one form have one text. It is numbers and our own words: nobody's input."""
+    """Compile generated code. It consists of numbers and fixed words, never of input; equal tables
+    share it."""
     return compile(source, "<row>", "exec")

@@ -1,1 +1,1 @@
-"""Values between types: assignment in MySQL's modes, by the type that a value becomes."""
+"""Conversion of values between types: assignment in MySQL's modes, by the target type."""

@@ -1,4 +1,4 @@
-"""What a change of a column's type costs, and what becomes of a value: MODIFY COLUMN.
+"""MODIFY COLUMN: the cost of a change of a column's type, and the conversion of its values.
 
     from                  to                                             kind
     any                   the same storage, nothing lost                 METADATA
@@ -16,37 +16,38 @@
     CHAR                  VARCHAR, TEXT  as long: METADATA               shorter: CHECKED
     BINARY(n)             another length: it is filled up with zeros     ROWS
     anything else                                                        ROWS
-    NULL                  NOT NULL, where METADATA would do              CHECKED
+    NULL                  NOT NULL, if METADATA would suffice            CHECKED
 
-    METADATA    one step                          CHECKED   writers obey the new type, rows are read
-    INDEXES     rows stay, indexes are built anew ROWS      a hidden column is filled, then swapped
-    PRECHECKED  a look at the values says whether CHECKED is enough, else ROWS
+    METADATA    one step                          CHECKED   writers enforce the new type, rows are
+                                                            read
+    INDEXES     rows stay, indexes are rebuilt    ROWS      a hidden column is filled, then swapped
+    PRECHECKED  CHECKED if the values allow it, else ROWS
 
 Rows name their layout and are cast when read (catalog/codec/row_codec.py), so a number's new width
-or sign rewrites nothing. In a lenient sql_mode values are adjusted: then ROWS stands for CHECKED.
+or sign rewrites nothing. In a lenient sql_mode values are adjusted: then ROWS replaces CHECKED.
 
-A value is converted, or refused in the words of MODIFY COLUMN:
+A value is converted, or refused with the text of MODIFY COLUMN:
 
-    Change(position, source, convert, not_null)      what a writer owes a column that changes
-        position == source   a public column that has a type to come: the value must be of both
-        else                 a hidden column: it holds the converted value of the one it replaces
-        kept                 where the row has a value there, it holds that instead (UNDO)
-        computed             a hidden column: what its expression gives
-        is_numbered          a hidden column: the next AUTO_INCREMENT id, kept from then on
+    Change(position, source, convert, not_null)      the duty of writers for a changing column
+        position == source   a public column with a future type: the value must fit both
+        else                 a hidden column: the converted value of the column it replaces
+        former_at            the value at this position, if the row has one, is used instead (UNDO)
+        computed             a hidden column: the value of its expression
+        is_numbered          a hidden column: the next AUTO_INCREMENT id, constant from then on
 
-A column that a finished MODIFY left for UNDO says in `change_state_info` whose values it had
-(KEPT_OF). It has a value in the rows in which that column was not changed since: a writer that
-changes it, or inserts a row, leaves NULL there (catalog/writer.py).
+A column that a finished MODIFY left for UNDO has the former values of another column, whose id is
+KEPT_OF in `change_state_info`. It has values in rows in which that column has not changed since. A
+writer that changes the column, or inserts a row, writes NULL (catalog/writer.py).
 
-With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
-A conversion follows assignment in strict mode (catalog/convert), except that a BIT becomes the
-text of its number, in JSON the string of its bytes. Dates and times are converted as the
-statement's session would (Moments, below), whoever converts them, and when. TiDB words a refusal
-after the CAST that failed:
+With LENIENT in `change_state_info` (no strict sql_mode) only NULL is refused. A conversion follows
+assignment in strict mode (catalog/convert), with two exceptions for BIT. Its text is that of its
+number, and its JSON is the string of its bytes. Dates and times are converted with the settings of
+the statement's session (Moments, below), in any process and at any time. The text of a refusal is
+TiDB's for the CAST that failed:
 
     to integers    1690 constant 300 overflows tinyint         from text: 1292 Truncated ..
     to DECIMAL     1690 DECIMAL value is out of range in ..    to dates   1292 Incorrect datetime ..
-    JSON           1292 Truncated incorrect INTEGER value: '[1]'   FLOAT, DECIMAL likewise
+    JSON           1292 Truncated incorrect INTEGER value: '[1]'   also FLOAT, DECIMAL
     to text, ENUM  1265 Data truncated for column 'c', value is 'x'
     to YEAR        1264 Out of range value for column 'c', the value is 'x'
 
@@ -104,7 +105,7 @@ _FIXED_POINT = (TypeCode.FLOAT, TypeCode.DOUBLE)
 
 
 class ChangeKind(IntEnum):
-    """See the module."""
+    """The cost of a change of type, as in the module's table."""
 
     METADATA = 0
     CHECKED = 1
@@ -116,7 +117,7 @@ class ChangeKind(IntEnum):
 def kind_of(
     old: FieldType, new: FieldType, indexed: bool = False, strict: bool = True
 ) -> ChangeKind:
-    """The kind of a change of type; `indexed`: some index holds the column."""
+    """The kind of a change of type. `indexed`: an index has the column."""
     kind = _of_types(old, new, indexed)
     if kind == ChangeKind.METADATA and new.not_null and not old.not_null:
         return ChangeKind.CHECKED
@@ -160,19 +161,19 @@ def _sort_alike(collate: str, other: str) -> bool:
 
 
 def _fits(old: FieldType, new: FieldType) -> bool:
-    """Whether the longest value of a string type is one of the other. TEXT and BLOB count bytes."""
+    """Whether the longest value of a string type fits the other. TEXT and BLOB count bytes."""
     if new.Tp in TEXT_BLOBS and old.Tp not in TEXT_BLOBS:
         return new.Flen >= old.Flen * (1 if old.family == Family.BYTES else _CHARACTER_BYTES)
     return new.Flen >= old.Flen
 
 
 def _holds(old: FieldType, new: FieldType) -> bool:
-    """Whether every value of a type is one of the other, both of one type code."""
+    """Whether every value of a type fits the other; both have one type code."""
     if new.Tp == TypeCode.NEWDECIMAL:
         return (old.Flen, old.Decimal, old.unsigned) == (new.Flen, new.Decimal, new.unsigned)
     if new.Tp in (TypeCode.ENUM, TypeCode.SET):
-        kept = len(old.Elems or ())
-        return (new.Elems or ())[:kept] == (old.Elems or ())
+        old_count = len(old.Elems or ())
+        return (new.Elems or ())[:old_count] == (old.Elems or ())
     if new.Tp in _FIXED_POINT:
         shorter = new.Decimal >= 0 and (new.Flen < old.Flen or new.Decimal < old.Decimal)
         rounds = new.Decimal >= 0 > old.Decimal
@@ -183,7 +184,7 @@ def _holds(old: FieldType, new: FieldType) -> bool:
 
 
 def is_string(field: FieldType) -> bool:
-    """CHAR, VARCHAR, TEXT and their binary kin."""
+    """Whether the type is CHAR, VARCHAR, TEXT or a binary one of them."""
     return field.Tp in STRINGS
 
 
@@ -191,17 +192,17 @@ def is_string(field: FieldType) -> bool:
 
 Convert = Callable[[Value], Value]
 
-# in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it
+# in `change_state_info`; LEFT: `exuvia_changing_type` is the former type, which is not enforced
 OLD_COLUMN, NULL_VALUE, LEFT = "exuvia_column", "exuvia_null", "exuvia_left"
 LENIENT, MOMENTS = "exuvia_lenient", "exuvia_moments"
-# EXPRESSION: what a generated column is to be computed by; TOGETHER: ids of the columns that change
+# EXPRESSION: the future expression of a generated column; TOGETHER: ids of the columns that change
 # in the same statement
 EXPRESSION, TOGETHER = "exuvia_expression", "exuvia_together"
-# KEPT_OF: the column that took its place, whose former values it holds; KEPT: of a column that is
-# filled by UNDO, the one that holds them
+# KEPT_OF: the id of the column whose former values it has. KEPT: for a column that UNDO fills, the
+# id of the column with the former values
 KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"
-# of a hidden column that no other one's values become: NUMBERED: each row gets the next
-# AUTO_INCREMENT id; COMPUTED: what its expression gives, once all columns are as they will be
+# for hidden columns without a source column. NUMBERED: each row gets the next AUTO_INCREMENT id.
+# COMPUTED: the value of its expression over the future columns
 NUMBERED, COMPUTED = "exuvia_numbered", "exuvia_computed"
 _INTEGERS = {
     TypeCode.TINY: "tinyint",
@@ -221,8 +222,8 @@ _MOMENTS = {
 
 
 def is_by_arrays(old: FieldType, new: FieldType) -> bool:
-    """Whether type_change_batch.py converts values of these types as a column, as far as they are
-    ordinary ones; else each different value once."""
+    """Whether type_change_batch.py converts ordinary values of these types by arrays; else each
+    distinct value once."""
     if old.Tp in INTEGER_BITS:
         numbers = new.Tp in INTEGER_BITS or new.Tp == TypeCode.DOUBLE
         return numbers or new.family in (Family.DECIMAL, Family.STRING)
@@ -233,10 +234,11 @@ def is_by_arrays(old: FieldType, new: FieldType) -> bool:
 
 
 class Moments(msgspec.Struct, frozen=True):
-    """What of its session a change of dates and times goes by. `zone`: that of a TIMESTAMP, as
-    time_zone has it; `today`: the day that a TIME is of, packed; `zero_dates`, `any_day` and
-    `zero_parts` as in values.Mode. In the hidden column's `change_state_info` (MOMENTS) where it
-    matters at all."""
+    """The session settings for a change of dates and times.
+
+    `zone`: that of a TIMESTAMP, as in time_zone. `today`: the packed date for a TIME. `zero_dates`,
+    `any_day` and `zero_parts` as in values.Mode. Stored in the hidden column's `change_state_info`
+    (MOMENTS) if it has an effect."""
 
     zone: str = ""
     today: int = 0
@@ -249,7 +251,7 @@ class Moments(msgspec.Struct, frozen=True):
         return Mode(self.zero_dates, self.any_day, zone, self.today, self.zero_parts)
 
     def of(self, old: FieldType, new: FieldType) -> "Moments":
-        """As much of it as matters between these types."""
+        """The settings that have an effect between these types; others have their defaults."""
         local = TypeCode.TIMESTAMP in (old.Tp, new.Tp) and old.Tp != new.Tp
         dated = new.family in (Family.DATE, Family.DATETIME)
         written = dated and old.family in (*_TEXTS, Family.JSON)
@@ -267,7 +269,7 @@ PLAIN_MOMENTS = Moments()
 
 
 def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
-    """Whether 0.4.0 and before would make other values of it, or refuse them."""
+    """Whether releases up to 0.4.0 convert it to other values, or refuse it."""
     numbers = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
     times = (Family.DATE, Family.DATETIME, Family.TIME)
     from_json = old.family == Family.JSON and new.family in (*numbers, *times)
@@ -277,16 +279,19 @@ def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
 
 
 class Computation(NamedTuple):
-    """How a COMPUTED column's value follows from a row. `reads`: positions of stored columns."""
+    """The computation of a COMPUTED column's value from a row. `reads`: positions of stored
+    columns."""
 
     reads: tuple[int, ...]
     value: Callable[[Sequence[Value]], Value]
 
 
 class ColumnChange(NamedTuple):
-    """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused.
-    `kept`: the position of former values, -1: none. `computed`: of a COMPUTED column. Of a NUMBERED
-    one, `is_numbered`, whoever has the table's ids gives the row its number (autoid.py)."""
+    """The duty of a writer for one column, as in the module's text.
+
+    `null`: the replacement of NULL, or None if NULL is refused. `former_at`: the position of former
+    values, or -1. `computed`: for a COMPUTED column. `is_numbered`: for a NUMBERED column; the
+    owner of the table's ids sets its number (autoid.py)."""
 
     position: int
     source: int
@@ -296,12 +301,12 @@ class ColumnChange(NamedTuple):
     null: Value = None
     old: FieldType | None = None
     new: FieldType | None = None
-    kept: int = -1
+    former_at: int = -1
     computed: Computation | None = None
     is_numbered: bool = False
 
     def of(self, value: Value) -> Value:
-        """The value converted. Refused 1048 for a NULL, and as the module says."""
+        """The converted value. Raises 1048 for NULL, and the errors of the module's text."""
         if value is not None:
             return self.convert(value)
         if self.not_null and self.null is None:
@@ -312,21 +317,21 @@ class ColumnChange(NamedTuple):
 def changes_of(
     info: TableInfo, computed: Mapping[int, Computation] = MappingProxyType({})
 ) -> tuple[ColumnChange, ...]:
-    """What writers of the table owe columns that are changing; nearly always nothing. `computed`:
-    by position, each behind those it reads."""
-    found = [
-        _narrowing(at, each)
-        for at, each in enumerate(info.cols)
-        if each.exuvia_changing_type and LEFT not in (each.change_state_info or {})
+    """The duties of writers for changing columns; nearly always none. `computed`: by position, each
+    after those it reads."""
+    changes = [
+        _narrowing(at, column)
+        for at, column in enumerate(info.cols)
+        if column.exuvia_changing_type and LEFT not in (column.change_state_info or {})
     ]
-    found += _hidden_changes(info, computed, adds=True)
-    return tuple(found)
+    changes += _hidden_changes(info, computed, adds=True)
+    return tuple(changes)
 
 
 def coming_changes_of(
     info: TableInfo, computed: Mapping[int, Computation] = MappingProxyType({})
 ) -> tuple[ColumnChange, ...]:
-    """What writers will owe columns that they do not write yet: whose state does not add."""
+    """The future duties of writers for columns whose state does not add yet."""
     return tuple(_hidden_changes(info, computed, adds=False))
 
 
@@ -334,24 +339,24 @@ def _hidden_changes(
     info: TableInfo, computed: Mapping[int, Computation], adds: bool
 ) -> list[ColumnChange]:
     converted, numbered = [], []
-    for at, each in enumerate(info.cols):
-        said = each.change_state_info or {}
-        if DUTIES[each.state].adds != adds:
+    for at, element in enumerate(info.cols):
+        change = element.change_state_info or {}
+        if DUTIES[element.state].adds != adds:
             continue
-        if NUMBERED in said:
-            numbered.append(_made(at, each)._replace(is_numbered=True))
-        elif OLD_COLUMN in said and COMPUTED not in said:
-            converted.append(_hidden(info, at, each))
+        if NUMBERED in change:
+            numbered.append(_without_source(at, element)._replace(is_numbered=True))
+        elif OLD_COLUMN in change and COMPUTED not in change:
+            converted.append(_converted_column(info, at, element))
     last = [
-        _made(at, info.cols[at])._replace(computed=each)
-        for at, each in computed.items()
+        _without_source(at, info.cols[at])._replace(computed=element)
+        for at, element in computed.items()
         if DUTIES[info.cols[at].state].adds == adds
     ]
     return [*numbered, *converted, *last]
 
 
-def _made(at: int, column: ColumnInfo) -> ColumnChange:
-    """Of a column whose values are no other one's."""
+def _without_source(at: int, column: ColumnInfo) -> ColumnChange:
+    """A change without a source column."""
     types = column.type, column.type
     return ColumnChange(at, at, _as_is, column.not_null, column.name.O, None, *types)
 
@@ -367,26 +372,26 @@ def _narrowing(at: int, column: ColumnInfo) -> ColumnChange:
     return ColumnChange(at, at, convert_it, new.not_null, column.name.O, None, column.type, new)
 
 
-def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
-    said = column.change_state_info or {}
-    source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == said[OLD_COLUMN])
+def _converted_column(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
+    change = column.change_state_info or {}
+    source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == change[OLD_COLUMN])
     name = old.name.O
-    moments = msgspec.convert(said.get(MOMENTS, {}), Moments)
-    convert_it = converter(old.type, column.type, name, lenient=LENIENT in said, moments=moments)
-    null = said.get(NULL_VALUE)
-    kept = next((n for n, c in enumerate(info.cols) if c.id == said.get(KEPT)), -1)
+    moments = msgspec.convert(change.get(MOMENTS, {}), Moments)
+    convert_it = converter(old.type, column.type, name, lenient=LENIENT in change, moments=moments)
+    null = change.get(NULL_VALUE)
+    former_at = next((n for n, c in enumerate(info.cols) if c.id == change.get(KEPT)), -1)
     types = old.type, column.type
-    return ColumnChange(at, source, convert_it, column.not_null, name, null, *types, kept)
+    return ColumnChange(at, source, convert_it, column.not_null, name, null, *types, former_at)
 
 
 def former_of(column: ColumnInfo) -> int:
-    """Id of the column whose former values it holds, 0 if it does not."""
-    found = (column.change_state_info or {}).get(KEPT_OF, 0)
-    return found if isinstance(found, int) else 0
+    """Id of the column whose former values it has, or 0."""
+    former_id = (column.change_state_info or {}).get(KEPT_OF, 0)
+    return former_id if isinstance(former_id, int) else 0
 
 
 def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
-    """The row as it is to be written: every changing column converted. A new list."""
+    """The row for writing, as a new list: every changing column is converted."""
     changed = list(row)
     for change in changes:
         if change.is_numbered:
@@ -394,21 +399,21 @@ def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
         if change.computed is not None:
             changed[change.position] = change.computed.value(changed)
             continue
-        former = row[change.kept] if change.kept >= 0 else None
+        former = row[change.former_at] if change.former_at >= 0 else None
         value = change.of(row[change.source]) if former is None else former
         changed[change.position] = value
     return changed
 
 
 def keyed_type(column: ColumnInfo, part: IndexColumn) -> FieldType:
-    """The type that an index part's keys are made of; of an array that of its elements."""
+    """The type of an index part's keys; for an array, that of its elements."""
     if part.exuvia_array is not None:
         return part.exuvia_array
     return (part.exuvia_using_changing_type and column.exuvia_changing_type) or column.type
 
 
 def is_keyed_anew(column: ColumnInfo) -> bool:
-    """Whether keys of the type that is announced differ from those of the present one."""
+    """Whether keys of the announced type differ from those of the present one."""
     coming = column.exuvia_changing_type
     if coming is None or LEFT in (column.change_state_info or {}):
         return False
@@ -416,8 +421,10 @@ def is_keyed_anew(column: ColumnInfo) -> bool:
 
 
 def wrapped(value: Value, field: FieldType) -> Value:
-    """An integer of the other sign as a key has it; one that the new type cannot hold has a key
-    too, until its row is found and the change is refused."""
+    """An integer in the form of the other sign, for keys.
+
+    A value that the new type cannot hold has a key too, until its row is found and the change is
+    refused."""
     if not isinstance(value, int):
         return value
     return value & _ALL if field.family == Family.UINT else (value + _HALF & _ALL) - _HALF
@@ -431,8 +438,9 @@ def converter(
     lenient: bool = False,
     moments: Moments = PLAIN_MOMENTS,
 ) -> Convert:
-    """The conversion of values that are not NULL. It raises Refused, see the module; a lenient one
-    gives the nearest value instead."""
+    """The conversion of values that are not NULL.
+
+    Raises Refused as in the module's text; a lenient one returns the nearest value instead."""
     source = unfilled(old)
     if old.Tp == TypeCode.BIT and new.Tp not in (TypeCode.BIT, TypeCode.JSON):
         source = evolve(old, Tp=TypeCode.LONGLONG, Flag=int(Flag.UNSIGNED))
@@ -445,8 +453,8 @@ def _adjusted(source: FieldType, target: FieldType, name: str, mode: Mode, value
     try:
         return _converted(source, target, name, mode, value)
     except Refused:
-        taken = mode._replace(zero_dates=True, zero_parts=mode.takes_zero_parts)
-        return _nearest(source, target, taken, value)
+        widened = mode._replace(zero_dates=True, zero_parts=mode.takes_zero_parts)
+        return _nearest(source, target, widened, value)
 
 
 def _nearest(source: FieldType, target: FieldType, mode: Mode, value: Value) -> Value:
@@ -468,19 +476,19 @@ def _converted(source: FieldType, target: FieldType, name: str, mode: Mode, valu
 
 
 def _is_filled(field: FieldType) -> bool:
-    """BINARY(n): values end in zero bytes that were not written."""
+    """Whether it is BINARY(n): values are padded with zero bytes."""
     return field.Tp == TypeCode.STRING and field.family == Family.BYTES
 
 
 def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name: str) -> Refused:
-    """The refusal of an assignment as a failed CAST is worded."""
-    text = shown(value, old)
+    """The refusal of an assignment with the text of a failed CAST."""
+    text = text_in_error(value, old)
     if new.Tp in INTEGER_BITS or new.family in (Family.DECIMAL, Family.FLOAT):
         return _as_number(error, value, text, old, new)
     if new.Tp == TypeCode.YEAR:
         if error.code == ErrWarnDataOutOfRange.code:
-            said = f"Out of range value for column '{name}', the value is '{text}'"
-            return ErrWarnDataOutOfRange.with_text(said)
+            reason = f"Out of range value for column '{name}', the value is '{text}'"
+            return ErrWarnDataOutOfRange.with_text(reason)
         return ErrTruncatedWrongValue(*_no_number(value, text, old, new))
     if new.Tp in _MOMENTS:
         kind = _MOMENTS[TypeCode(new.Tp)]
@@ -507,8 +515,8 @@ def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name:
     return Refused(error.code, error.state, error.message.replace(COLUMN, name).replace(ROW, "1"))
 
 
-def shown(value: Value, field: FieldType) -> str:
-    """A value as the errors print it."""
+def text_in_error(value: Value, field: FieldType) -> str:
+    """A value in the form of error texts."""
     if isinstance(value, bytes):
         return value.rstrip(b"\0").decode("utf-8", "replace")
     return to_text(value, field)
@@ -531,12 +539,14 @@ def _as_number(error: Refused, value: Value, text: str, old: FieldType, new: Fie
         return ErrDataOutOfRange("DOUBLE", text)
     number = _number(value, old)
     unsigned_refuses = new.unsigned and number < 0 and isinstance(number, Decimal)
-    said = text if unsigned_refuses else _rounded(number)
-    return ErrDataOutOfRange.with_text(f"constant {said} overflows {_INTEGERS[TypeCode(new.Tp)]}")
+    constant = text if unsigned_refuses else _rounded(number)
+    return ErrDataOutOfRange.with_text(
+        f"constant {constant} overflows {_INTEGERS[TypeCode(new.Tp)]}"
+    )
 
 
 def _no_number(value: Value, text: str, old: FieldType, new: FieldType) -> tuple[str, str]:
-    """What it should have been, and its text."""
+    """The expected type, and the text of the value."""
     kind = "DECIMAL" if new.family == Family.DECIMAL else "DOUBLE"
     if old.family != Family.JSON:
         return kind, text
@@ -548,8 +558,8 @@ def _no_number(value: Value, text: str, old: FieldType, new: FieldType) -> tuple
 
 
 def _unquoted(value: str) -> str:
-    found = jsontext.read(value)
-    return found if isinstance(found, str) else value
+    document = jsontext.read(value)
+    return document if isinstance(document, str) else value
 
 
 def _number(value: Value, old: FieldType) -> Value:
@@ -561,7 +571,7 @@ def _number(value: Value, old: FieldType) -> Value:
 
 
 def _rounded(number: Value) -> str:
-    """An integer as it is; a DOUBLE with few digits, as the servers print constants."""
+    """An integer unchanged; a DOUBLE with few digits, as servers print constants."""
     if isinstance(number, Decimal):
         return str(int(decimals.rounded(number, 0)))
     if not isinstance(number, float):

@@ -1,18 +1,17 @@
-"""Many values of a column converted at once, with the same results and the same refusals as
-type_change.py has for one:
+"""Converts many values of a column at once, with the results and refusals of type_change.py:
 
-    integers to integers         a range check; the bits stay
+    integers to integers         a range check; the bits do not change
     integers to DECIMAL(<= 18)   multiplied by the scale, within the range
-    integers to FLOAT, DOUBLE    numpy, where no digits are asked for
+    integers to FLOAT, DOUBLE    numpy, if no digits are declared
     integers to text             Arrow's text of the number, its length
-    text to integers             Arrow's number, where every text is digits and no more than a sign
+    text to integers             Arrow's number, if every text is digits with at most a sign
     text to text, bytes to bytes lengths, characters; CHAR loses trailing spaces
-    anything else                each different value once
+    anything else                each distinct value once
 
-Where a chunk holds a value that is refused, its values are looked at one by one: `offenders` says
-which.
+If a chunk has a refused value, its values are checked one by one; `offenders` returns their
+positions.
 
-A module of its own: it loads Arrow, and a front that only writes rows does not.
+This module is separate because it imports Arrow, which a front that only writes rows does not need.
 """
 
 import numpy as np
@@ -29,22 +28,24 @@ from exuvia.catalog.convert.type_change import ColumnChange, is_by_arrays
 from exuvia.catalog.convert.values import bounds_of
 
 _DOUBLE_DIGITS = 1 << 53
-_PLAIN_INTEGER = r"\A-?[0-9]{1,18}\z"  # of int64 for certain
+_PLAIN_INTEGER = r"\A-?[0-9]{1,18}\z"  # certainly an int64
 
 
-def converted_batch(change: ColumnChange, vector: Vector, kept: Vector | None = None) -> Vector:
-    """The values converted; those of `kept`, the former ones of the same rows, where they are not
-    NULL. Refused as the first that does not fit is."""
-    if kept is None:
+def converted_batch(
+    change: ColumnChange, vector: Vector, former_values: Vector | None = None
+) -> Vector:
+    """The converted values, replaced by `former_values` of the same rows if those are not NULL.
+    Raises the refusal of the first value that does not fit."""
+    if former_values is None:
         return _converted(change, vector)
-    former = kept._replace(field=change.new or kept.field, nulls=None)
-    if kept.nulls is None:
+    former = former_values._replace(field=change.new or former_values.field, nulls=None)
+    if former_values.nulls is None:
         return former
-    there, lost = np.flatnonzero(~kept.nulls), np.flatnonzero(kept.nulls)
+    there, lost = np.flatnonzero(~former_values.nulls), np.flatnonzero(former_values.nulls)
     if not len(there):
         return _converted(change, vector)
     parts = [(there, former.take(there)), (lost, _converted(change, vector.take(lost)))]
-    return mixed(parts, len(kept.nulls))
+    return mixed(parts, len(former_values.nulls))
 
 
 def _converted(change: ColumnChange, vector: Vector) -> Vector:
@@ -54,31 +55,37 @@ def _converted(change: ColumnChange, vector: Vector) -> Vector:
         raise null_refused(change.name)
     converted = _converted_as_arrays(change, vector, new)
     if converted is None:
-        known: dict[Value, Value] = {None: None}
+        results: dict[Value, Value] = {None: None}
         values = []
         for value in vector.to_list():
             key = repr(value) if value == 0.0 else value  # 0.0 == -0.0, but their texts differ
-            if key not in known:
-                known[key] = change.convert(value)
-            values.append(known[key])
+            if key not in results:
+                results[key] = change.convert(value)
+            values.append(results[key])
         converted = vector_of(values, new)
     return converted if change.null is None else _without_nulls(converted, change.null)
 
 
 def null_refused(name: str) -> Refused:
-    """What a NULL among the rows of a column that is to be NOT NULL meets."""
+    """The error for a NULL in a column that becomes NOT NULL."""
     return WarnDataTruncated(name, 1)
 
 
-def offenders(change: ColumnChange, vector: Vector, kept: Vector | None = None) -> list[int]:
-    """Positions of the values that are refused; see `converted_batch`."""
+def offenders(
+    change: ColumnChange, vector: Vector, former_values: Vector | None = None
+) -> list[int]:
+    """Positions of the refused values; see `converted_batch`."""
     try:
-        converted_batch(change, vector, kept)
+        converted_batch(change, vector, former_values)
     except Refused:
-        is_asked = np.ones(len(vector.values), bool) if kept is None else _nulls_of(kept)
-        values = zip(vector.to_list(), is_asked.tolist(), strict=True)
+        needed = (
+            np.ones(len(vector.values), bool) if former_values is None else _nulls_of(former_values)
+        )
+        values = zip(vector.to_list(), needed.tolist(), strict=True)
         return [
-            n for n, (value, asked) in enumerate(values) if asked and _refusal_of(change, value)
+            n
+            for n, (value, is_needed) in enumerate(values)
+            if is_needed and _refusal_of(change, value)
         ]
     return []
 
@@ -89,10 +96,10 @@ def _nulls_of(vector: Vector) -> Array:
 
 
 def error_of(change: ColumnChange, value: Value) -> Refused:
-    """The refusal of a value that `offenders` named."""
-    found = _refusal_of(change, value)
-    assert found is not None, value
-    return found
+    """The refusal of a value from `offenders`."""
+    refusal = _refusal_of(change, value)
+    assert refusal is not None, value
+    return refusal
 
 
 def _refusal_of(change: ColumnChange, value: Value) -> Refused | None:
@@ -152,8 +159,9 @@ _BEYOND = {"ascii": r"[^\x00-\x7f]", "utf8": r"[\x{10000}-\x{10ffff}]"}
 
 
 def are_all_of(values: Array, charset: str) -> bool:
-    """Whether a charset has every character of Arrow texts; False where only a look at each text
-    can tell (a charset of some characters, beyond ASCII)."""
+    """Whether a charset has every character of Arrow texts.
+
+    False if each text must be checked: a charset of some characters, beyond ASCII."""
     if charset in NARROW_CODECS:
         return bool(pc.all(pc.string_is_ascii(values), min_count=0).as_py())
     if charset not in _BEYOND:

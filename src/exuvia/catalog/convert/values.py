@@ -1,40 +1,40 @@
-"""Assignment in MySQL's strict mode: a value of one type becomes a value of another, or the
+"""Assignment in MySQL's strict mode: a value of one type is converted to another type, or the
 statement is refused.
 
     target        from numbers                  from text                            refused with
     integers      rounded, within the range     numeric prefix must be all of it     1264 1265 1366
-    DECIMAL       rounded to the scale          likewise                             1264 1265 1366
-    FLOAT         nearest                       likewise                             1264 1265 1366
+    DECIMAL       rounded to the scale          the same                             1264 1265 1366
+    FLOAT         nearest                       the same                             1264 1265 1366
     text, bytes   MySQL's text                  within the length                    1406, 1366
     dates, times  YYYYMMDD..., hhmmss           catalog/temporal.py                  1292
     ENUM, SET     index, bits                   names under the collation            1265
-    YEAR          1901..2155, 1..99, 0          likewise                             1264 1366
+    YEAR          1901..2155, 1..99, 0          the same                             1264 1366
     BIT           within its width              its bytes                            1406
     JSON          the number                    parsed and normalised                3140
 
-NULL into NOT NULL is 1048. Source: MySQL manual, "Data Types", "Server SQL Modes". The errors carry
-placeholders; `named` puts the column and the number of the row in.
+NULL into NOT NULL is 1048. Source: MySQL manual, "Data Types", "Server SQL Modes". The errors have
+placeholders, which `named` replaces by the column and the number of the row.
 
-Where no strict mode holds (`narrowed`), the value becomes the nearest, else the type's zero:
+Without strict mode (`narrowed`), the value becomes the nearest, else the type's zero:
 
     number out of range    the bound           text too long    cut
     text with rubbish      the leading number  no such element  0 of the ENUM or SET
-    no moment, no JSON     the type's zero     NULL             the type's zero
+    no time, no JSON       the type's zero     NULL             the type's zero
     character of another charset    a question mark
 
-To numbers: from text blanks, a number, blanks; no number at all is 1366, something behind it 1265.
-DECIMAL and text are rounded with halves away from zero, FLOAT to an integer to even (C's rint).
+To numbers: text may have blanks around the number. Text without a number is 1366, other text after
+the number is 1265. DECIMAL and text are rounded with halves away from zero, FLOAT to an integer to
+even (C's rint).
 
-From JSON, to numbers: a number as it is, true 1, false 0, a string as text; null, arrays and
-objects are 1366. To dates and times: a string as text, anything else by its text. To text: its
-text.
+From JSON, to numbers: a number unchanged, true 1, false 0, a string as text; null, arrays and
+objects are 1366. To dates and times: a string as text, others by their text. To text: its text.
 
 To text:  CHAR        trailing spaces are dropped      VARCHAR     only those beyond the length
           BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of bytes
 
-To dates and times: TIMESTAMP is kept in UTC, so assigning to it converts from the session's zone,
-assigning from it converts back. Between them fractions are rounded to the target's digits; a DATE
-takes the day the rounding ends in.
+To dates and times: TIMESTAMP is stored in UTC. Assigning to it converts from the session's zone,
+assigning from it converts back. Fractions are rounded to the target's digits; a DATE takes the day
+after rounding.
 """
 
 import json
@@ -83,12 +83,12 @@ COLUMN, ROW = "\x00column\x00", "\x00row\x00"
 
 
 class Mode(NamedTuple):
-    """How strict an assignment is, and where its clock stands.
+    """The strictness of an assignment, and its clock.
 
     `zero_dates`: 0000-00-00 is a date. `zero_parts`: so are dates whose month or day is zero; None:
-    as `zero_dates`. `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone` is the
-    session's (None: UTC): TIMESTAMPs are kept in UTC. `today` is a packed date, for a TIME that
-    becomes a DATETIME."""
+    as `zero_dates`. `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone`: the session's
+    (None: UTC); TIMESTAMPs are stored in UTC. `today`: a packed date, for a TIME that becomes a
+    DATETIME."""
 
     zero_dates: bool = False
     any_day: bool = False
@@ -103,7 +103,7 @@ class Mode(NamedTuple):
 
 
 def zeros_taken(sql_mode: str) -> tuple[bool, bool | None]:
-    """Mode's `zero_dates` and `zero_parts` under a sql_mode."""
+    """The `zero_dates` and `zero_parts` of Mode under a sql_mode."""
     dates, parts = "NO_ZERO_DATE" not in sql_mode, "NO_ZERO_IN_DATE" not in sql_mode
     return dates, None if parts == dates else parts
 
@@ -111,7 +111,7 @@ def zeros_taken(sql_mode: str) -> tuple[bool, bool | None]:
 STRICT = Mode()
 LENIENT = Mode(zero_dates=True)
 JUDGED = Mode(zero_dates=True, any_day=True)
-"""For texts of values that were taken before, by a mode that nobody knows any more."""
+"""For texts of values that were accepted before, in an unknown mode."""
 
 
 def out_of_range() -> NoReturn:
@@ -135,20 +135,20 @@ def incorrect(kind: str, text: object) -> NoReturn:
 
 
 def incorrect_time(kind: str, text: object) -> NoReturn:
-    """1292, as an assignment words it."""
+    """1292 with the text of an assignment."""
     message = f"Incorrect {kind} value: '{text}' for column '{COLUMN}' at row {ROW}"
     raise ErrTruncatedWrongValue.with_text(message)
 
 
 def invalid_json(text: str) -> NoReturn:
-    """3140 in TiDB's words: it knows two reasons."""
+    """3140 with TiDB's text, which has two reasons."""
     raise ErrInvalidJSONText(EMPTY_DOCUMENT if not text else NO_DOCUMENT)
 
 
 # -- to numbers ------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
-_WORDS = {  # of a type in 1366, as TiDB says them
+_WORDS = {  # TiDB's words for types in 1366
     TypeCode.TINY: "tinyint",
     TypeCode.SHORT: "smallint",
     TypeCode.INT24: "mediumint",
@@ -161,7 +161,7 @@ _SINGLE = struct.Struct("<f")
 
 
 def bounds_of(field: FieldType) -> tuple[int, int]:
-    """Least and most value of an integer type."""
+    """Least and greatest value of an integer type."""
     bits = INTEGER_BITS[TypeCode(field.Tp)]
     return (0, (1 << bits) - 1) if field.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
 
@@ -194,12 +194,12 @@ def number_of(value: Value, source: FieldType, kind: str, mode: Mode) -> Value:
 
 
 def _document_number(text: str, kind: str) -> Value:
-    found = jsontext.read(text)
-    if isinstance(found, str):
-        return parse_number(found, kind)
-    if not isinstance(found, bool | int | float):
+    document = jsontext.read(text)
+    if isinstance(document, str):
+        return parse_number(document, kind)
+    if not isinstance(document, bool | int | float):
         incorrect(kind, text)
-    return int(found) if isinstance(found, bool) else found
+    return int(document) if isinstance(document, bool) else document
 
 
 def _with_fraction(number: int, micro: int) -> Decimal:
@@ -207,7 +207,7 @@ def _with_fraction(number: int, micro: int) -> Decimal:
 
 
 def parse_number(text: str, kind: str) -> Decimal:
-    """The number a text is, all of it. Refused 1366, 1265 (of a DECIMAL always 1366)."""
+    """The number of a text that is a number only. Raises 1366, 1265 (for a DECIMAL always 1366)."""
     number, is_all = leading_number(text, kind)
     if not is_all and kind == "decimal":
         incorrect(kind, text)
@@ -215,15 +215,15 @@ def parse_number(text: str, kind: str) -> Decimal:
 
 
 def leading_number(text: str, kind: str) -> tuple[Decimal, bool]:
-    """The number a text begins with, and whether it is all of it. Refused 1366."""
-    found = _NUMBER.match(text)
-    if found is None:
+    """The number at the beginning of a text, and whether it is the whole text. Raises 1366."""
+    match = _NUMBER.match(text)
+    if match is None:
         incorrect(kind, text)
-    return decimals.parsed(found[1]), found.end() == len(text)
+    return decimals.parsed(match[1]), match.end() == len(text)
 
 
 def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """An integer type; the range is looked at first. Refused 1264, 1265, 1366."""
+    """Assign to an integer type; checks the range first. Raises 1264, 1265, 1366."""
     number: Value
     if source.family == Family.STRING:
         number, is_all = leading_number(value, _WORDS[TypeCode(target.Tp)])
@@ -241,8 +241,8 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
 
 
 def _whole_seconds(value: Value, source: FieldType) -> Value:
-    """A time or moment rounded to whole seconds, so that an integer shows one that is on a clock:
-    23:59:59.5 is 240000. Anything else as it is."""
+    """A time rounded to whole seconds, so that its integer is a valid time: 23:59:59.5 is 240000.
+    Other values unchanged."""
     if source.family == Family.TIME:
         return temporal.round_time(value, 0)
     if source.family == Family.DATETIME:
@@ -257,7 +257,7 @@ def _whole(number: Decimal) -> int:
 
 
 def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """BIT(n): numbers as they are, text as its bytes. Refused 1406."""
+    """Assign to BIT(n): numbers unchanged, text as its bytes. Raises 1406."""
     if source.family == Family.STRING:
         value = value.encode()
     if isinstance(value, bytes):
@@ -274,7 +274,7 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
 
 
 def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -> Decimal:
-    """DECIMAL(p, s). Refused 1264, 1265, 1366."""
+    """Assign to DECIMAL(p, s). Raises 1264, 1265, 1366."""
     number = number_of(value, source, "decimal", mode)
     if isinstance(number, float):
         number = Decimal(repr(number)) if abs(number) < 1e70 else out_of_range()
@@ -294,7 +294,7 @@ def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -
 
 
 def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> float:
-    """FLOAT, DOUBLE, with (M, D) or without. Refused 1264, 1265, 1366."""
+    """Assign to FLOAT or DOUBLE, with (M, D) or without. Raises 1264, 1265, 1366."""
     try:
         number = float(number_of(value, source, _WORDS[TypeCode(target.Tp)], mode))
     except OverflowError:
@@ -305,7 +305,7 @@ def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> 
         out_of_range()
     if 0 <= target.Decimal < 31 and target.Flen > 0:
         unit = 10.0**target.Decimal
-        if abs(number) < 1 << 53:  # beyond, a double has no fraction
+        if abs(number) < 1 << 53:  # greater doubles have no fraction
             number = round(number * unit) / unit
         if abs(number) >= 10 ** (target.Flen - target.Decimal):
             out_of_range()
@@ -315,7 +315,7 @@ def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> 
 
 
 def single(number: float) -> float:
-    """The nearest 4-byte float. Refused 1264."""
+    """The nearest 4-byte float. Raises 1264."""
     try:
         return float(_SINGLE.unpack(_SINGLE.pack(number))[0])
     except OverflowError:
@@ -331,19 +331,19 @@ TEXT_BYTES = {
     TypeCode.LONG_BLOB: 4_294_967_295,
 }
 _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
-# charsets that lack characters, and those: utf8 has no more than three bytes each
+# charsets that lack characters, and those characters: utf8 has at most three bytes each
 _BEYOND = {"ascii": re.compile(r"[^\x00-\x7f]"), "utf8": re.compile(r"[^\x00-\uffff]")}
 NARROW_CHARSETS = frozenset((*_BEYOND, *NARROW_CODECS))
 
 
 def has_all_of(charset: str, other: str) -> bool:
-    """Whether it has every character of the other."""
+    """Whether the charset has every character of the other."""
     alike = other in (charset, "ascii") or (charset == "utf8" and other in NARROW_CODECS)
     return alike or charset not in NARROW_CHARSETS
 
 
 def _with_marks(charset: str, text: str) -> str:
-    """A question mark for each character that a charset has not."""
+    """The text with a question mark for each character that the charset lacks."""
     codec = NARROW_CODECS.get(charset)
     if codec is not None:
         return text.encode(codec, "replace").decode(codec)
@@ -351,7 +351,7 @@ def _with_marks(charset: str, text: str) -> str:
 
 
 def beyond(charset: str, text: str) -> str:
-    """The first character of a text that a charset has not, or ""."""
+    """The first character of a text that the charset lacks, or ""."""
     codec = NARROW_CODECS.get(charset)
     if codec is not None:
         try:
@@ -359,12 +359,12 @@ def beyond(charset: str, text: str) -> str:
         except UnicodeEncodeError as error:
             return text[error.start]
         return ""
-    found = _BEYOND[charset].search(text) if charset in _BEYOND else None
-    return "" if found is None else found.group()
+    match = _BEYOND[charset].search(text) if charset in _BEYOND else None
+    return "" if match is None else match.group()
 
 
 def text_of(value: Value, source: FieldType, mode: Mode) -> str:
-    """The value as text. Refused 1366 where bytes are not UTF-8."""
+    """The value as text. Raises 1366 if bytes are not UTF-8."""
     if source.family in (Family.STRING, Family.JSON):
         return str(value)
     if source.family == Family.BYTES or source.Tp == TypeCode.BIT:
@@ -404,7 +404,7 @@ def _with_marks_of(raw: bytes, charset: str) -> str:
 
 
 def _latin1(raw: bytes) -> str:
-    """The text of bytes that are written to a latin1 column.
+    """The text of bytes written to a latin1 column.
 
     TiDB sends latin1 as UTF-8. Bytes that are not UTF-8 are MySQL's latin1, as in dumps of MySQL
     under SET NAMES binary."""
@@ -421,12 +421,13 @@ def _not_text(raw: bytes) -> NoReturn:
 
 
 def shown_bytes(raw: bytes) -> str:
-    """Bytes in an error: what is printable as it is, all else in hexadecimal."""
+    """Bytes in an error text: printable ones unchanged, others in hexadecimal."""
     return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02X}" for b in raw)
 
 
 def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
-    """CHAR, VARCHAR, TEXT; bytes are those of the target's charset. Refused 1366, 1406."""
+    """Assign to CHAR, VARCHAR or TEXT; bytes are those of the target's charset. Raises 1366,
+    1406."""
     text = value if source.family == Family.STRING else _text_in(target, value, source, mode)
     if target.Charset in NARROW_CHARSETS and not text.isascii():
         lost = beyond(target.Charset, text)
@@ -448,7 +449,7 @@ def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
 
 
 def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) -> bytes:
-    """BINARY, VARBINARY, BLOB. Refused 1406."""
+    """Assign to BINARY, VARBINARY or BLOB. Raises 1406."""
     if isinstance(value, bytes):
         raw = value
     elif source.Tp == TypeCode.BIT:
@@ -466,7 +467,8 @@ def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
 
 
 def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """ENUM: a name under the collation, an index, or text that is an index. Refused 1265."""
+    """Assign to ENUM: a name under the collation, an index, or text that is an index. Raises
+    1265."""
     elements = target.Elems or ()
     if not _is_named(source):
         value = number_of(value, source, "integer", mode)
@@ -481,7 +483,7 @@ def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
 
 
 def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """SET: names separated by commas, bits, or text that is bits. Refused 1265."""
+    """Assign to SET: names separated by commas, bits, or text that is bits. Raises 1265."""
     elements = target.Elems or ()
     if not _is_named(source):
         value = number_of(value, source, "integer", mode)
@@ -498,21 +500,22 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
 
 
 def _is_named(source: FieldType) -> bool:
-    """Whether the value is a name rather than a number; a date or time is, by its text."""
+    """Whether the value is a name rather than a number; dates and times are names, by their
+    text."""
     texts = (Family.STRING, Family.BYTES, *_MOMENTS)
     return source.family in texts or source.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
 _MOST_PLACES = 256
 _places: dict[tuple[int, str], tuple[tuple[str, ...], dict[bytes, int]]] = {}
-"""By a type's elements, whose identity is cheaper than their hash, and its collation."""
+"""By the identity of a type's elements, which is cheaper than their hash, and its collation."""
 
 
 def _place(text: str, elements: tuple[str, ...], collate: str) -> int | None:
     """The index of the first element equal to the text under the collation, or None."""
     key = collation(collate).sort_key
-    known, places = _places.get((id(elements), collate), ((), {}))
-    if known is not elements:
+    cached_elements, places = _places.get((id(elements), collate), ((), {}))
+    if cached_elements is not elements:
         places = {}
         for at, element in enumerate(elements):
             places.setdefault(key(element), at)
@@ -523,8 +526,8 @@ def _place(text: str, elements: tuple[str, ...], collate: str) -> int | None:
 
 
 def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
-    """JSON, normalised. Numbers become JSON numbers, moments strings with six places of a second, a
-    BIT a string of its bytes; everything else is parsed. Refused 3140."""
+    """Assign to JSON, normalised. Numbers become JSON numbers, date-times strings with six digits
+    of a second, a BIT a string of its bytes; others are parsed. Raises 3140."""
     if source.family == Family.JSON:
         return str(value)
     if source.Tp == TypeCode.BIT:
@@ -548,8 +551,8 @@ _NOT_FIXED = 31  # MySQL's "no number of decimals"
 
 
 def to_text(value: Value, field: FieldType) -> str:
-    """MySQL's text of a value that is not NULL. Bytes that are not UTF-8 are shown escaped; a BIT
-    as its characters."""
+    """MySQL's text of a value that is not NULL. Bytes that are not UTF-8 are escaped; a BIT is its
+    characters."""
     family = field.family
     if family in (Family.INT, Family.UINT):
         if field.Tp == TypeCode.ENUM:
@@ -587,12 +590,12 @@ def to_text(value: Value, field: FieldType) -> str:
 
 
 def _float_digits(value: float) -> int:
-    """As many as a FLOAT needs to be read back; as in TiDB, with an exponent six."""
+    """The digits with which a FLOAT reads back; six if it has an exponent, as in TiDB."""
     return _single_digits(value) if 1e-15 <= abs(value) < 1e15 else 6
 
 
 def _single_digits(value: float) -> int:
-    """As many as a FLOAT needs to be read back, at least six."""
+    """The digits with which a FLOAT reads back, at least six."""
     for digits in (6, 7, 8):
         if _SINGLE.unpack(_SINGLE.pack(float(f"{value:.{digits}g}")))[0] == value:
             return digits
@@ -600,14 +603,14 @@ def _single_digits(value: float) -> int:
 
 
 def unfilled(field: FieldType) -> FieldType:
-    """The type of a FLOAT(m, d) or DOUBLE(m, d) whose text has no zeros to fill up its places."""
+    """The type without the padding zeros of FLOAT(m, d) and DOUBLE(m, d)."""
     if field.Tp in (TypeCode.FLOAT, TypeCode.DOUBLE) and 0 <= field.Decimal < _NOT_FIXED:
         return evolve(field, Decimal=_NOT_FIXED)
     return field
 
 
 def to_bytes(value: Value, field: FieldType) -> bytes:
-    """A value that is not NULL as the text protocol sends it."""
+    """A value that is not NULL in the form of the text protocol."""
     if field.Tp == TypeCode.BIT:
         return int(value).to_bytes(max(1, (field.Flen + 7) // 8), "big")
     if isinstance(value, bytes):
@@ -627,7 +630,7 @@ def _digits_of_second(field: FieldType) -> int:
 
 
 def _written(value: Value, source: FieldType) -> str:
-    """A number or text as the text a parser reads."""
+    """A number or text as the input of a parser."""
     if source.Tp == TypeCode.FLOAT:
         return f"{Decimal(f'{value:.{_single_digits(value)}g}'):f}"
     if source.family == Family.FLOAT:
@@ -635,13 +638,13 @@ def _written(value: Value, source: FieldType) -> str:
     if source.family == Family.BYTES:
         return str(value.decode("latin-1"))
     if source.family == Family.JSON:
-        found = jsontext.read(value)
-        return found if isinstance(found, str) else str(value)
+        document = jsontext.read(value)
+        return document if isinstance(document, str) else str(value)
     return to_text(value, source)
 
 
 def _padded(text: str, source: FieldType) -> str:
-    """A number as a date: MySQL reads it from the right, filled up with zeros."""
+    """A number as the text of a date: MySQL pads it with zeros on the left."""
     if source.family not in _NUMERIC:
         return text
     whole, point, fraction = text.partition(".")
@@ -654,11 +657,11 @@ def _padded(text: str, source: FieldType) -> str:
     return whole.rjust(width, "0") + point + fraction
 
 
-_LEAST_DATE = 101  # of numbers: 2000-01-01; less is no date, but for 0
+_LEAST_DATE = 101  # the least number that is a date, 2000-01-01, except 0
 
 
 def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mode) -> int:
-    """A packed DATETIME in the session's zone. Refused 1292."""
+    """A packed DATETIME in the session's zone. Raises 1292."""
     family = source.family
     if family == Family.DATE:
         return int(value) << 37
@@ -683,13 +686,13 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
 
 
 def _refuse_zero(day: int, value: Value, source: FieldType, kind: str, mode: Mode) -> None:
-    taken = mode.takes_zero_parts if day else mode.zero_dates
-    if not taken and (not day & 31 or not day >> 5 & 15):
+    is_allowed = mode.takes_zero_parts if day else mode.zero_dates
+    if not is_allowed and (not day & 31 or not day >> 5 & 15):
         incorrect_time(kind, to_text(value, source))
 
 
 def to_date(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """DATE. Refused 1292."""
+    """Assign to DATE. Raises 1292."""
     if source.family == Family.DATE:
         day = int(value)
     else:
@@ -699,7 +702,7 @@ def to_date(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
 
 
 def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """DATETIME in its own time, TIMESTAMP in UTC. Refused 1292."""
+    """Assign to DATETIME in its own time, or TIMESTAMP in UTC. Raises 1292."""
     digits = _digits_of_second(target)
     kind = "timestamp" if target.Tp == TypeCode.TIMESTAMP else "datetime"
     if source.Tp == target.Tp and source.family == Family.DATETIME:
@@ -708,7 +711,7 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
     else:
         packed = _datetime(value, source, kind, digits, mode)
         if target.Tp == TypeCode.TIMESTAMP:
-            if packed:  # no moment has a zero in its date, in no mode
+            if packed:  # a TIMESTAMP never has a zero in its date, in any mode
                 _refuse_zero(packed >> 37, value, source, kind, STRICT)
             if mode.zone is not None and temporal.after_gap(packed, mode.zone) is not None:
                 incorrect_time(kind, to_text(value, source))
@@ -721,7 +724,7 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
 
 
 def to_time(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """TIME in microseconds. Refused 1292."""
+    """Assign to TIME, in microseconds. Raises 1292."""
     digits = _digits_of_second(target)
     if source.family == Family.TIME:
         return temporal.round_time(value, digits)
@@ -737,7 +740,7 @@ def to_time(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
 
 
 def to_year(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """YEAR: 1901 to 2155, 0, or one or two digits. Refused 1264, 1366."""
+    """Assign to YEAR: 1901 to 2155, 0, or one or two digits. Raises 1264, 1366."""
     if source.Tp == TypeCode.TIMESTAMP:
         value = shift_zone(value, None, mode.zone)
     if source.family in (Family.DATE, Family.DATETIME):
@@ -785,13 +788,13 @@ _BY_FAMILY: dict[Family, Assigner] = {
 
 
 def assigner_of(target: FieldType) -> Assigner:
-    """The function (value, its type, target, mode) that assigns to a type; for values that are not
-    NULL."""
+    """The function (value, its type, target, mode) that assigns values other than NULL to a
+    type."""
     return _BY_TYPE.get(target.Tp) or _BY_FAMILY[target.family]
 
 
 def convert(value: Value, source: FieldType, target: FieldType, mode: Mode = STRICT) -> Value:
-    """The value as a column of `target` holds it. Raises Refused, see the module."""
+    """The value in the form of a column of `target`. Raises Refused, as in the module's text."""
     if value is None:
         return is_null() if target.not_null else None
     return assigner_of(target)(value, source, target, mode)
@@ -801,7 +804,7 @@ _TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bi
 
 
 def from_text(text: str, field: FieldType, mode: Mode = STRICT) -> Value:
-    """The value a text has once assigned to the type. Raises Refused as `convert` does."""
+    """The value of a text assigned to the type. Raises Refused as `convert` does."""
     return convert(text, _TEXT, field, mode)
 
 
@@ -816,24 +819,23 @@ def named(error: Refused, column: str, row: int) -> Refused:
 
 
 def default_of(column: ColumnInfo) -> Value:
-    """The constant default, None where there is none or it is an expression (also
-    CURRENT_TIMESTAMP)."""
+    """The constant default; None for an expression (also CURRENT_TIMESTAMP) or no default."""
     if column.default_is_expr or is_current_timestamp(column):
         return None
     value = _constant(column.default, column.default_bit, column.type)
     if isinstance(value, bytes) and column.type.Tp == TypeCode.STRING:
-        return value.ljust(column.type.Flen, b"\0")  # x'41' is kept as it is written
+        return value.ljust(column.type.Flen, b"\0")  # x'41' is stored without padding
     return value
 
 
 def origin_default_of(column: ColumnInfo) -> Value:
-    """What rows that were written before the column existed hold in it. Never an expression."""
+    """The value of the column in rows that are older than the column. Never an expression."""
     value = _constant(column.origin_default, column.origin_default_bit, column.type)
     return zero_of(column.type) if value is None and column.not_null else value
 
 
 def hidden_value_of(column: ColumnInfo) -> Value:
-    """What a new row holds in a column that clients do not write: its constant default, else its
+    """The value for a new row in a column that clients do not write: its constant default, or its
     origin default."""
     value = default_of(column)
     return origin_default_of(column) if value is None else value
@@ -862,8 +864,7 @@ def _text_of(default: Value) -> str:
 
 
 def zero_of(field: FieldType) -> Value:
-    """The value MySQL gives a NOT NULL column that nobody gave one: 0, '', the zero date, the first
-    ENUM element."""
+    """The implicit default of a NOT NULL column: 0, '', the zero date, the first ENUM element."""
     family = field.family
     if family == Family.DECIMAL:
         return decimals.unscaled(0, decimals.scale_of(field))
@@ -915,7 +916,8 @@ def narrowed(value: Value, source: FieldType, target: FieldType, mode: Mode = LE
             return whole[: target.Flen].rstrip(" ")
         if isinstance(whole, bytes) and target.Tp == TypeCode.STRING:
             return whole[: target.Flen].ljust(target.Flen, b"\0")
-        # As much as a column holds: characters, or bytes of a TEXT; no character is halved
+        # At most as long as the column: in characters, or bytes of a TEXT without splitting a
+        # character
         if target.Tp not in TEXT_BLOBS or isinstance(whole, bytes):
             return whole[: target.Flen]
         return whole.encode()[: target.Flen].decode(errors="ignore")
@@ -940,14 +942,14 @@ def _known_elements(value: Value, source: FieldType, target: FieldType, mode: Mo
 
 
 def _nearest_time(value: Value, source: FieldType) -> int:
-    """838:59:59 or -838:59:59 for what lies beyond them, 0 for what is no time."""
+    """838:59:59 or -838:59:59 for times beyond them, 0 for invalid times."""
     if source.family in _NUMERIC:
         is_beyond = abs(value) > temporal.time_number(temporal.MOST_TIME)
         return (temporal.MOST_TIME if value > 0 else -temporal.MOST_TIME) if is_beyond else 0
-    found = temporal.split_time(_written(value, source))
-    if found is None or found.cut or found.parts[0] <= _MOST_HOURS:
+    split = temporal.split_time(_written(value, source))
+    if split is None or split.cut or split.parts[0] <= _MOST_HOURS:
         return 0
-    return -temporal.MOST_TIME if found.negative else temporal.MOST_TIME
+    return -temporal.MOST_TIME if split.negative else temporal.MOST_TIME
 
 
 _MOST_HOURS = temporal.MOST_TIME // (3600 * temporal.SECOND)
@@ -958,8 +960,8 @@ def _number(value: Value, source: FieldType, mode: Mode) -> Decimal:
     if source.family in _MOMENTS:
         return Decimal(number_of(value, source, "", mode))
     if source.family == Family.JSON:
-        found = jsontext.read(value)
-        value = str(int(found) if isinstance(found, bool) else found)
+        document = jsontext.read(value)
+        value = str(int(document) if isinstance(document, bool) else document)
     text = value if isinstance(value, str) else to_text(value, source)
     text = text.decode("latin-1") if isinstance(text, bytes) else text
     try:

@@ -1,4 +1,4 @@
-"""What a system variable is, and how a value given to it is checked, as MySQL and TiDB do.
+"""Definitions of system variables, and the check of their values, as in MySQL and TiDB.
 
     kind        accepts                                    refuses     clamps (1292)
     BOOL        ON OFF 1 0 TRUE FALSE                      else 1231
@@ -12,15 +12,15 @@
     COLLATION   a collation, in any case                   else 1273
     MODES       SQL modes, separated by commas             else 1231
     ZONE        SYSTEM, +hh:mm, or a name of the zones     else 1298
-    NAME        text of at most so many characters, without spaces behind it   clamps (1292)
+    NAME        text of limited length, without trailing spaces            clamps (1292)
     DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
-    WINDOW      HH:MM-HH:MM [+ZZZZ], likewise; '' is none  else 1231
+    WINDOW      HH:MM-HH:MM [+ZZZZ]; '' for no window      else 1231
 
-Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
+Values are stored as MySQL's text. A clamp is a warning, which is returned and not raised.
 
 Variables are defined one by one (`flag`, `count`, `choice`, `charset`, `fixed`), or many at once
-from a text of entries (`flags`, `numbers`, ...): name=default, with bounds or choices behind : and,
-where it is not both, the scope behind / (G: global, S: session).
+from a text of entries (`flags`, `numbers`, ...). An entry is name=default, then :bounds or
+:choices, then /scope if it is not both (G: global, S: session).
 """
 
 import re
@@ -85,7 +85,7 @@ MODES = (
     "TIME_TRUNCATE_FRACTIONAL",
 )
 REFUSED_MODES = {"PAD_CHAR_TO_FULL_LENGTH", "TIME_TRUNCATE_FRACTIONAL"}
-"""To ignore them would give other values than were asked for."""
+"""Modes that would change values if they were honoured, and are refused."""
 COMBINED_MODES = {
     "ANSI": "REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ONLY_FULL_GROUP_BY",
     "TRADITIONAL": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
@@ -95,7 +95,7 @@ _UNITS = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 
 
 class VariableKind(Enum):
-    """See the table above."""
+    """The kinds of the module's table."""
 
     BOOL = auto()
     INTEGER = auto()
@@ -114,11 +114,12 @@ class VariableKind(Enum):
 
 
 class SysVar(NamedTuple):
-    """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
-    `empty`: '' is a choice too, or no number.
+    """A definition.
 
-    Each effective variable has a `description` for users, the `unit` of a number, and the release
-    `since` which it is effective. The reference of variables is generated from them."""
+    `scope`: a subset of "GS": global, session. `read_only`: cannot be set. `empty`: '' is a choice
+    too, or means no number. Each effective variable has a `description` for users, the `unit` of a
+    number, and the release `since` which it is effective. The reference of variables is generated
+    from them."""
 
     name: str
     default: str
@@ -135,7 +136,7 @@ class SysVar(NamedTuple):
     since: str = ""
 
     def described(self, since: str, description: str, unit: str = "") -> "SysVar":
-        """The definition with what the reference says of it."""
+        """The definition with the texts of the reference."""
         return self._replace(since=since, description=description, unit=unit)
 
     @property
@@ -155,15 +156,15 @@ _SIZE = SysVar("", "", kind=VariableKind.SIZE)
 
 
 class Checked(NamedTuple):
-    """A value as it will be kept, and the warning that goes with it."""
+    """The value to store, and its warning."""
 
     text: str
     warning: Refused | None = None
 
 
 def check(variable: SysVar, value: Setting) -> Checked:
-    """The value as text. Raises Refused by the table above, 1235 where only the default is taken;
-    clamps with a warning."""
+    """The value as text. Raises the errors of the module's table, 1235 if only the default is
+    accepted; clamps with a warning."""
     checked = _checked(variable, value)
     kind, reason = variable.effect
     if kind == "refused" and checked.text != variable.default:
@@ -191,9 +192,9 @@ def _checked(variable: SysVar, value: Setting) -> Checked:
         case VariableKind.CHOICE:
             return Checked(_choice(variable, value))
         case VariableKind.CHARSET:
-            return Checked(_known(str(value), CHARSETS, ErrUnknownCharacterSet))
+            return Checked(_name_in(str(value), CHARSETS, ErrUnknownCharacterSet))
         case VariableKind.COLLATION:
-            return Checked(_known(str(value), tuple(COLLATIONS), ErrUnknownCollation))
+            return Checked(_name_in(str(value), tuple(COLLATIONS), ErrUnknownCollation))
         case VariableKind.MODES:
             return Checked(_modes(variable, value))
         case VariableKind.ZONE:
@@ -204,21 +205,21 @@ def _checked(variable: SysVar, value: Setting) -> Checked:
             return Checked(_window(variable, str(value)))
         case VariableKind.NAME:
             text = str(value)
-            kept = text[: int(variable.most)].rstrip()
+            trimmed = text[: int(variable.most)].rstrip()
             return Checked(
-                kept, None if kept == text else ErrTruncatedWrongValue(variable.name, text)
+                trimmed, None if trimmed == text else ErrTruncatedWrongValue(variable.name, text)
             )
         case VariableKind.TEXT:
             return Checked(str(value))
 
 
 def _number(variable: SysVar, value: str | float | Decimal) -> Checked:
-    wanted = _read_number(variable, value)
-    if variable.kind is VariableKind.INTEGER and abs(wanted) >= 1 << 64:
+    requested = _read_number(variable, value)
+    if variable.kind is VariableKind.INTEGER and abs(requested) >= 1 << 64:
         raise ErrWrongTypeForVar(variable.name)
-    clamped = min(max(wanted, variable.least), variable.most)
+    clamped = min(max(requested, variable.least), variable.most)
     text = _real_text(float(clamped)) if variable.kind is VariableKind.REAL else str(int(clamped))
-    if clamped == wanted:
+    if clamped == requested:
         return Checked(text)
     return Checked(text, ErrTruncatedWrongValue(variable.name, value))
 
@@ -237,13 +238,13 @@ def _memory(variable: SysVar, value: str | float | Decimal) -> Checked:
 
 
 def memory_of(text: str, total: int) -> int:
-    """Bytes that a MEMORY variable means on a machine of so many; 0: no limit."""
+    """The bytes of a MEMORY variable's value on a machine with `total` bytes; 0: no limit."""
     share = _SHARE.fullmatch(text)
     return int(text) if share is None else total * int(share[1]) // 100
 
 
 def _real_text(value: float) -> str:
-    """In few digits where they tell it: 0.1, not 1700000000.12346 of 1700000000.123456."""
+    """The shortest exact text: 0.1, not 1700000000.12346 for 1700000000.123456."""
     short = f"{value:.15g}"
     return short if float(short) == value else repr(value)
 
@@ -253,9 +254,9 @@ def _read_number(variable: SysVar, value: str | float | Decimal) -> float:
     if re.fullmatch(r"[+-]?\d+", text):
         return whole(text)
     if variable.kind is VariableKind.SIZE:
-        found = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
-        if found:
-            return whole(found[1]) << _UNITS[found[2]]
+        match = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
+        if match:
+            return whole(match[1]) << _UNITS[match[2]]
     if variable.kind is VariableKind.REAL and re.fullmatch(
         r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text
     ):
@@ -283,11 +284,13 @@ ALWAYS_ON = frozenset(
 
 
 def _kept_on(variable: SysVar, text: str) -> Checked:
-    """What can no longer be turned off stays on, and a warning says so."""
+    """ON, with a warning for OFF if the variable can no longer be turned off."""
     if text == "ON" or variable.name not in ALWAYS_ON:
         return Checked(text)
-    said = "is always turned on. This variable has been deprecated and will be removed in the "
-    return Checked("ON", ErrUnknown(f"{variable.name} {said}future releases"))
+    text_of_warning = (
+        "is always turned on. This variable has been deprecated and will be removed in the "
+    )
+    return Checked("ON", ErrUnknown(f"{variable.name} {text_of_warning}future releases"))
 
 
 def _choice(variable: SysVar, value: Setting) -> str:
@@ -299,15 +302,15 @@ def _choice(variable: SysVar, value: Setting) -> str:
 
 
 def _wrong(variable: SysVar, value: Setting, takes: str) -> Refused:
-    """1231, and what a variable takes of which only this program's manual tells."""
+    """1231, for own variables with the accepted values as a hint."""
     error = ErrWrongValueForVar(variable.name, value)
     if not variable.name.startswith("exuvia_"):
         return error
-    said = f"{variable.name} takes {takes}"
-    return Refused(error.code, error.state, error.message, said)
+    hint = f"{variable.name} takes {takes}"
+    return Refused(error.code, error.state, error.message, hint)
 
 
-def _known(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
+def _name_in(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
     if text.lower() in names:
         return text.lower()
     raise unknown(text)
@@ -318,29 +321,29 @@ def _modes(variable: SysVar, value: Setting) -> str:
     if text.isdigit():
         bits = whole(text)
         text = ",".join(mode for n, mode in enumerate(MODES) if bits >> n & 1)
-    given = {part.strip() for part in text.split(",") if part.strip()}
-    for name in given & COMBINED_MODES.keys():
-        given |= set(COMBINED_MODES[name].split(","))
-    unknown = given - set(MODES) - COMBINED_MODES.keys()
+    modes = {part.strip() for part in text.split(",") if part.strip()}
+    for name in modes & COMBINED_MODES.keys():
+        modes |= set(COMBINED_MODES[name].split(","))
+    unknown = modes - set(MODES) - COMBINED_MODES.keys()
     if unknown:
         raise ErrWrongValueForVar(variable.name, min(unknown))
-    if refused := given & REFUSED_MODES:
+    if refused := modes & REFUSED_MODES:
         raise ErrNotSupportedYet(f"{min(refused)} in {variable.name}; leave it out")
-    return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
+    return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in modes)
 
 
 def _daytime(variable: SysVar, text: str) -> str:
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
-    if found is None:
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
+    if match is None:
         raise _wrong(variable, text, "HH:MM [+ZZZZ]")
-    return f"{int(found[1]):02}:{found[2]} {found[3] or '+0000'}"
+    return f"{int(match[1]):02}:{match[2]} {match[3] or '+0000'}"
 
 
 def _window(variable: SysVar, text: str) -> str:
     if not text.strip():
         return ""
     try:
-        first, last = (_daytime(variable, each) for each in ends_of(text))
+        first, last = (_daytime(variable, end) for end in ends_of(text))
     except (ValueError, Refused):
         raise _wrong(variable, text, "HH:MM-HH:MM [+ZZZZ]") from None
     times, zone = (first.split()[0], last.split()[0]), first.split()[1]
@@ -383,7 +386,7 @@ def choice(name: str, default: str, *choices: str, scope: str = "GS") -> SysVar:
 def fixed(
     name: str, default: str, scope: str = "G", kind: VariableKind = VariableKind.TEXT
 ) -> SysVar:
-    """What is only shown."""
+    """A variable that cannot be set."""
     return SysVar(name, default, scope, kind, read_only=True)
 
 
@@ -392,19 +395,19 @@ def charset(name: str, default: str, nullable: bool = False) -> SysVar:
 
 
 def _entries(table: str) -> list[tuple[str, str, str]]:
-    """(name, what stands behind =, scope) of each entry."""
-    found = []
+    """(name, text after =, scope) of each entry."""
+    entries = []
     for entry in table.split():
         name, _, rest = entry.partition("=")
         value, slash, scope = rest.rpartition("/")
         if not slash or scope not in ("G", "S", "GS"):
             value, scope = rest, "GS"
-        found.append((name, value, scope))
-    return found
+        entries.append((name, value, scope))
+    return entries
 
 
 def flags(table: str) -> list[SysVar]:
-    """ON or OFF."""
+    """Variables of ON or OFF."""
     return [SysVar(name, value, scope, VariableKind.BOOL) for name, value, scope in _entries(table)]
 
 
@@ -419,26 +422,26 @@ def reals(table: str) -> list[SysVar]:
 
 
 def texts(table: str) -> list[SysVar]:
-    return [SysVar(*each) for each in _entries(table)]
+    return [SysVar(*entry) for entry in _entries(table)]
 
 
 def all_fixed(table: str) -> list[SysVar]:
-    """What is only shown, in both scopes."""
-    return [each._replace(read_only=True) for each in texts(table)]
+    """Variables that cannot be set, in both scopes."""
+    return [variable._replace(read_only=True) for variable in texts(table)]
 
 
 def choices(table: str) -> list[SysVar]:
     """name=default:choice:choice ..."""
-    return [_chosen(*each) for each in _entries(table)]
+    return [_chosen(*entry) for entry in _entries(table)]
 
 
 def _bounded(table: str, kind: VariableKind) -> list[SysVar]:
     number = int if kind is VariableKind.INTEGER else float
-    found = []
+    definitions = []
     for name, value, scope in _entries(table):
         default, least, most = value.split(":")
-        found.append(SysVar(name, default, scope, kind, number(least), number(most)))
-    return found
+        definitions.append(SysVar(name, default, scope, kind, number(least), number(most)))
+    return definitions
 
 
 def _chosen(name: str, value: str, scope: str) -> SysVar:

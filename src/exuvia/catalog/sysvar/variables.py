@@ -2,22 +2,22 @@
 
 @@global.x    m/var/{x}, or the definition's default        every node reads the same;
                                                             mysql.global_variables shows it
-@@session.x   the session's own, begun with the global one  kept by sql/
+@@session.x   the session's own, initially the global one   kept by sql/
 
-SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
-unknown 1193
+SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238, unknown
+1193
 
 The variables of MySQL 8 are those that clients read and set (its manual, "Server System
 Variables"). Defaults are TiDB's where the two differ. Those a session or node computes (`port`,
-...) have a placeholder here. Variables of parts that are not here (InnoDB's files, the binary log
-and replicas, the performance schema, other engines) are kept and shown as in TiDB, and change
-nothing; their names, scopes and defaults are those of the MySQL 5.7 manual, as TiDB has them.
+...) have a placeholder here. Variables of missing parts are stored and shown as in TiDB, and change
+nothing. Such parts are InnoDB's files, the binary log and replicas, the performance schema, and
+other engines. Their names, scopes and defaults are those of the MySQL 5.7 manual, as in TiDB.
 
-Those of TiDB are for schema changes and statistics, or set by its clients by habit. Defaults and
-bounds are those of the TiDB manual, "System Variables". Ours begin with `exuvia_`. Variables that
-tune parts which work another way here (planner, executors, plan cache, statistics) are checked,
-kept and shown as there, so that clients and scripts which set them go on; nothing here reads them.
-catalog/sysvar/effects.py has the effect of each.
+Those of TiDB are for schema changes and statistics, or commonly set by its clients. Defaults and
+bounds are those of the TiDB manual, "System Variables". Own ones begin with `exuvia_`. Variables
+that tune parts with another implementation (planner, executors, plan cache, statistics) are
+checked, stored and shown as in TiDB. Existing clients and scripts work; the variables have no
+effect. catalog/sysvar/effects.py has the effect of each.
 """
 
 from exuvia import __version__
@@ -1241,7 +1241,8 @@ TUNING: tuple[SysVar, ...] = (
 # -- by name ---------------------------------------------------------------------------------------
 
 VARIABLES: dict[str, SysVar] = {
-    each.name: each for each in sorted((*ENGINE, *TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
+    variable.name: variable
+    for variable in sorted((*ENGINE, *TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
 }
 ALIASES = {
     "tx_isolation": "transaction_isolation",
@@ -1251,55 +1252,56 @@ ALIASES = {
 
 
 def canonical(name: str) -> str:
-    """The name under which a variable is kept: lower case, an alias's original."""
+    """The stored name of a variable: lower case, an alias's original."""
     lower = name.lower()
     return ALIASES.get(lower, lower)
 
 
 def find(name: str) -> SysVar:
-    """The definition. Refused 1193."""
-    found = VARIABLES.get(canonical(name))
-    if found is None:
+    """The definition. Raises 1193."""
+    variable = VARIABLES.get(canonical(name))
+    if variable is None:
         raise ErrUnknownSystemVariable(name)
-    return found
+    return variable
 
 
 def find_settable(name: str, is_global: bool) -> SysVar:
-    """The definition, if SET may change it in that scope. Refused 1193, 1238, 1228, 1229."""
-    found = find(name)
-    if found.read_only:
+    """The definition, if SET may change it in that scope. Raises 1193, 1238, 1228, 1229."""
+    variable = find(name)
+    if variable.read_only:
         raise ErrIncorrectGlobalLocalVar(name, "read only")
-    if is_global and "G" not in found.scope:
+    if is_global and "G" not in variable.scope:
         raise ErrLocalVariable(name)
-    if not is_global and "S" not in found.scope:
+    if not is_global and "S" not in variable.scope:
         raise ErrGlobalVariable(name)
-    return found
+    return variable
 
 
 def find_readable(name: str, scope: str) -> SysVar:
-    """The definition, if `@@scope.name` may be read; "" is either scope. Refused 1193, 1238."""
-    found = find(name)
-    if scope and scope not in found.scope:
+    """The definition, if `@@scope.name` may be read; "" is either scope. Raises 1193, 1238."""
+    variable = find(name)
+    if scope and scope not in variable.scope:
         raise ErrIncorrectGlobalLocalVar(name, "SESSION" if scope == "G" else "GLOBAL")
-    return found
+    return variable
 
 
 def get_global(txn: Transaction, name: str) -> str:
-    """The global value in the transaction's snapshot, as text. Refused 1193."""
-    found = find(name)
-    payload = txn.get(keys.meta("var", found.name))
-    return found.default if payload is None else payload.decode()
+    """The global value in the transaction's snapshot, as text. Raises 1193."""
+    variable = find(name)
+    payload = txn.get(keys.meta("var", variable.name))
+    return variable.default if payload is None else payload.decode()
 
 
 def set_global(txn: Transaction, name: str, value: Setting) -> Checked:
-    """Check and write; returns what was kept and a warning, if any. Refused as in the tables."""
-    found = find_settable(name, is_global=True)
-    checked = check(found, value)
-    _put(txn, found.name, checked.text)
-    if found.name.startswith("validate_password."):
+    """Check and write; returns the stored value and a warning, if any. Raises the errors of the
+    check."""
+    variable = find_settable(name, is_global=True)
+    checked = check(variable, value)
+    _put(txn, variable.name, checked.text)
+    if variable.name.startswith("validate_password."):
         _lengthen(txn)
-    if found.name in READ_ONLY_MODES:
-        _switch(txn, found.name, checked.text)
+    if variable.name in READ_ONLY_MODES:
+        _switch(txn, variable.name, checked.text)
     return checked
 
 
@@ -1316,17 +1318,18 @@ READ_ONLY_MODES = {
     "super_read_only": SUPER_READ_ONLY,
 }
 """Read-only mode -> strictness. A client that may write in one mode may write in less strict ones.
-The store holds the strictest mode that is on, for the commits of clients (keys.READ_ONLY)."""
+The store has the strictest active mode, for the commits of clients (keys.READ_ONLY).
+"""
 _SWITCHES = {
     ("read_only", "OFF"): ("super_read_only", "OFF"),
     ("super_read_only", "ON"): ("read_only", "ON"),
     ("tidb_restricted_read_only", "ON"): ("tidb_super_read_only", "ON"),
 }
-"""A mode that is switched, and the one that goes with it."""
+"""Modes that are switched together with another one."""
 
 
 def _switch(txn: Transaction, name: str, text: str) -> None:
-    """After a change of a read-only mode. Raises 1105."""
+    """Apply a change of a read-only mode. Raises 1105."""
     if (name, text) in _SWITCHES:
         _put(txn, *_SWITCHES[name, text])
     restricted = "tidb_restricted_read_only"
@@ -1337,7 +1340,7 @@ def _switch(txn: Transaction, name: str, text: str) -> None:
 
 
 def _lengthen(txn: Transaction) -> None:
-    """A password is at least as long as the characters that it must have."""
+    """Raise the password length to the number of required characters."""
     of = "validate_password."
     digits, special = read_int(txn, of + "number_count"), read_int(txn, of + "special_char_count")
     least = digits + special + 2 * read_int(txn, of + "mixed_case_count")
@@ -1347,22 +1350,22 @@ def _lengthen(txn: Transaction) -> None:
 
 
 def reset_global(txn: Transaction, name: str) -> str:
-    """SET GLOBAL x = DEFAULT; the default."""
-    found = find_settable(name, is_global=True)
-    if txn.get(keys.meta("var", found.name)) is not None:
-        txn.delete(keys.meta("var", found.name))
-    _show(txn, found.name, found.default)
-    if found.name in READ_ONLY_MODES:
-        _switch(txn, found.name, found.default)
-    return found.default
+    """SET GLOBAL x = DEFAULT; returns the default."""
+    variable = find_settable(name, is_global=True)
+    if txn.get(keys.meta("var", variable.name)) is not None:
+        txn.delete(keys.meta("var", variable.name))
+    _show(txn, variable.name, variable.default)
+    if variable.name in READ_ONLY_MODES:
+        _switch(txn, variable.name, variable.default)
+    return variable.default
 
 
 def fill(txn: Transaction) -> None:
-    """The rows of mysql.global_variables in a new store; part of the bootstrap's transaction."""
+    """Write the rows of mysql.global_variables of a new store, in the bootstrap's transaction."""
     table = system_tables.planned(txn, "global_variables")
-    for each in VARIABLES.values():
-        if "G" in each.scope:
-            system_tables.place(txn, table, [each.name, each.default])
+    for variable in VARIABLES.values():
+        if "G" in variable.scope:
+            system_tables.place(txn, table, [variable.name, variable.default])
 
 
 def _show(txn: Transaction, name: str, text: str) -> None:
@@ -1375,7 +1378,7 @@ def _show(txn: Transaction, name: str, text: str) -> None:
 
 def all_globals(txn: Transaction) -> dict[str, str]:
     """Every variable with its global value (session-only ones with their default), by name."""
-    values = {name: each.default for name, each in VARIABLES.items()}
+    values = {name: variable.default for name, variable in VARIABLES.items()}
     prefix = keys.meta("var")
     for key, payload in txn.scan(keys.span_of(prefix)):
         if (name := key[len(prefix) :].decode()) in values:

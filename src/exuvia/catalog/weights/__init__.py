@@ -42,8 +42,11 @@ LATIN1_GENERAL_CS = bytes.fromhex(
 )
 _UNIFIED = (
     range(0x4E00, 0x9FA6),
-    *(range(each, each + 1) for each in (0xFA0E, 0xFA0F, 0xFA11, 0xFA13, 0xFA14, 0xFA1F, 0xFA21)),
-    *(range(each, each + 1) for each in (0xFA23, 0xFA24, 0xFA27, 0xFA28, 0xFA29)),
+    *(
+        range(code_point, code_point + 1)
+        for code_point in (0xFA0E, 0xFA0F, 0xFA11, 0xFA13, 0xFA14, 0xFA1F, 0xFA21)
+    ),
+    *(range(code_point, code_point + 1) for code_point in (0xFA23, 0xFA24, 0xFA27, 0xFA28, 0xFA29)),
 )
 _EXTENDED = range(0x3400, 0x4DB6)
 
@@ -57,7 +60,7 @@ class SingleByte(NamedTuple):
 
 @lru_cache(1)
 def single_byte() -> SingleByte:
-    """See the module; LATIN1_GENERAL_.. are not among them."""
+    """The tables of single_byte.bin, which has no LATIN1_GENERAL_..."""
     raw = zlib.decompress(files(__name__).joinpath("single_byte.bin").read_bytes())
     tables = [line.split() for line in raw.decode().splitlines()]
     texts: dict[str, str] = {}
@@ -91,11 +94,11 @@ def unicode_520() -> dict[int, tuple[int, ...]]:
 
 def weights_520(code: int) -> tuple[int, ...]:
     """Primary weights of a character in UCA 5.2.0."""
-    found = unicode_520().get(code)
-    if found is not None:
-        return found
+    known_weights = unicode_520().get(code)
+    if known_weights is not None:
+        return known_weights
     base = 0xFBC0
-    if any(code in each for each in _UNIFIED):
+    if any(code in span for span in _UNIFIED):
         base = 0xFB40
     elif code in _EXTENDED:
         base = 0xFB80

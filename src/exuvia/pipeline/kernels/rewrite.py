@@ -25,7 +25,7 @@ A column that is added has no old one: its values are AUTO_INCREMENT ids (`numbe
 one keeps it) or what its expression gives.
 
 UNDO of a MODIFY is the same rewrite back, but that a row which still has its former value gets that
-one (ColumnChange.kept).
+one (ColumnChange.former_at).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Columns, Vector, array_of, vector_of
 from exuvia.catalog.convert import type_change_batch
-from exuvia.catalog.convert.type_change import ColumnChange, shown
+from exuvia.catalog.convert.type_change import ColumnChange, text_in_error
 from exuvia.catalog.convert.values import bounds_of
 from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import Table
@@ -371,14 +371,14 @@ def _made(table: Table, change: ColumnChange, columns: Columns) -> Vector:
 
 
 def _former(change: ColumnChange, columns: Columns) -> Vector | None:
-    return columns.column(change.kept) if change.kept >= 0 else None
+    return columns.column(change.former_at) if change.former_at >= 0 else None
 
 
 def read_by(change: ColumnChange) -> list[int]:
     """Positions of the columns that its values are made of."""
     if change.computed is not None:
         return list(change.computed.reads)
-    return [change.source, change.kept] if change.kept >= 0 else [change.source]
+    return [change.source, change.former_at] if change.former_at >= 0 else [change.source]
 
 
 def rewritten(
@@ -420,7 +420,7 @@ class Offenders:
             self.error = type_change_batch.error_of(self._change, first)
         listed = np.array(bad[: MOST_LISTED - len(self.first)], dtype=np.int64)
         for key, value in zip(run.take(listed).keys(), values.take(listed).to_list(), strict=True):
-            text = "NULL" if value is None else shown(value, values.field)
+            text = "NULL" if value is None else text_in_error(value, values.field)
             self.first.append((row_name(self._table, key[k.HANDLE_AT :]), text))
         self.number += len(bad)
         self.seen += len(run)

@@ -665,21 +665,21 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
     For a session, only expressions with the same result in it. Excludes WEEK(d) under another
     default_week_format, quotients under another div_precision_increment, and comparisons of
     literals under another collation."""
-    positions: Mapping[str, int] | None = table.kept.get(_KEPT)
+    positions: Mapping[str, int] | None = table.caches.get(_KEPT)
     if positions is None:
-        positions = table.kept[_KEPT] = _indexed_expressions(table)
+        positions = table.caches[_KEPT] = _indexed_expressions(table)
     if not positions or binding is None:
         return positions
-    served: Served | None = table.kept.get(_SERVED)
+    served: Served | None = table.caches.get(_SERVED)
     if served is None:
-        served = table.kept[_SERVED] = Served((), {})
+        served = table.caches[_SERVED] = Served((), {})
     answers = tuple([binding.variable(name) for name in served.asked])
     alike = served.alike.get(answers)
     if alike is None:
         alike, settings = _equivalent(table, positions, binding)
         if not settings <= set(served.asked):
             names = tuple(sorted({*served.asked, *settings}))
-            served = table.kept[_SERVED] = Served(names, {})
+            served = table.caches[_SERVED] = Served(names, {})
             answers = tuple([binding.variable(name) for name in names])
         served.alike[answers] = alike
     return alike

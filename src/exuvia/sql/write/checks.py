@@ -122,11 +122,11 @@ def row_checks(table: Table) -> RowChecks | None:
     """The constraints a writer of the table obeys; None where there are none."""
     if table.info.constraint_info is None:
         return None
-    if _KEPT not in table.kept:
+    if _KEPT not in table.caches:
         binding = [each for each in table.info.checks if each.binds]
         scope = scope_of(table.info.cols)
         found = [row_check(each, scope) for each in binding]
         coming = [coming_check(each, table.info) for each in coming_checks(table.info)]
-        table.kept[_KEPT] = RowChecks(found, coming, table) if found else None
-    kept: RowChecks | None = table.kept[_KEPT]
+        table.caches[_KEPT] = RowChecks(found, coming, table) if found else None
+    kept: RowChecks | None = table.caches[_KEPT]
     return kept

@@ -392,7 +392,7 @@ class Stations(NamedTuple):
 
     @staticmethod
     def of(table: Table) -> "Stations":
-        kept: Stations | None = table.kept.get(_KEPT)
+        kept: Stations | None = table.caches.get(_KEPT)
         if kept is None:
             random = random_column(table.info)
             columns = table.info.cols
@@ -406,7 +406,7 @@ class Stations(NamedTuple):
                 if not is_computed_hidden(each.column)
             )
             kept = Stations(generated, row_checks(table), fits_of(table), auto, soon)
-            table.kept[_KEPT] = kept
+            table.caches[_KEPT] = kept
         return kept
 
 
