@@ -187,7 +187,7 @@ def as_cs_fold(text: str) -> str:
 
 
 def _other_case(sign: str) -> str:
-    """Lower case comes before upper case."""
+    """The character in the other case, so that lower case sorts before upper case."""
     swapped = sign.swapcase()
     return swapped if len(swapped) == 1 else sign
 

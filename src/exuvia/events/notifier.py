@@ -457,7 +457,7 @@ class Notifier:
         handler.again_at = now + pause_s
 
     def _purge(self, event: Event) -> None:
-        """Remove an event that every handler has, if no handler did: one was skipped or no longer
+        """Remove an event with all flags: the last one was set by a skip, or its handler no longer
         exists."""
 
         def remove(txn: Transaction) -> None:

@@ -105,7 +105,7 @@ STATES = ("", "pending", "running", "finished", "failed")
 
 
 class Logged(NamedTuple):
-    """One row. Times are packed, UTC; `state` is one of those above."""
+    """A row of mysql.analyze_jobs. Times are packed, UTC; `state` is one of those above."""
 
     id: int
     update_time: int

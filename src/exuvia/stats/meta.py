@@ -96,7 +96,7 @@ _VERSION_KEY = keys.meta("statsversion")
 
 
 class Meta(NamedTuple):
-    """One row; `modified` and `rows` are modify_count and count.
+    """A row of mysql.stats_meta; `modified` and `rows` are modify_count and count.
 
     `analyzed_count` None: never analyzed; `analyzed_at` in seconds since 1970."""
 

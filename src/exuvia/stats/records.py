@@ -157,7 +157,7 @@ def read(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
 
 
 def heads(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
-    """The same without buckets and common values."""
+    """The statistics of `read`, without buckets and common values."""
     return [
         Statistics(
             row[0], bool(row[1]), row[2], row[3], row[4], row[5], row[7], row[11], row[8] or b"",
