@@ -75,7 +75,7 @@ def _quantile_error(connection: Any, column: ColumnInfo, found: Statistics, rows
     connection.execute(f"CREATE OR REPLACE TEMP TABLE running AS {running}")
     for bucket in found.buckets:
         said += bucket.rows
-        upper = records.shown(bucket.upper, is_index=False)
+        upper = records.display_text(bucket.upper, is_index=False)
         query = f"SELECT max(upto) FROM running WHERE v <= {given}"
         (there,) = _one(connection, query, [upper])
         worst = max(worst, abs((there or 0) - said))

@@ -188,7 +188,7 @@ def owner(url: str, tables: int) -> None:
     took, _ = timed(lambda: queue.step(4.0))
     figure(f"queue, {CHANGED} tables changed", f"{1000 * took:.0f} ms", "50 ms for 1,000,000")
     who_changed(store, cache, last)
-    jobs = queue.shown().waiting[:200_000]
+    jobs = queue.snapshot().waiting[:200_000]
     queue.step(400.0)  # five minutes are over: rows first, then ages
     took, _ = timed(lambda: queue.step(401.0))
     figure(

@@ -160,7 +160,7 @@ class Following:
 
     # -- what is gone ------------------------------------------------------------------------------
 
-    def _go(
+    def _remove_later(
         self, txn: Transaction, table_id: int, ids: Iterable[int], kept_until_s: int = 0
     ) -> None:
         """Schedule the removal of the statistics of former ids.
