@@ -83,7 +83,7 @@ from exuvia.catalog.convert import values
 from exuvia.node import embedded
 from exuvia.server import packets
 from exuvia.server.results import shown_type
-from exuvia.server.statements import in_turn, quoted, split
+from exuvia.server.statements import in_turn, quoted
 from exuvia.sql.result import Result, Row
 from exuvia.sql.session.prepared import Prepared
 
@@ -404,7 +404,7 @@ class EmbeddedConnection:
                 return [session.execute_prepared(self._kept(text), bound)]
             found: list[Result] = []
             settings = session.settings
-            for piece, _ in in_turn(split(text, settings.plain_quotes), settings):
+            for piece, _ in in_turn(text, settings):
                 answer = session.execute(piece)
                 found += [answer] if isinstance(answer, Result) else answer
         if session.is_released:

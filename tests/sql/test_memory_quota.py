@@ -1,9 +1,14 @@
 """No statement takes all memory: tidb_mem_quota_query (8175), max_allowed_packet (1301)."""
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
+from exuvia.base.interruption import Interruption, running
+from exuvia.server.statements import in_turn
+from exuvia.sql.parse.text import parse
+from exuvia.sql.parse.tokens import TOKEN_BYTES, TREE_BYTES
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -37,6 +42,10 @@ TOO_MUCH = [
     "SELECT REPEAT(a, 2000000) FROM n",
     "SELECT a FROM n ORDER BY REPEAT(a, 2000000)",
     "SELECT UPPER(@x), LOWER(@x), REVERSE(@x), HEX(@x)",
+    "SELECT " + ", ".join(["@x IN (@x, 'y')"] * 3),
+    f"SELECT 1{',1' * 20_000}",
+    f"SELECT a FROM n WHERE a IN (0{',1' * 20_000})",
+    f"INSERT INTO n VALUES (1+1){',(2)' * 10_000}",
 ]
 
 
@@ -49,6 +58,35 @@ def test_a_query_that_needs_more_than_its_quota_is_cancelled(held: Session, stat
 def test_what_is_not_held_does_not_count(held: Session) -> None:
     assert rows(held, "SELECT COUNT(*) FROM n a, n b, n c, n d, n e, n f") == [[10**6]]
     assert rows(held, "SELECT SUM(LENGTH(REPEAT('a', 10000))) FROM n a, n b, n c") == [[10**7]]
+
+
+def test_empty_statements_and_comments_take_no_memory(held: Session) -> None:
+    assert rows(held, f"{'; ' * 500_000}SELECT 1{';' * 500_000}") == [[1]]
+    assert rows(held, f"SELECT {' ' * 1_000_000} 2 /*{',' * 1_000_000}*/") == [[2]]
+    assert rows(held, f"/*!99999 {'x' * 1_000_000}*/ SELECT 3") == [[3]]
+
+
+def test_the_tokens_of_a_text_do_not_count_once_it_is_read(held: Session) -> None:
+    before = held.memory.used
+    run(held, f"INSERT INTO n VALUES (1+1){',(2)' * 2_000}")
+    tree, tokens = 8_000 * TREE_BYTES, 8_000 * TOKEN_BYTES
+    assert tree < held.memory.used - before < tree + tokens < held.memory.peak - before
+    run(held, "DELETE FROM n WHERE a = 2")
+    run(held, "INSERT INTO n VALUES (2)")
+    statement = Interruption()
+    with running(statement):
+        parse(f"SELECT 1{',1' * 5_000}")
+        assert statement.memory.passing == 0 < statement.memory.kept
+
+
+def test_the_statements_of_a_text_are_cut_one_at_a_time(held: Session) -> None:
+    text = "SELECT 'a'; " * 50_000
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in in_turn(text, held.settings))
+        assert (count, tracemalloc.get_traced_memory()[1] < 1 << 20) == (50_000, True)
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_gone_before_the_next_value_does_not_count(held: Session) -> None:

@@ -153,7 +153,7 @@ def test_where_a_statement_ends():
     assert split(r"SELECT '\'; SELECT 1", "'\"") == [r"SELECT '\'", " SELECT 1"]
     assert split(r"SELECT '\'; SELECT 1'") == [r"SELECT '\'; SELECT 1'"]
     settings, seen = _Modes(), []
-    for piece, is_last in in_turn(split(r"SET x; SELECT '\'; SELECT '\';"), settings):
+    for piece, is_last in in_turn(r"SET x; SELECT '\'; SELECT '\';", settings):
         settings.plain_quotes = "'\""
         seen.append((piece.strip(), is_last))
     assert seen == [("SET x", False), (r"SELECT '\'", False), (r"SELECT '\'", True)]

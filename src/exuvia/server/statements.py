@@ -154,6 +154,7 @@ class CommandTask(NamedTuple):
 
 
 _BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
+_SEMICOLONS = re.compile(r";(?:[;\s]{0,65535};)?")
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
@@ -166,36 +167,54 @@ def split(text: str, plain: str = "") -> list[str]:
     """The statements of a text, at the semicolons outside of strings, names and comments.
 
     `plain`: the quotes between which a backslash is an ordinary character."""
-    if ";" not in text.rstrip("; \n\t\r"):
-        return [text]
-    pieces, start = [], 0
-    for place in _semicolons(text, plain):
-        pieces.append(text[start:place])
-        start = place + 1
-    pieces.append(text[start:])
-    return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
+    return [piece for piece, _ in _pieces(text, plain)] or [text]
 
 
-def _semicolons(text: str, plain: str) -> Iterator[int]:
-    """Where the semicolons outside of strings, names and comments are."""
+def _is_one(text: str) -> bool:
+    """Whether a text is certainly one statement."""
+    return ";" not in text.rstrip("; \n\t\r")
+
+
+def _pieces(text: str, plain: str) -> Iterator[tuple[str, int]]:
+    """Each statement of a text, and where those after it begin. One at a time: a text of 64 MB may
+    hold 20 million of them."""
+    if _is_one(text):
+        yield text, len(text)
+        return
+    start = 0
+    for place, end in chain(_semicolons(text, plain), ((len(text), len(text)),)):
+        if place > start and not _BLANK.fullmatch(piece := text[start:place]):
+            yield piece, end
+        start = end
+
+
+def _semicolons(text: str, plain: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each run of semicolons with only white space between, outside of strings,
+    names and comments."""
     at = 0
     for begin, end in chain(lexemes(text, plain), ((len(text), len(text)),)):
         while (place := text.find(";", at, begin)) >= 0:
-            yield place
-            at = place + 1
+            run = _SEMICOLONS.match(text, place, begin)
+            assert run is not None
+            at = run.end()
+            yield place, at
         at = end
 
 
-def in_turn(pieces: list[str], settings: SessionSettings) -> Iterator[tuple[str, bool]]:
+def in_turn(text: str, settings: SessionSettings) -> Iterator[tuple[str, bool]]:
     """Each statement of a text, and whether it is the last. One that changes sql_mode may change
     where those after it end."""
-    plain, at = settings.plain_quotes, 0
-    while at < len(pieces):
-        at += 1
-        yield pieces[at - 1], at == len(pieces)
-        if at < len(pieces) and settings.plain_quotes != plain:
-            plain = settings.plain_quotes
-            pieces, at = split(";".join(pieces[at:]), plain), 0
+    plain = settings.plain_quotes
+    pieces = _pieces(text, plain)
+    piece: tuple[str, int] | None = next(pieces, (text, len(text)))
+    while piece is not None:
+        following = next(pieces, None)
+        yield piece[0], following is None
+        if following is not None and settings.plain_quotes != plain:
+            plain, text = settings.plain_quotes, text[piece[1] :]
+            pieces = _pieces(text, plain)
+            following = next(pieces, (text, len(text)))
+        piece = following
 
 
 class Statements:
@@ -259,25 +278,28 @@ class Statements:
                 Course.POOL, "query", text, lambda out: self._long(out, text, is_text)
             )
         text = self._decode(payload.rstrip(b"\0"))
-        pieces = self._split(text)
-        if len(pieces) == 1:
-            session = self.session
-            course = session.course(text)
-            return CommandTask(course, "query", text, lambda out: self._one(out, text))
-        return CommandTask(Course.POOL, "query", text, lambda out: self._many(out, pieces))
+        if self._has_several(text):
+            return CommandTask(Course.POOL, "query", text, lambda out: self._many(out, text))
+        course = self.session.course(text)
+        return CommandTask(course, "query", text, lambda out: self._one(out, text))
 
-    def _split(self, text: str) -> list[str]:
-        pieces = split(text, self.session.settings.plain_quotes)
-        if len(pieces) > 1 and not self.several:
-            raise syntax_error(text, text.index(pieces[1].strip()))
-        return pieces
+    def _has_several(self, text: str) -> bool:
+        """Whether the text has several statements. Raises 1064 if the client may send only one."""
+        if _is_one(text):
+            return False
+        pieces = _pieces(text, self.session.settings.plain_quotes)
+        next(pieces, None)
+        second = next(pieces, None)
+        if second is not None and not self.several:
+            raise syntax_error(text, text.index(second[0].strip()))
+        return second is not None
 
     def _long(self, outgoing: Outgoing, text: str, is_text: bool) -> Chunks:
         """A text that takes the wire's thread too long to judge and to split."""
         if not is_text:
             self._require_text(text)
-        pieces = self._split(text)
-        yield from self._one(outgoing, text) if len(pieces) == 1 else self._many(outgoing, pieces)
+        several = self._has_several(text)
+        yield from self._many(outgoing, text) if several else self._one(outgoing, text)
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
         found = self._executed(text, outgoing)
@@ -286,8 +308,8 @@ class Statements:
             self._recode()
         return chunks
 
-    def _many(self, outgoing: Outgoing, pieces: list[str]) -> Chunks:
-        for piece, is_last in in_turn(pieces, self.session.settings):
+    def _many(self, outgoing: Outgoing, text: str) -> Chunks:
+        for piece, is_last in in_turn(text, self.session.settings):
             more = 0 if is_last else packets.MORE_RESULTS
             yield from self._answers(outgoing, self._executed(piece, outgoing), more)
         self._recode()

@@ -60,6 +60,14 @@ class Env:
     """Raises if a read-only mode forbids the transaction to write (True) or to lock rows (False).
     Not set in a PlainEnv."""
 
+    def remember(self, place: object, value: Any, size: int) -> None:
+        """Cache a value in `memory` until the statement ends. Claims its long texts, which have
+        `size` bytes."""
+        self.memory[place] = value
+        if size:
+            self.tracker.memories.append(self.memory)
+            self.tracker.keep(size)
+
     def variable(self, name: str) -> str:
         """The session's value of a system variable, or its default without a session."""
         return variables.find(name).default

@@ -81,11 +81,8 @@ def _remembered(expr: Expr, inner: Compiled) -> Compiled:
         found = inner(row, env)
         while len(memory) > parts:  # nobody asks for a part of a constant again
             memory.popitem()
-        memory[place] = found
         tracker.passing, tracker.kept = passing, kept
-        if size := size_of(found):
-            tracker.memories.append(memory)
-            tracker.keep(size)
+        env.remember(place, found, size_of(found))
         return found
 
     return run

@@ -29,6 +29,7 @@ from decimal import ROUND_DOWN, Decimal
 from functools import partial
 
 from exuvia.base.interruption import check
+from exuvia.base.memory import size_of
 from exuvia.base.mysql_errors import (
     ErrDataOutOfRange,
     ErrDatetimeFunctionOverflow,
@@ -385,7 +386,8 @@ def _in(call: Call, arguments: list[Compiled]) -> Compiled:
         if found is None:
             values = [item(row, env) for item in items]
             known = {key(each) for each in values if each is not None}
-            found = env.memory[comparisons[0]] = (known, None in values)
+            found = known, None in values
+            env.remember(comparisons[0], found, sum(map(size_of, known)))
         return 1 if key(value) in found[0] else None if found[1] else 0
 
     def one_by_one(row: Row, env: Env) -> int | None:

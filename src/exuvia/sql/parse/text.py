@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.interruption import current
 from exuvia.base.long_work import WINDOW, drain
 from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery, ErrNotSupportedYet
 from exuvia.sql import nodes
@@ -56,6 +57,7 @@ from exuvia.sql.parse.dml import (
 from exuvia.sql.parse.syntax_error import syntax_error, unmarked
 from exuvia.sql.parse.tokens import (
     QueryText,
+    claim_tree,
     has_as_of,
     open_comments,
     read,
@@ -94,19 +96,29 @@ QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
 def parse(text: str) -> list[Statement]:
     """The statements of a text.
 
-    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135."""
+    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135, 8175."""
     opened = open_comments(text)
-    tokens = tokenize(opened)
+    memory = current().memory
+    before = memory.passing
     try:
-        return _statements(opened, tokens)
+        tokens = tokenize(opened)
+        try:
+            return _statements(opened, tokens)
+        finally:
+            drain(tokens)
     finally:
-        drain(tokens)
+        memory.passing = before
 
 
 def _statements(opened: str, tokens: list[Token]) -> list[Statement]:
     if "\0" in opened:
         _check_zeros(opened, tokens)
-    statements = [_statement(opened, each) for each in _pieces(tokens)]
+    statements = []
+    is_long = current().is_long
+    for each in _pieces(tokens):
+        if is_long:
+            claim_tree(each)
+        statements.append(_statement(opened, each))
     if not statements:
         raise ErrEmptyQuery()
     if (len(opened) > WINDOW or _AS_OF.search(opened)) and has_as_of(tokens):

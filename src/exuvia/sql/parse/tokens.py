@@ -60,7 +60,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import check, checked, current, lengthen
-from exuvia.base.long_text import joined, part_of, replaced
+from exuvia.base.long_text import joined, mapped, part_of, replaced
 from exuvia.base.long_work import contains, find, search
 from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql import walks
@@ -507,12 +507,15 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 
 # -- tokens ----------------------------------------------------------------------------------------
 
-MOST_WORDS = 8_000_000  # of a statement: a GB of memory, rows of a long INSERT
+MOST_WORDS = 8_000_000  # of a text, whatever memory it may take
 MOST_TOKENS = 500_000  # of what sqlglot reads at once: some 400 MB of memory
 MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
 MOST_COMPILED_AGAIN = 600  # ... where it is called again and again: for parts of a long text
 MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
 NESTING_LIMIT = 400
+TOKEN_BYTES = 136  # with its text and its place in a list: 104 where the text is one character
+TREE_BYTES = 256  # of what is read from a token: 245 in rows of VALUES, 260 in a list of IN
+STATEMENT_BYTES = 700  # of a statement, apart from its tokens
 SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {
@@ -637,6 +640,7 @@ def _quoted_end(text: str, begin: int, content: re.Pattern[str]) -> int:
     return 0
 
 
+_OF_LINE = re.compile(r"[^\n]+")
 _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
 
@@ -659,12 +663,13 @@ def _opened(comment: str) -> str:
     version, features = head.groups()
     unknown = features is not None and not set(features.split(",")) <= FEATURES
     if unknown or (version and int(version) > VERSION_NUMBER):
-        return "\n".join([" " * len(line) for line in comment.split("\n")])
+        return mapped(comment, lambda piece: _OF_LINE.sub(lambda line: " " * len(line[0]), piece))
     return " " * head.end() + comment[head.end() : -2] + "  "
 
 
 def tokenize(text: str) -> list[Token]:
-    """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
+    """Tokens of the text. Raises Refused 1064 where a string or comment does not end, 8175 where a
+    long text has more tokens than the statement has memory for."""
     try:
         if len(text) <= LONG_TEXT:
             tokens = list(DIALECT.tokenize(text))
@@ -724,7 +729,9 @@ _STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
 def tokenize_in_pieces(text: str) -> Iterator[Token]:
+    """Tokens of the text, which are claimed piece by piece (base/memory.py)."""
     line, line_start = 1, 0
+    claim = current().memory.claim
     for start, end, is_lexeme in pieces(text):
         check()
         if is_lexeme and text[start] in "'\"`":
@@ -733,16 +740,33 @@ def tokenize_in_pieces(text: str) -> Iterator[Token]:
             kind = TokenType.IDENTIFIER if text[start] == "`" else TokenType.STRING
             yield Token(kind, _unescaped(text, start, end), last, column, start, end - 1)
         elif not is_lexeme or not _is_comment(text, start):
-            for token in DIALECT.tokenize(text[start:end]):
+            tokens = DIALECT.tokenize(_squeezed(text, start, end))
+            claim(len(tokens) * TOKEN_BYTES)
+            for token in tokens:
                 if token.line == 1:
                     token.col += start - line_start
                 token.line += line - 1
                 token.start += start
                 token.end += start
+                if not token.comments and token.token_type is not TokenType.SELECT:
+                    token.comments = _NO_COMMENTS  # a SELECT's tree keeps its list, and adds to it
                 yield token
         ends = text.count("\n", start, end)
         if ends:
             line, line_start = line + ends, text.rindex("\n", start, end) + 1
+
+
+_NO_COMMENTS: list[str] = []
+_EMPTY, _FEW_EMPTY = "; \n\t\r", 16
+
+
+def _squeezed(text: str, start: int, end: int) -> str:
+    """A piece of a text. One of many empty statements has only the first semicolon."""
+    piece = text[start:end]
+    if piece.strip(_EMPTY) or piece.count(";") <= _FEW_EMPTY:
+        return piece
+    first = piece.index(";") + 1
+    return piece[:first] + piece[first:].replace(";", " ")
 
 
 def _is_comment(text: str, start: int) -> bool:
@@ -837,6 +861,17 @@ def _check_nesting(text: str, tokens: list[Token]) -> None:
 def _too_long(words: int) -> Refused:
     most = f"{words} words and signs"
     return ErrCapacityExceeded(most, "a statement", "Parser bailed out for this query.")
+
+
+def claim_tree(tokens: list[Token]) -> None:
+    """Claims what is read from the tokens of one statement, for as long as it runs. Raises 8175.
+
+    Queries refer to their tokens, which name their columns."""
+    each = TREE_BYTES if word_of(tokens[0]) in _LISTS_ROWS else TREE_BYTES + TOKEN_BYTES
+    current().memory.keep(STATEMENT_BYTES + each * len(tokens))
+
+
+_LISTS_ROWS = frozenset(("INSERT", "REPLACE"))
 
 
 def read(text: str, tokens: list[Token]) -> exp.Expression:
