@@ -61,8 +61,13 @@ def shown(text: str) -> str:
     return text.replace("%s", "…").replace("*", "\\*").replace("`", "'").replace("<", "&lt;")
 
 
+TITLE_LENGTH = 90
+
+
 def error_page(name: str, error: MySQLError, words: Words) -> str:
-    text = f"# {error.code} {name}\n\n> {shown(error.text)}\n\n"
+    message = shown(error.text)
+    title = f"{name}: {message}" if len(message) <= TITLE_LENGTH else name  # found by its text
+    text = f"# {error.code} {title}\n\n> {message}\n\n"
     text += f"Error {error.code}, SQLSTATE {error.state}.\n\n"
     text += f"## Cause\n\n{words.cause}\n\n## What to do\n\n{words.remedy}\n"
     examples = list(refused_with(error.code))

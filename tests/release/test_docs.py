@@ -76,7 +76,8 @@ def test_each_error_has_its_words(reference: ModuleType) -> None:
     assert pages.error_words().keys() == codes
     assert len(rows(pages.error_index())) == len(codes) + 2
     made = pages.write(Path("reference"))[Path("reference/errors/1061.md")]
-    assert made.startswith("# 1061 ErrDupKeyName\n\n> Duplicate key name '…'\n")
+    head = "# 1061 ErrDupKeyName: Duplicate key name '…'\n\n> Duplicate key name '…'\n"
+    assert made.startswith(head)
     assert "[CREATE INDEX](../statements/create-index.md)" in made
 
 
@@ -160,6 +161,8 @@ def test_the_site_is_built_without_a_warning(site: Path) -> None:
 QUESTIONS = {
     "error 8200": "reference/errors/8200",
     "1062 when adding unique index": "reference/errors/1062",
+    "too many connections": "reference/errors/1040",
+    "Lock wait timeout exceeded; try restarting transaction": "reference/errors/1205",
     "schema change waiting": "troubleshooting",
     "what is metadata lock wait": "troubleshooting",
     "add index slow": "tuning",
