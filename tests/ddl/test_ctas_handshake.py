@@ -103,7 +103,9 @@ def test_a_duplicate_takes_the_table_back():
     it.finish()
     job = it.cluster.finish(it.job_id)
     assert (job.state, job.error().code) == (JobState.ROLLBACK_DONE, 1062)
-    assert job.error().message == "Duplicate entry '7' for key 't.ub'"
+    assert job.error().message == (
+        "Duplicate entry '7' for key 't.ub' (1 duplicate: '7' of id 1 and id 2)"
+    )
     it.cluster.step(40)
     assert it.cluster.store.count(keys.table_span(job.table_id)) == 0
 

@@ -1,6 +1,6 @@
 """What rows refuse is counted in the error, before there is a job: the first 20 of them are named.
 
-One row alone meets the text as it has always been.
+One row alone meets the text as it has always been; a pair of rows with one key is named.
 """
 
 import pytest
@@ -40,7 +40,10 @@ CHANGES = {
         "Duplicate entry 'x' for key 't.us' (3 duplicates: 'x' of id 1 and id 2,"
         " 'x' of id 1 and id 3, 'x' of id 1 and id 4)",
     ),
-    "ALTER TABLE t ADD UNIQUE KEY us2 (s(2))": (1062, "Duplicate entry 'xy' for key 't.us2'"),
+    "ALTER TABLE t ADD UNIQUE KEY us2 (s(2))": (
+        1062,
+        "Duplicate entry 'xy' for key 't.us2' (1 duplicate: 'xy' of id 2 and id 3)",
+    ),
 }
 
 
@@ -107,7 +110,8 @@ def test_a_primary_key_counts_nulls_first(session):
     run(session, "DELETE FROM h WHERE a IS NULL")
     assert said(session, "ALTER TABLE h ADD PRIMARY KEY (a)") == (
         1062,
-        "Duplicate entry '1' for key 'h.PRIMARY'",
+        "Duplicate entry '1' for key 'h.PRIMARY'"
+        " (1 duplicate: '1' of _tidb_rowid 1 and _tidb_rowid 3)",
     )
 
 
@@ -116,6 +120,27 @@ def test_partitions_are_looked_at_one_by_one(session):
     run(session, "INSERT INTO p VALUES (1, 5), (2, 5), (1, 5), (4, 6), (4, 6)")
     code, message = said(session, "ALTER TABLE p ADD UNIQUE KEY (a, b)")
     assert code == 1062 and message.count(" of ") == 2 and "(2 duplicates: " in message
+
+
+@pytest.mark.parametrize("mode", ["tidb", "mysql"])
+@pytest.mark.parametrize("explained", ["", "EXPLAIN "])
+def test_duplicates_of_all_partitions_are_listed_in_both_modes(session, mode, explained):
+    run(session, f"SET exuvia_compatibility = '{mode}'")
+    run(session, "CREATE TABLE g (a int PRIMARY KEY, b int) PARTITION BY HASH (a) PARTITIONS 3")
+    run(session, "INSERT INTO g VALUES (1, 5), (2, 6), (3, 5), (4, 7), (5, 6)")
+    assert said(session, f"{explained}ALTER TABLE g ADD UNIQUE KEY ub (b) GLOBAL") == (
+        1062,
+        "Duplicate entry '5' for key 'g.ub' (2 duplicates: '5' of a 1 and a 3, '6' of a 2 and a 5)",
+    )
+    run(session, "CREATE TABLE l (a int, b int) PARTITION BY HASH (a) PARTITIONS 2")
+    run(session, "INSERT INTO l VALUES (1, 5), (1, 5), (2, 6), (2, 6)")
+    code, message = said(session, f"{explained}ALTER TABLE l ADD UNIQUE KEY (a, b)")
+    assert code == 1062 and "(2 duplicates: " in message and "'1-5' of " in message
+    assert "'2-6' of " in message
+    run(session, "DELETE FROM g WHERE a = 5")
+    assert said(session, f"{explained}ALTER TABLE g ADD UNIQUE KEY ub (b) GLOBAL")[1].endswith(
+        "(1 duplicate: '5' of a 1 and a 3)"
+    )
 
 
 def test_the_notes_stay_and_the_list_ends_where_a_message_does(session):

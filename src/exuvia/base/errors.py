@@ -164,12 +164,13 @@ def counted(
     listing: str = "",
     noun: str = "rows",
     *,
+    least: int = 2,
     at_least: bool = False,
 ) -> Refused:
-    """The error with its count. `rows` are the first of them, `listing` is for SHOW WARNINGS;
-    `noun` is what is counted, `at_least` says that nobody looked further."""
+    """The error with its count, from `least` on. `rows` are the first of them, `listing` is for
+    SHOW WARNINGS; `noun` is what is counted, `at_least` says that nobody looked further."""
     message = error.message
-    if number > 1:
+    if number >= least:
         count = f"at least {number} {noun}" if at_least else f"{number} {noun}"
         message += _suffix(message, count, number, list(rows[:MOST_LISTED]))
     return Refused(error.code, error.state, message, listing)

@@ -272,12 +272,12 @@ def duplicates_refusal(
     listing = "\n".join(duplicate.text for duplicate in duplicates if duplicate.text != first)
     error = ErrDupEntry.with_text(first)
     noun = "duplicate" if number == 1 else "duplicates"
-    return counted(error, number, pairs, listing, noun, at_least=at_least)
+    return counted(error, number, pairs, listing, noun, least=1, at_least=at_least)
 
 
 class DuplicateScan:
-    """One unique index and the rows of a snapshot, of a table, a partition, or all partitions of a
-    global one. Raises nothing until it is asked."""
+    """One unique index and the rows of a snapshot, of a table or of all its partitions: keys of a
+    local index begin with the partition. Raises nothing until it is asked."""
 
     def __init__(self, index: IndexInfo) -> None:
         self._index = index

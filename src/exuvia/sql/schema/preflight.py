@@ -170,10 +170,8 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
     look = judge.DuplicateScan(placed)
     for part in whole.parts:
-        if not index.is_global:
-            look = judge.DuplicateScan(placed)
         look.rows(part, at.txn.snapshot, at.reader.check_interrupt)
-        _raise(look.refusal(part))
+    _raise(look.refusal(whole))
 
 
 def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
