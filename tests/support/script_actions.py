@@ -983,6 +983,11 @@ def _double_a(database: DatabaseInfo, info: TableInfo) -> Job:
     return _modify(database, info, changed(info.column("a"), Tp=TypeCode.DOUBLE, Decimal=-1))
 
 
+def _double_id(database: DatabaseInfo, info: TableInfo) -> Job:
+    """MODIFY id DOUBLE."""
+    return _modify(database, info, changed(info.column("id"), Tp=TypeCode.DOUBLE, Decimal=-1))
+
+
 def _stored_again(database: DatabaseInfo, info: TableInfo) -> Job:
     """MODIFY of s, whose values are computed from b as it will be."""
     s = info.column("s")
@@ -1002,7 +1007,18 @@ MOVED = "several, moved rows and a dropped index"
 MOVED_TOO = "several, moved rows and what is filled before"
 MOVED_TO_NUMBERS = "several, moved rows and their new numbers"
 MOVED_BEHIND = "several, moved rows and indexes filled at once"
-WITH_MOVED_ROWS = {MOVED, MOVED_TOO, MOVED_TO_NUMBERS, MOVED_BEHIND}
+MOVED_TO_FILLED = "several, moved rows and a column of the new key"
+MOVED_FROM_FILLED = "several, moved rows and the column of the key"
+MOVED_REPLACED = "several, moved rows and a replaced index"
+WITH_MOVED_ROWS = {
+    MOVED_REPLACED,
+    MOVED,
+    MOVED_TOO,
+    MOVED_TO_NUMBERS,
+    MOVED_BEHIND,
+    MOVED_TO_FILLED,
+    MOVED_FROM_FILLED,
+}
 MOVED_TO_KEYS = {*OF_KEYS, *WITH_MOVED_ROWS}
 """Where rows get handles that follow from other columns."""
 SHORTER_C = changed(column("c", default="7"), Tp=TypeCode.LONG)
@@ -1089,6 +1105,28 @@ SEVERAL: dict[str, Several] = {
         ),
         3 + 3 + 1,
         3 + 3 + 1 + 2,
+    ),
+    MOVED_REPLACED: Several(
+        _t(IA, UB, ITS_ID),
+        _together(
+            _part(requests.drop_index, "ia"),
+            _part(requests.add_index, index("ia", "b", "a")),
+            _part(requests.change_primary_key, WIDER, True),
+        ),
+        3 + 3 + 1,
+        3 + 3 + 1 + 2 + 3,
+    ),
+    MOVED_TO_FILLED: Several(
+        _t(IA, UB, ITS_ID),
+        _together(_double_b, _part(requests.change_primary_key, WIDER, True)),
+        3 + 3 + 1,
+        3 + 3 + 1 + 2 + 2,
+    ),
+    MOVED_FROM_FILLED: Several(
+        _t(IA, UB, ITS_ID),
+        _together(_double_id, _part(requests.change_primary_key, KEY, True)),
+        3 + 3 + 1,
+        3 + 3 + 1 + 2 + 2,
     ),
     "several, column and what is computed": Several(
         _both(

@@ -24,7 +24,7 @@ As MySQL does (exuvia_compatibility), two of these are done:
                                         the old one has from then on
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from exuvia.base.limits import COLUMNS
@@ -275,6 +275,19 @@ def replaced_names(uses: list[ElementUse]) -> set[tuple[str, str]]:
     """Nouns and names of what one part drops, or renames, and another one adds."""
     nouns = {use.noun for use in uses}
     return {(n, name) for n in nouns for name in _replaced([u for u in uses if u.noun == n])}
+
+
+def drops_of_replaced_indexes(jobs: Sequence[Job]) -> set[int]:
+    """The places of the jobs that drop an index whose name another one gives to a new index."""
+    uses = [
+        (at, use)
+        for at, job in enumerate(jobs)
+        if (of := kind_of(job).uses)
+        for use in of(job)
+        if use.noun == "index"
+    ]
+    replaced = _replaced([use for _, use in uses])
+    return {at for at, use in uses if use.verb == "drop" and use.name in replaced}
 
 
 def _uses_but_keys_on(part: Job, names: set[str]) -> list[ElementUse]:

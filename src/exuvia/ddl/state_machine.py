@@ -82,8 +82,10 @@ from exuvia.ddl.job import (
     wall_s,
 )
 from exuvia.ddl.multi_schema_change import (
+    drops_of_replaced_indexes,
     fill_is_noted,
     is_several,
+    stored,
     sub_job,
     sub_jobs,
     unnoted,
@@ -207,7 +209,7 @@ def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
                 return error
         if action.names_for_later and at + 1 < len(subs):
             sub = evolve(sub, exuvia_elements=())
-            for step in action.path:
+            for step in (*action.path, *action.post_commit):
                 taken = _take(sub, snapshot, action, step)
                 sub, snapshot = taken.job, taken.after
     return None
@@ -231,7 +233,7 @@ def _next(job: Job) -> int | None:
     """Number of the sub-job that is to move by itself; None when all stand at the non-revertible
     point."""
     revertible = is_revertible(job)
-    numbered = _in_order_of_begin(job)
+    numbered = in_order_of_begin(job)
     if not revertible:  # the others' elements are those of the old rows, too, until these are left
         numbered.sort(key=lambda each: not action_of(each[1]).moves_rows)
     for at, sub in numbered:
@@ -241,7 +243,7 @@ def _next(job: Job) -> int | None:
     return None
 
 
-def _in_order_of_begin(job: Job) -> list[tuple[int, Job]]:
+def in_order_of_begin(job: Job) -> list[tuple[int, Job]]:
     """The sub-jobs with their numbers, as they begin. One that moves rows to other handles is the
     last: the other set of rows has copies of the elements that the others have filled."""
     numbered = list(enumerate(sub_jobs(job)))
@@ -279,7 +281,7 @@ def _state_behind(action: Action, step: Step) -> JobState:
 
 
 def _running_or_done(job: Job) -> Job:
-    done = all(sub.state == JobState.DONE for sub in sub_jobs(job))
+    done = all(sub.state == JobState.DONE for sub in stored(job) or (job,))
     return evolve(job, state=JobState.DONE if done else JobState.RUNNING)
 
 
@@ -344,14 +346,18 @@ def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
 
 def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """Every sub-job over the non-revertible point, each on the snapshot the one before it left. A
-    DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place."""
+    DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place.
+
+    If rows move to other handles, changes that cannot fail begin once the old rows are left. A
+    DROP INDEX whose name a new index gets crosses with the others."""
     steps: list[tuple[int, Taken]] = []
     asked, reached = job, snapshot
     moves_rows = any(action_of(sub).moves_rows for sub in sub_jobs(job))
+    replacing = drops_of_replaced_indexes(sub_jobs(job)) if moves_rows else set()
     for at, sub in sorted(enumerate(sub_jobs(job)), key=_crossing_order):
         action = action_of(sub)
-        if moves_rows and action.undo is None:
-            continue  # nothing can refuse it: it begins once the old rows are left
+        if moves_rows and action.undo is None and at not in replacing:
+            continue
         step = _step_across(action)
         begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))
         taken = _take(begun, reached, action, step)
@@ -406,7 +412,7 @@ def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
 def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """The sub-job that has begun last goes one state back, of those that have changed anything."""
     at = None
-    for n, sub in _in_order_of_begin(job):
+    for n, sub in in_order_of_begin(job):
         if sub.state in _TURNED_BACK:
             continue
         if sub.begun and sub.schema_state != action_of(sub).path[0].source:

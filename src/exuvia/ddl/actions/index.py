@@ -349,12 +349,12 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 
 
 def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
-    parts = tuple(_part(table, part) for part in index.idx_cols)
+    parts = tuple(part_of(table, part) for part in index.idx_cols)
     index = with_predicate_columns(index, table.cols)
     return evolve(index, id=index_id, tbl_name=table.name, idx_cols=parts, state=ABSENT)
 
 
-def _part(table: TableInfo, part: IndexColumn) -> IndexColumn:
+def part_of(table: TableInfo, part: IndexColumn) -> IndexColumn:
     """On the column of that name or, where the same statement gives the name to a column that is
     still hidden, on that one."""
     column = table.column(part.name.L)
@@ -395,13 +395,13 @@ def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo:
     parts = _parts_of(table, elements)
     columns = tuple(
-        _held_to_not_null(column) if column.id in parts and not column.not_null else column
+        held_to_not_null(column) if column.id in parts and not column.not_null else column
         for column in table.cols
     )
     return evolve(table, cols=columns)
 
 
-def _held_to_not_null(column: ColumnInfo) -> ColumnInfo:
+def held_to_not_null(column: ColumnInfo) -> ColumnInfo:
     """The column with NOT NULL announced to writers, in addition to any announced type."""
     coming = column.exuvia_changing_type or column.type
     return evolve(column, exuvia_changing_type=evolve(coming, Flag=coming.Flag | Flag.NOT_NULL))
@@ -542,6 +542,7 @@ DROP_PRIMARY_KEY = load(
         INDEX,
         refuses=(table_is_missing, primary_key_is_missing, primary_key_is_clustered),
         path=_DROP_PRIMARY_PATH,
+        names_for_later=True,
         mixes=True,
         uses=uses_of_dropped,
     )

@@ -265,7 +265,7 @@ def changed(table: TableInfo, found: Modification) -> TableInfo:
     old = table.column_by_id(found.column.id)
     assert old is not None, found.column.id
     new = evolve(
-        found.column,
+        _with_key_of(found.column, old),
         state=PUBLIC,
         origin_default=old.origin_default,
         origin_default_bit=old.origin_default_bit,
@@ -274,6 +274,12 @@ def changed(table: TableInfo, found: Modification) -> TableInfo:
         new = evolve(new, origin_default=None, origin_default_bit=None)  # no row has it
     table = _at_its_place(_with_column(table, old.id, new), new.id, found.after)
     return with_random_bits(_settled(table, old, new), found.auto_random)
+
+
+def _with_key_of(column: ColumnInfo, current: ColumnInfo) -> ColumnInfo:
+    """The column, in the keys that it is in now: the same statement may have changed them."""
+    flags = int(column.type.Flag & ~_KEY_FLAGS | current.type.Flag & _KEY_FLAGS)
+    return evolve(column, type=evolve(column.type, Flag=flags))
 
 
 def _reads_as_before(column: ColumnInfo) -> bool:
@@ -369,10 +375,10 @@ def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
 def _part(part: IndexColumn, new: ColumnInfo) -> IndexColumn:
     if part.exuvia_column != new.id:
         return part
-    return evolve(part, name=new.name, length=_prefix(part, new))
+    return evolve(part, name=new.name, length=prefix_of(part, new))
 
 
-def _prefix(part: IndexColumn, new: ColumnInfo) -> int:
+def prefix_of(part: IndexColumn, new: ColumnInfo) -> int:
     """A prefix as long as the whole column, or longer, is none; nor is there one of a number."""
     if new.type.family not in (Family.STRING, Family.BYTES):
         return -1
@@ -412,7 +418,8 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     else:
         table = with_announced_type(table, found)
     first = table.max_idx_id + 1
-    replaced = indexes_with(table, old.id)
+    # a clustered key has no entries: its rows move to other handles (rekey.py)
+    replaced = [index for index in indexes_with(table, old.id) if not index.exuvia_clustered]
     copies = tuple(_copy(index, first + n, old, new) for n, index in enumerate(replaced))
     table = evolve(
         table,
@@ -432,7 +439,7 @@ def _copy(index: IndexInfo, index_id: int, old: ColumnInfo, new: ColumnInfo) -> 
             name=new.name,
             offset=new.offset,
             exuvia_column=new.id,
-            length=_prefix(part, new),
+            length=prefix_of(part, new),
             exuvia_using_changing_type=new.id == old.id,
         )
         for part in index.idx_cols
@@ -461,6 +468,9 @@ def swapped(table: TableInfo, found: Modification, kept_as: str = "") -> TableIn
         left = evolve(new, exuvia_changing_type=old.type, change_state_info={LEFT: True})
         return _with_column(table, old.id, left)
     new = evolve(found.column, id=found.changing_column_id, state=PUBLIC, offset=old.offset)
+    filled = table.column_by_id(new.id)
+    assert filled is not None, new.id
+    new = _with_key_of(new, filled)
     gone = evolve(old, name=name(f"_Tombstone$_{old.name.O}_0"), state=WRITE_ONLY)
     if old.is_generated and not old.is_virtual:  # kept as it is: what it read is another column
         gone = evolve(gone, generated_expr_string="", generated_stored=False, dependences=None)
@@ -1039,7 +1049,7 @@ def put_default(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
             default=wanted.default,
             default_bit=wanted.default_bit,
             default_is_expr=wanted.default_is_expr,
-            type=evolve(each.type, Flag=wanted.type.Flag),
+            type=evolve(each.type, Flag=_with_key_of(wanted, each).type.Flag),
         )
         if each.id == wanted.id
         else each

@@ -42,6 +42,15 @@ the new set has one on the key that goes, as above, and the new key as an index 
 the first step on; the old set has the *key guard*, on the new key, which is filled before the first
 row moves and walks as the guard of a clustered one.
 
+MODIFY of the same statement may fill a column of the new key (modify_column.py). Then the key is on
+the hidden column, and every row has a value in it before the first row moves. The column gets its
+name in the version in which readers switch.
+
+It may also replace a column of the old key. Rows that are written later have no value in the old
+column, and thus no copy in the old set. Only snapshots from before the switch read that set. If the
+statement does not change the key itself, the rows move to the same key
+(sql/schema/alter_index.py).
+
 Of a partitioned table each partition has its other set: the key has all columns that say where a
 row belongs, so a row stays in its partition, and no other partition has its key. A global index has
 a second one for the other set, under an id of its own: its entries name rows by partition and
@@ -67,6 +76,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Flag
 from exuvia.catalog.model import (
+    ColumnInfo,
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
@@ -79,6 +89,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
+from exuvia.ddl.actions.index import held_to_not_null, part_of
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, noted, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
@@ -249,12 +260,9 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 
 def _key_of(table: TableInfo, asked: IndexInfo) -> IndexInfo:
-    """As an index of the table."""
-    by_name = {column.name.L: column for column in table.cols}
-    parts = tuple(
-        evolve(part, offset=by_name[part.name.L].offset, exuvia_column=by_name[part.name.L].id)
-        for part in asked.idx_cols
-    )
+    """As an index of the table. A column that the same statement fills under another type is in it
+    as the hidden one."""
+    parts = tuple(part_of(table, part) for part in asked.idx_cols)
     return evolve(asked, idx_cols=parts, tbl_name=table.name)
 
 
@@ -368,13 +376,7 @@ def _not_null_from_now(table: TableInfo, key: IndexInfo) -> TableInfo:
     """The table whose writers put no NULL into the key; what rows hold is not known yet."""
     keyed = {part.exuvia_column for part in key.idx_cols}
     columns = tuple(
-        evolve(
-            each,
-            type=evolve(each.type, Flag=int(each.type.Flag & ~Flag.NOT_NULL)),
-            exuvia_changing_type=evolve(each.type, Flag=int(each.type.Flag | Flag.NOT_NULL)),
-        )
-        if each.id in keyed and not each.not_null
-        else each
+        held_to_not_null(each) if each.id in keyed and not each.not_null else each
         for each in table.cols
     )
     return evolve(table, cols=columns)
@@ -383,7 +385,7 @@ def _not_null_from_now(table: TableInfo, key: IndexInfo) -> TableInfo:
 def _settled(table: TableInfo) -> TableInfo:
     columns = tuple(
         evolve(each, type=each.exuvia_changing_type, exuvia_changing_type=None)
-        if each.exuvia_changing_type is not None
+        if _is_only_held(each)
         else each
         for each in table.cols
     )
@@ -391,7 +393,21 @@ def _settled(table: TableInfo) -> TableInfo:
 
 
 def _with_null(table: TableInfo) -> TableInfo:
-    return evolve(table, cols=tuple(evolve(c, exuvia_changing_type=None) for c in table.cols))
+    columns = tuple(
+        evolve(column, exuvia_changing_type=None) if _is_only_held(column) else column
+        for column in table.cols
+    )
+    return evolve(table, cols=columns)
+
+
+def _is_only_held(column: ColumnInfo) -> bool:
+    """Whether its writers put no NULL into it, and it gets no other type by the same statement."""
+    coming = column.exuvia_changing_type
+    if coming is None:
+        return False
+    return int(coming.Flag) == column.type.Flag | Flag.NOT_NULL and coming == evolve(
+        column.type, Flag=coming.Flag
+    )
 
 
 def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:

@@ -276,8 +276,8 @@ def duplicates_refusal(
 
 
 class DuplicateScan:
-    """One unique index and the rows of a snapshot, of a table or of all its partitions: keys of a
-    local index begin with the partition. Raises nothing until it is asked."""
+    """One unique index and the rows of a table or its partitions in a snapshot. Keys of a local
+    index begin with the partition. Raises nothing until it is asked."""
 
     def __init__(self, index: IndexInfo) -> None:
         self._index = index

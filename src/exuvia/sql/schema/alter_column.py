@@ -9,14 +9,12 @@ and refuses, with TiDB's texts:
 
     1060, 3108, 3855, 3959   the new name is taken; the old one is used in an expression
     8200                     a key, REFERENCES or CHECK in the definition; a change of type, charset
-                             or collation that is not done; a column of the primary key that would
-                             be written anew; AUTO_INCREMENT put on or taken away (in mysql mode
-                             it may be put on; 1075)
+                             or collation that is not done; in tidb mode a column of the primary
+                             key that would be written anew, and AUTO_INCREMENT put on or taken
+                             away (in mysql mode 1075 without a key)
     1832, 1833               the type of a column in a foreign key
     1170, 1071, 3152         an index that holds the column could not hold the new one
 """
-
-from collections.abc import Callable
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import COLUMNS, KEY_BYTES
@@ -79,6 +77,7 @@ from exuvia.ddl.actions.modify_column import (
     with_modification,
     without_keys,
 )
+from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
 from exuvia.ddl.decision import Kept
@@ -114,7 +113,7 @@ from exuvia.sql.schema.generated_column import (
     check_places,
     dependents,
 )
-from exuvia.sql.schema.index_definition import check_visible, part_bytes
+from exuvia.sql.schema.index_definition import check_visible, keys_beginning_with, part_bytes
 from exuvia.sql.schema.partial_index import check_free
 from exuvia.sql.schema.partition_definition import partition_columns
 from exuvia.sql.schema.table_options import check_modified
@@ -222,7 +221,8 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         if spec.if_exists:
             return at.skip(error)
         raise error
-    if len(table.public_columns) == 1 and not at.replaced_columns:
+    around = at.with_new_columns if at.is_as_mysql else table
+    if len(around.public_columns) == 1 and not at.replaced_columns:
         if any(each.hidden for each in table.cols):
             raise ErrTableMustHaveColumns()
         text = f"can't drop only column {column.name.O} in table {table.name.O}"
@@ -240,8 +240,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise ErrKeyColumnDoesNotExits(column.name.O)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY and not at.drops_primary:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
-    may_go = at.is_as_mysql or at.reader.variable("tidb_allow_remove_auto_inc") == "ON"
-    if column.auto_increment and not may_go:
+    if column.auto_increment and not _numbers_may_go(at):
         raise ErrUnsupportedDDLOperation(
             "can't remove column with auto_increment when @@tidb_allow_remove_auto_inc disabled"
         )
@@ -335,7 +334,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     check_options(spec.column)
     # the column of the definition, with the old one's id and keys
     table = at.table
-    primary = bool(old.type.Flag & Flag.PRI_KEY)
+    primary = bool(old.type.Flag & Flag.PRI_KEY) and not at.drops_primary
     info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
     refuse_new_charsets(at.reader, (info.type.Charset,))
     refuse_new_collations(at.reader, (info.type.Collate,))
@@ -353,7 +352,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     if new.auto_increment and not old.auto_increment and at.is_as_mysql:
         _check_numbered(at, old, new)
     else:
-        check_auto_increment(old, new, at.reader.variable)
+        check_auto_increment(old, new, may_go=_numbers_may_go(at))
     found = Modification(
         column=new,
         old_column_name=old.name.O,
@@ -643,15 +642,16 @@ def check_options(written: ColumnDefinition) -> None:
         raise unsupported("can't modify with check")
 
 
-def check_auto_increment(old: ColumnInfo, new: ColumnInfo, variable: Callable[[str], str]) -> None:
+def _numbers_may_go(at: AlterContext) -> bool:
+    """Whether a column may lose AUTO_INCREMENT."""
+    return at.is_as_mysql or at.reader.variable("tidb_allow_remove_auto_inc") == "ON"
+
+
+def check_auto_increment(old: ColumnInfo, new: ColumnInfo, *, may_go: bool) -> None:
     """Raises 8200."""
     if new.auto_increment and not old.auto_increment:
         raise unsupported("can't set auto_increment")
-    if (
-        old.auto_increment
-        and not new.auto_increment
-        and variable("tidb_allow_remove_auto_inc") != "ON"
-    ):
+    if old.auto_increment and not new.auto_increment and not may_go:
         raise unsupported(
             "can't remove auto_increment without @@tidb_allow_remove_auto_inc enabled"
         )
@@ -664,13 +664,8 @@ def _check_numbered(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
     if a CHECK reads it, 3109 if a generated column does, 8200 if it also changes its type."""
     table, others = at.table, at.dropped_columns
     twice = any(each.auto_increment and each.name.L not in others for each in table.public_columns)
-    leads = any(
-        index.idx_cols[0].exuvia_column == old.id and index.idx_name.L not in at.dropped_indexes
-        for index in indexes_with(table, old.id)
-        if index.state == SchemaState.PUBLIC
-    )
-    is_key = table.pk_is_handle and bool(old.type.Flag & Flag.PRI_KEY) and not at.drops_primary
-    if twice or not (leads or is_key or new.name.L in at.leading_columns):
+    is_keyed = bool(keys_beginning_with(table, old) - at.dropped_indexes)
+    if twice or not (is_keyed or new.name.L in at.leading_columns):
         raise ErrWrongAutoKey()
     for each in table.checks:
         if old.name.L in (read.L for read in each.constraint_cols):
@@ -703,7 +698,8 @@ def check_change(
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
         raise unsupported(reason)
     widened = is_widened(old.type, new.type)
-    if not widened and old.type.Flag & Flag.PRI_KEY:
+    is_key = old.id in table.key_columns or bool(old.type.Flag & Flag.PRI_KEY)
+    if not widened and is_key and not _may_be_key(table, old, new, strict, as_mysql):
         if is_string(old.type):  # TEXT: 1170 is the reason, as for any other index
             check_indexes(table, old, new)
         raise unsupported("this column has primary key flag")
@@ -711,8 +707,7 @@ def check_change(
     pair = {source.Collate, target.Collate}
     like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
     texts = is_string(source) or source.Tp in _NAMED
-    is_key = old.id in table.key_columns or bool(old.type.Flag & Flag.PRI_KEY)
-    rebuilt = as_mysql and not is_key and index_with_predicate_on(table, old.id) is None
+    rebuilt = as_mysql and index_with_predicate_on(table, old.id) is None
     if indexed and texts and not (like or rebuilt) and "binary" not in pair:
         raise ErrUnsupportedDDLOperation(
             f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
@@ -753,6 +748,16 @@ def check_change(
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
     if not widened and (was or is_now) and not stored[0]:
         raise unsupported("column has related generated column")
+
+
+def _may_be_key(
+    table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool, as_mysql: bool
+) -> bool:
+    """Whether a column of the primary key may get a type that is not wider. Refused for
+    AUTO_INCREMENT, and for an integer of the other sign: its values would stay under other keys."""
+    if not as_mysql or old.auto_increment or new.auto_increment:
+        return False
+    return kind_of(old.type, new.type, True, strict) != ChangeKind.INDEXES
 
 
 def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
@@ -881,7 +886,8 @@ def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:
 def check_indexes(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> None:
     """Raises 1170, 1071, 3152: what CREATE INDEX on the new column would."""
     columns = {each.id: each for each in table.cols} | {old.id: new}
-    for index in indexes_with(table, old.id):
+    key = primary_key(table) if table.pk_is_handle and old.id in table.key_columns else None
+    for index in (*indexes_with(table, old.id), *filter(None, (key,))):
         total = 0
         for part in index.idx_cols:
             length = part.length

@@ -10,12 +10,16 @@ from exuvia.base.mysql_errors import (
     ErrWrongNameForIndex,
 )
 from exuvia.catalog import meta
+from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster import member
 from exuvia.ddl import requests
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions.modify_column import modification_of, prefix_of
 from exuvia.ddl.actions.rekey import primary_key, why_not
 from exuvia.ddl.actions.undo import refuses_writers, why_no_index
 from exuvia.ddl.job import Job
+from exuvia.ddl.multi_schema_change import check_kind
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import (
@@ -109,9 +113,33 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
     check_global((spec.index,), at.table.partition is not None)
     table = at.table
     index = index_info(spec.index, table.public_columns, table.name, 0, [], at.zone)
-    if _is_on(table, index) and not index.is_global:
+    changes = any(part.name.L in at.former_names for part in index.idx_cols)
+    if _is_on(table, index) and not index.is_global and not changes:
         return _drop_clustered(at, stays=index)
     return _to_key(at, index, drops=True, clustered=False)
+
+
+def with_moved_rows(at: AlterContext, jobs: list[Job]) -> list[Job]:
+    """The jobs of one statement. If they rewrite columns of the clustered key, and none changes the
+    key, a last one moves the rows to the new handles. Raises what ddl/actions/rekey.py does."""
+    table = at.table
+    key = primary_key(table) if table.pk_is_handle or table.is_common_handle else None
+    if key is None or any(kind_of(job).moves_rows for job in jobs):
+        return jobs
+    modified = [modification_of(job) for job in jobs if kind_of(job).former_name is not None]
+    changed = {m.column.id: m.column for m in modified if m.kind == ChangeKind.ROWS}
+    parts = tuple(
+        evolve(part, length=prefix_of(part, changed[part.exuvia_column]))
+        if part.exuvia_column in changed
+        else part
+        for part in key.idx_cols
+    )
+    if not any(part.exuvia_column in changed for part in parts):
+        return jobs
+    moved = _to_key(at, evolve(key, idx_cols=parts), drops=True)
+    if at.earlier:
+        check_kind(moved)
+    return [*jobs, moved]
 
 
 def _is_on(table: TableInfo, index: IndexInfo) -> bool:

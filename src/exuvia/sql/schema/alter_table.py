@@ -31,12 +31,14 @@ from exuvia.base.mysql_errors import (
     ErrWrongAutoKey,
     ErrWrongObject,
 )
+from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.cluster.member import before_0_5
 from exuvia.ddl import groups
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.actions.index import indexes_of
+from exuvia.ddl.actions.modify_column import modification_of
 from exuvia.ddl.actions.rekey import columns_of_key, primary_key
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
@@ -46,6 +48,7 @@ from exuvia.ddl.multi_schema_change import (
     check_kind,
     check_together,
     combined,
+    drops_of_replaced_indexes,
     replaced_names,
     sub_jobs,
 )
@@ -101,7 +104,11 @@ from exuvia.sql.schema.foreign_key import (
     with_indexes_needed,
     with_key_names,
 )
-from exuvia.sql.schema.index_definition import fulltext_names, without_fulltext
+from exuvia.sql.schema.index_definition import (
+    fulltext_names,
+    keys_beginning_with,
+    without_fulltext,
+)
 from exuvia.sql.schema.undo_window import warn_of_several
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
@@ -130,7 +137,10 @@ def alter(
     global_temporary.check_specs(table, specs)
     altering = _context(reader, database, table, text)
     before = altering.table
-    jobs = _jobs(altering, prepared(altering, specs))
+    specs = prepared(altering, specs)
+    jobs = _jobs(altering, specs)
+    if altering.is_as_mysql:
+        _check_numbers_stay_keyed(altering, specs)
     jobs = alter_column.as_changed_together(jobs)
     parts = [part for job in jobs for part in sub_jobs(job)]
     changes = any(kind_of(part).changes_columns for part in parts)
@@ -242,9 +252,10 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
             altering.with_new_columns = _without_replaced(left, before, altering)
     altering.table = before
     jobs = alter_column.with_computed(altering, jobs)
+    jobs = alter_index.with_moved_rows(altering, jobs)
     _check_beside_moved_rows(before, jobs)
     if any(kind_of(job).moves_rows for job in jobs):
-        jobs = sorted(jobs, key=_moves_behind)
+        jobs = _with_move_behind(jobs)
     if jobs and len(jobs) + len(earlier) > 1:
         for job in earlier:
             check_kind(job)
@@ -254,26 +265,44 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
 
 
 def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
-    """Raises 8200 for clauses that might fail, together with a change that moves rows to other
-    handles, unless they are filled before the move, in a table without partitions, on no column of
-    the new key. Clauses that cannot fail run after the move: nothing may take their names."""
+    """Check the clauses next to a change that moves rows to other handles. Raises 8200.
+
+    Clauses that might fail are filled before the move, in tables without partitions. The others run
+    after it, so only an index may take the name of a dropped one."""
     moving = next((job for job in jobs if kind_of(job).moves_rows), None)
     others = [job for job in jobs if job is not moving and action_of(job).undo is not None]
     fit = table.partition is None and all(kind_of(job).fills for job in others)
     if moving is not None:
         keyed = columns_of_key(moving)
-        former = {name(job) for job in others if (name := kind_of(job).former_name)}
-        fit = fit and not keyed & former
+        fit = fit and not any(_keys_otherwise(job, keyed) for job in others)
         uses = [use for job in jobs if (of := kind_of(job).uses) for use in of(job)]
-        if replaced_names(uses):
+        if any(noun != "index" for noun, _ in replaced_names(uses)):
             others, fit = list(jobs), False
     if moving is not None and others and not fit:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {moving.action_text}")
 
 
-def _moves_behind(job: Job) -> int:
-    """Rows move to other handles behind what may fail, and before what begins once they have."""
-    return 1 if kind_of(job).moves_rows else 2 if action_of(job).undo is None else 0
+def _keys_otherwise(job: Job, keyed: frozenset[str]) -> bool:
+    """Whether it is a MODIFY of one of these columns that changes its keys and not its values.
+    Handles have the column's type."""
+    kind = kind_of(job)
+    if kind.former_name is None or kind.former_name(job) not in keyed:
+        return False
+    return modification_of(job).kind == ChangeKind.INDEXES
+
+
+def _with_move_behind(jobs: Sequence[Job]) -> list[Job]:
+    """Rows move to other handles behind what may fail, and before what begins once they have. An
+    index whose name another one gets goes where readers turn to the new rows."""
+    replacing = drops_of_replaced_indexes(jobs)
+
+    def rank(numbered: tuple[int, Job]) -> int:
+        at, job = numbered
+        if kind_of(job).moves_rows:
+            return 1
+        return 2 if action_of(job).undo is None and at not in replacing else 0
+
+    return [job for _, job in sorted(enumerate(jobs), key=rank)]
 
 
 def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContext) -> TableInfo:
@@ -383,6 +412,22 @@ def _check_key_stays(at: AlterContext, specs: Sequence[Spec]) -> None:
     require_primary_key(at.reader, adds or not drops)
 
 
+def _check_numbers_stay_keyed(at: AlterContext, specs: Sequence[Spec]) -> None:
+    """Raises 1075 if the statement drops the last index that begins with the AUTO_INCREMENT column.
+    A table without such an index, as TiDB allows it, may stay so."""
+    column = next((c for c in at.table.public_columns if c.auto_increment), None)
+    if column is None or column.name.L in at.dropped_columns:
+        return
+    modified = [spec for spec in specs if isinstance(spec, ModifyColumn)]
+    changed = [spec.column for spec in modified if spec.name.lower() == column.name.L]
+    if changed and not changed[0].auto_increment:
+        return
+    keys = keys_beginning_with(at.table, column)
+    new_name = _renamed(specs).get(column.name.L, column.name.L)
+    if keys and keys <= at.dropped_indexes and new_name not in at.leading_columns:
+        raise ErrWrongAutoKey()
+
+
 def _is_primary(spec: DropIndex) -> bool:
     return spec.name.upper() == "PRIMARY"
 
@@ -479,11 +524,12 @@ def _note_fulltext(at: AlterContext, spec: NoteFullText) -> Job:
 
 
 def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """DROP COLUMN of the integer that is the primary key: also DROP PRIMARY KEY."""
-    if not at.table.pk_is_handle or any(_is_primary(s) for s in specs if isinstance(s, DropIndex)):
+    """DROP COLUMN of all columns of the primary key: also DROP PRIMARY KEY."""
+    key = set(at.table.key_columns)
+    if not key or any(_is_primary(s) for s in specs if isinstance(s, DropIndex)):
         return tuple(specs)
     named = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
-    loses_key = any(c.id in at.table.key_columns and c.name.L in named for c in at.table.cols)
+    loses_key = all(c.name.L in named for c in at.table.cols if c.id in key)
     return (DropIndex("PRIMARY"), *specs) if loses_key else tuple(specs)
 
 

@@ -94,7 +94,8 @@ class Modes(NamedTuple):
     whether a node of 0.4.0 serves, which must read it all; `zero_parts`: a default's month or day
     may be zero; `collations`: those of charsets where none is said; `engines`: an unknown
     engine is replaced, with a warning; `fulltext`: names of FULLTEXT keys are noted, since MySQL
-    has the keys and programs made for it drop them."""
+    has the keys and programs made for it drop them; `keyed_numbers`: an index begins with the
+    AUTO_INCREMENT column, as in MySQL."""
 
     strict: bool = True
     zero_dates: bool = False
@@ -110,6 +111,7 @@ class Modes(NamedTuple):
     collations: Defaults = DEFAULTS
     engines: bool = False
     fulltext: bool = False
+    keyed_numbers: bool = False
 
 
 STRICT = Modes()
@@ -135,10 +137,10 @@ def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
     zero_parts = not (strict and "NO_ZERO_IN_DATE" in sql_mode)
     collations = default_collations(variable)
     engines = "NO_ENGINE_SUBSTITUTION" not in sql_mode
-    noted = variable("exuvia_compatibility") == "mysql" and not before_0_5(reader.txn)
-    return Modes(
-        strict, zero_dates, warn, note, reader.zone, *facts, zero_parts, collations, engines, noted
-    )
+    as_mysql = variable("exuvia_compatibility") == "mysql"
+    noted = as_mysql and not before_0_5(reader.txn)
+    more = zero_parts, collations, engines, noted, as_mysql
+    return Modes(strict, zero_dates, warn, note, reader.zone, *facts, *more)
 
 
 # -- what a builder returns ------------------------------------------------------------------------

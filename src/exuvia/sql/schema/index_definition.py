@@ -61,7 +61,16 @@ from exuvia.base.mysql_errors import (
     ErrWrongSubKey,
 )
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    ColumnInfo,
+    IndexColumn,
+    IndexInfo,
+    Name,
+    SchemaState,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.cluster.member import before_0_5
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import types, walks
@@ -292,6 +301,21 @@ def check_visible(table: TableInfo) -> None:
     primary = _primary_of(table)
     if primary is not None and primary.is_invisible:
         raise ErrPKIndexCantBeInvisible()
+
+
+def keys_beginning_with(table: TableInfo, column: ColumnInfo) -> set[str]:
+    """Names, in lower case, of the public keys whose first column it is: where AUTO_INCREMENT may
+    be."""
+    names = {
+        index.idx_name.L
+        for index in table.indexes
+        if index.state == SchemaState.PUBLIC
+        and index.holds_every_row
+        and index.idx_cols[0].exuvia_column == column.id
+    }
+    if table.pk_is_handle and table.key_columns == (column.id,):
+        names.add("primary")
+    return names
 
 
 def _primary_of(table: TableInfo) -> IndexInfo | None:

@@ -14,6 +14,7 @@ from datetime import tzinfo
 from exuvia.base.mysql_errors import (
     ErrMultiplePriKey,
     ErrUnsupportedDDLOperation,
+    ErrWrongAutoKey,
     ErrWrongTableName,
 )
 from exuvia.base.types import INTEGER_BITS, Flag
@@ -47,6 +48,7 @@ from exuvia.sql.schema.index_definition import (
     check_visible,
     fulltext_names,
     index_info,
+    keys_beginning_with,
     without_fulltext,
 )
 from exuvia.sql.schema.partition_definition import (
@@ -113,6 +115,9 @@ def table_info(
     most = info.ShardRowIDBits or info.auto_random_bits  # there are no more regions than shards
     info = evolve(info, pre_split_regions=min(info.pre_split_regions, most))
     check_visible(info)
+    numbered = next((column for column in columns if column.auto_increment), None)
+    if modes.keyed_numbers and numbered is not None and not keys_beginning_with(info, numbered):
+        raise ErrWrongAutoKey()
     if modes.fulltext:
         taken = (each.idx_name.L for each in indexes)
         info = evolve(info, exuvia_fulltext=fulltext_names(node.indexes, taken))
