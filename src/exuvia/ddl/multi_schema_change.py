@@ -25,6 +25,7 @@ As MySQL does (exuvia_compatibility), two of these are done:
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from exuvia.base.limits import COLUMNS
@@ -73,9 +74,13 @@ def sub_job(job: Job, at: int) -> Job:
     if job.multi_schema_info is None:
         return job
     subs = job.multi_schema_info.sub_jobs
-    before = sum(len(sub.exuvia_ids) for sub in subs[:at])
-    own = {field: getattr(subs[at], field) for field in OWN}
-    ids = job.exuvia_ids[before : before + len(subs[at].exuvia_ids)]
+    return _as_job(job, subs[at], sum(len(sub.exuvia_ids) for sub in subs[:at]))
+
+
+def _as_job(job: Job, sub: SubJob, before: int) -> Job:
+    """`before`: how many of the job's ids the sub-jobs before it have."""
+    own = {field: getattr(sub, field) for field in OWN}
+    ids = job.exuvia_ids[before : before + len(sub.exuvia_ids)]
     return evolve(job, multi_schema_info=None, exuvia_ids=ids, **own)
 
 
@@ -83,7 +88,9 @@ def sub_jobs(job: Job) -> list[Job]:
     """Every sub-job as a job, one at least."""
     if job.multi_schema_info is None:
         return [job]
-    return [sub_job(job, at) for at in range(len(job.multi_schema_info.sub_jobs))]
+    subs = job.multi_schema_info.sub_jobs
+    before = accumulate((len(sub.exuvia_ids) for sub in subs), initial=0)
+    return [_as_job(job, sub, ids) for sub, ids in zip(subs, before, strict=False)]
 
 
 def fill_is_noted(job: Job, at: int) -> bool:
