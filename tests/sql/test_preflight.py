@@ -143,6 +143,19 @@ def test_duplicates_of_all_partitions_are_listed_in_both_modes(session, mode, ex
     )
 
 
+@pytest.mark.parametrize("most", [50_000, 0])
+def test_rows_have_the_names_of_a_nonclustered_key(session, most):
+    run(session, f"SET GLOBAL exuvia_preflight_rows = {most}")
+    run(session, "CREATE TABLE n (id int, u varchar(9), s varchar(9), b int)")
+    run(session, "ALTER TABLE n ADD PRIMARY KEY (id, u) NONCLUSTERED")
+    run(session, "INSERT INTO n VALUES (7, 'a', '1', 1), (8, 'b', 'x', 2), (9, 'c', 'y', 3)")
+    code, message = said(session, "ALTER TABLE n MODIFY s int")
+    assert code == 1292 and message.endswith("(2 rows: id-u 8-b, id-u 9-c)")
+    assert "id-u 8-b (x), id-u 9-c (y)" in rows(session, "SHOW WARNINGS")[1][2]
+    code, message = said(session, "ALTER TABLE n ADD CHECK (b < 2)")
+    assert code == 3819 and message.endswith("(2 rows: id-u 8-b, id-u 9-c)")
+
+
 def test_the_notes_stay_and_the_list_ends_where_a_message_does(session):
     run(session, "CREATE TABLE w (id varchar(30) PRIMARY KEY, a int)")
     values = ", ".join(f"('{'k' * 20}{n:03}', NULL)" for n in range(45))

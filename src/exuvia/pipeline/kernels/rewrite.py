@@ -75,7 +75,7 @@ from exuvia.pipeline.kernels.fill import Fill, sorted_run
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
-from exuvia.pipeline.verify.judge import row_name
+from exuvia.pipeline.verify.judge import row_names
 from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 
 
@@ -419,9 +419,11 @@ class Offenders:
             first = values.take(np.array(bad[:1])).to_list()[0]
             self.error = type_change_batch.error_of(self._change, first)
         listed = np.array(bad[: MOST_LISTED - len(self.first)], dtype=np.int64)
-        for key, value in zip(run.take(listed).keys(), values.take(listed).to_list(), strict=True):
+        some = run.take(listed)
+        names = row_names(self._table, some.keys(), some, skip) if bad else []
+        for name, value in zip(names, values.take(listed).to_list(), strict=True):
             text = "NULL" if value is None else text_in_error(value, values.field)
-            self.first.append((row_name(self._table, key[k.HANDLE_AT :]), text))
+            self.first.append((name, text))
         self.number += len(bad)
         self.seen += len(run)
 
@@ -547,7 +549,8 @@ def verify_column(store: Store, task: Task) -> Steps:
             else:
                 bad = [*lacking, *differing(_made(table, change, columns), stands)]
             if bad:
-                name = row_name(table, run.take([min(bad)]).keys()[0][k.HANDLE_AT :])
+                one = run.take([min(bad)])
+                [name] = row_names(table, one.keys(), one, snapshot.skip)
                 raise ErrDataInconsistent(
                     task.order.info.name.O, "the column that changes", name, "", ""
                 )

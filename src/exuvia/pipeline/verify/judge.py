@@ -24,10 +24,10 @@ from exuvia.catalog.codec.key_codec import index_entries
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.convert import values
-from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import PART_BYTES, Table
-from exuvia.kv.keys import VALUES_AT, read_i64
-from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
+from exuvia.kv.keys import HANDLE_AT, VALUES_AT, read_i64
+from exuvia.kv.packet import LIVE, RawRun, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, as_bytes, held_by, positions_of
@@ -142,6 +142,24 @@ def row_name(table: Table, handle: bytes) -> str:
         return f"{name} {handle.hex()}"
     pairs = zip(parts, columns, strict=True)
     return f"{name} {'-'.join(text_of(value, column.type) for value, column in pairs)}"
+
+
+def row_names(
+    table: Table, keys: Sequence[bytes], raws: RawRun | list[bytes], skip: int
+) -> list[str]:
+    """The names of stored rows, also by a primary key that is NONCLUSTERED."""
+    primary = table.info.index("PRIMARY")
+    if table.handle_positions or primary is None or primary.state != SchemaState.PUBLIC:
+        return [row_name(table, key[HANDLE_AT:]) for key in keys]
+    positions = table.form(primary).positions
+    columns = row_batch.decode(table, [], raws, skip, positions)
+    fields = [table.info.cols[position] for position in positions]
+    name = "-".join(field.name.O for field in fields)
+    parts = [columns.column(position).to_list() for position in positions]
+    return [
+        f"{name} {'-'.join(text_of(v, f.type) for v, f in zip(row, fields, strict=True))}"
+        for row in zip(*parts, strict=True)
+    ]
 
 
 def text_of(value: Value, kind: FieldType) -> str:

@@ -20,14 +20,13 @@ from exuvia.base.types import Value
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.table import Table
-from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
-from exuvia.pipeline.verify.judge import row_name
+from exuvia.pipeline.verify.judge import row_names
 
 Row = Sequence[Value]
 
@@ -98,9 +97,11 @@ class Breaches:
         bad = self._rule.offends(columns)
         listed = bad[: MOST_LISTED - len(self.first)]
         rows = columns.to_rows() if listed else []
-        for n in listed:
-            name = row_name(self._table, keys[n][HANDLE_AT:])
-            self.first.append((name, self._rule.text(rows[n])))
+        if listed:
+            some = [keys[n] for n in listed], [raws[n] for n in listed]
+            names = row_names(self._table, *some, skip)
+            texts = (self._rule.text(rows[n]) for n in listed)
+            self.first += zip(names, texts, strict=True)
         self.number += len(bad)
         self.seen += len(raws)
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from exuvia.base.types import STRINGS, TypeCode
+from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.members import IndexMerge
@@ -168,6 +169,18 @@ def _point(
     return found
 
 
+def _bytes_in_mysql(column: ColumnInfo, length: int) -> int:
+    """Bytes of a part in MySQL's format. TiDB counts 8 for DATETIME and SET, and 2 for ENUM."""
+    kind, members = column.type, len(column.type.Elems or ())
+    if kind.Tp == TypeCode.ENUM:
+        return 1 if members < 256 else 2
+    if kind.Tp == TypeCode.SET:
+        return 8 if members > 32 else max(1, (members + 7) // 8)
+    if kind.Tp == TypeCode.DATETIME:
+        return 5 + (max(kind.Decimal, 0) + 1) // 2
+    return part_bytes(column, length)
+
+
 def _key_length(path: Path) -> int | None:
     """Bytes of the parts of its key that a path uses, all of them where it reads the whole index.
     MySQL adds 1 to a part that may be NULL and 2 to one whose length differs."""
@@ -178,7 +191,7 @@ def _key_length(path: Path) -> int | None:
     total = 0
     for position, part in zip(match.positions[:used], match.key.idx_cols, strict=False):
         column = path.table.info.cols[position]
-        total += part_bytes(column, part.length) + (not column.not_null)
+        total += _bytes_in_mysql(column, part.length) + (not column.not_null)
         total += 2 * (column.type.Tp in STRINGS and column.type.Tp != TypeCode.STRING)
     return total
 
