@@ -12,7 +12,7 @@ from exuvia.ddl.worker import JobWorker
 from exuvia.kv import keys
 from exuvia.pipeline.reorg import Done, Running
 from exuvia.pipeline.settings import Own, PipelineSettings, Variables
-from exuvia.pipeline.throttle import Batch, held_back
+from exuvia.pipeline.throttle import Batch, throttled
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 
@@ -253,6 +253,6 @@ def test_a_job_without_a_reorg_is_not_altered():
 
 def test_bytes_a_second_are_kept_by_resting():
     slow = PipelineSettings(workers=4, write_speed=1000)
-    assert held_back(Batch(5, 0.5), 2000, slow, 1).rest_s == 1.5
-    assert held_back(Batch(5, 0.5), 2000, slow, 16).rest_s == 7.5
-    assert held_back(Batch(5, 0.5, 0.2), 2000, PipelineSettings(), 16).rest_s == 0.2
+    assert throttled(Batch(5, 0.5), 2000, slow, 1).rest_s == 1.5
+    assert throttled(Batch(5, 0.5), 2000, slow, 16).rest_s == 7.5
+    assert throttled(Batch(5, 0.5, 0.2), 2000, PipelineSettings(), 16).rest_s == 0.2

@@ -92,12 +92,12 @@ def test_a_summary_crosses_to_the_driver_whole() -> None:
 
 def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
     words = np.random.default_rng(1).integers(0, 1 << 63, 50_000, dtype=np.uint64) << np.uint64(1)
-    found = Distinct(kept=1024)
+    found = Distinct(size=1024)
     for start in range(0, 50_000, 7_000):
         found.add(words[start : start + 7_000])
         found.add(words[:500])
     assert abs(found.count - 50_000) < 0.15 * 50_000
-    few = Distinct(kept=1024)
+    few = Distinct(size=1024)
     few.add(np.repeat(words[:1000], 3))
     assert few.count == 1000
 

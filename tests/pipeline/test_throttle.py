@@ -34,14 +34,14 @@ from exuvia.pipeline.throttle import (
     Aim,
     BatchSize,
     Durations,
-    GivingWay,
+    IdleScheduling,
     Latency,
     LatencyReports,
     ShareController,
     TaskPace,
     UnhurriedStore,
     can_step_back,
-    decided,
+    decide_share,
     p99_of,
     step_back,
 )
@@ -398,12 +398,12 @@ def test_an_aim_in_milliseconds_counts_instead_of_the_factor() -> None:
 
 def test_few_statements_hold_nothing_back() -> None:
     few = Latency(1, 9.0, LEAST_SAMPLES - 1, 0.001, 5000)
-    assert decided(1.0, [few], AIM, 1) == (1.0, "")
+    assert decide_share(1.0, [few], AIM, 1) == (1.0, "")
 
 
 def test_the_front_whose_clients_wait_longest_counts() -> None:
     calm, slow = Latency(1, 0.001, 900, 0.001, 9000), Latency(1, 0.01, 900, 0.005, 9000)
-    share, reason = decided(1.0, [calm, slow, calm], AIM, 1)
+    share, reason = decide_share(1.0, [calm, slow, calm], AIM, 1)
     assert share == pytest.approx(0.65)
     assert reason == "clients' p99 10 ms of 6.5 allowed, share 65%"
 
@@ -542,9 +542,9 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
     times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
 
     def work() -> None:
-        giving_way = GivingWay(lambda: next(times))
+        scheduling = IdleScheduling(lambda: next(times))
         for there_are_some in (True, True, True, True, False):
-            giving_way.beside_clients(there_are_some)
+            scheduling.update(there_are_some)
             seen.append(os.sched_getscheduler(0))
 
     elsewhere(work)
@@ -559,8 +559,8 @@ def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_on
     seen: list[int] = []
 
     def work() -> None:
-        GivingWay().beside_clients(True)
-        GivingWay().beside_clients(False)
+        IdleScheduling().update(True)
+        IdleScheduling().update(False)
         seen.append(os.sched_getscheduler(0))
 
     elsewhere(work)

@@ -240,7 +240,7 @@ def test_equal_ids_are_found_whatever_the_chunks(monkeypatch):
     spans = [keys.span_of(keys.row_prefix(source)) for source in held]
     seen, found = 0, []
     with store.read() as txn:
-        for count, some in renumber.held_twice(txn.snapshot, tuple(held), spans):
+        for count, some in renumber.repeated_ids(txn.snapshot, tuple(held), spans):
             seen, found = seen + count, found + some
     assert seen == sum(map(len, held.values()))
     one, two, three, _ = held.values()

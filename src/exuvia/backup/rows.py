@@ -43,7 +43,7 @@ from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, moment
 from exuvia.pipeline.kernels.entries import runs_of
-from exuvia.pipeline.spark import DEFAULT_MASTER, Spark, said_by
+from exuvia.pipeline.spark import DEFAULT_MASTER, Spark, error_text
 from exuvia.pipeline.task import TaskOrder
 
 FILE_ROWS = 250_000
@@ -444,7 +444,7 @@ class RowsCrew:
         except Unavailable:
             raise
         except Exception as error:  # whatever Spark raises
-            raise Unavailable(f"Spark: {said_by(error)}") from error
+            raise Unavailable(f"Spark: {error_text(error)}") from error
 
     def close(self) -> None:
         """End Spark."""

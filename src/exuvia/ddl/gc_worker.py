@@ -50,7 +50,7 @@ from exuvia.kv.packet import TOMBSTONE, Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.settings import ALONE_S
-from exuvia.pipeline.throttle import BatchSize, Heard, drivers_in
+from exuvia.pipeline.throttle import BatchSize, RecentSenders, drivers_in
 
 _ORDINAL_BITS = 24
 _STAMP_MS_BITS = 18
@@ -378,7 +378,7 @@ class GcWorker:
         self.logs = ChangeLogs(store, clock)
         self._logs_turn = True
         self._others = OtherCommits(store, clock.monotonic)
-        self._drivers = Heard()
+        self._drivers = RecentSenders()
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
         self._due_ms = 0.0  # when the first of those that are kept will be
 
@@ -427,7 +427,7 @@ class GcWorker:
         self, txn: Transaction, rows: int, began: float, now: float, logs_turn: bool
     ) -> Then:
         """What follows a batch: a rest. Ranges and change logs take turns."""
-        reorg_goes_on = bool(self._drivers.lately(drivers_in(txn), now))
+        reorg_goes_on = bool(self._drivers.recent(drivers_in(txn), now))
         job_goes_on = reorg_goes_on or not queue.is_empty(txn)
         return partial(self._pause_after, rows, began, reorg_goes_on, job_goes_on, logs_turn)
 

@@ -1,11 +1,11 @@
-"""Everything that touches many rows: filling and verifying indexes, rewriting and moving rows, bulk
+"""Reorg work on many rows: backfilling and verifying indexes, rewriting and moving rows, bulk
 loads.
 
-    spans, checkpoint     which key ranges are finished, and the rows that say so
-    kernels/              what is done with the rows of one span: generators, a transaction a step
-    verify/               whether what was written is what the rows say
-    settings, throttle    what one transaction may hold, how many tasks may write, room for clients
-    executor, spark       who runs kernels: this process, or Spark's Python workers
-    reorg, phase_runner   a reorg as a tuple of phases; who walks them for a job's worker
-    bulk                  loading an unpublished table
+    spans, checkpoint     finished key ranges, and the rows that record them
+    kernels/              work on the rows of one span: generators, one transaction a step
+    verify/               compares what was written with the rows
+    settings, throttle    transaction size, number of writing tasks, room for clients
+    executor, spark       run kernels in this process or in Spark's Python workers
+    reorg, phase_runner   a reorg as a tuple of phases; the runner for a job's worker
+    bulk                  loads an unpublished table
 """

@@ -1,15 +1,14 @@
-"""Loading many rows into a table that nobody writes yet: unpublished, or empty and kept so by the
-caller.
+"""Loads many rows into a table without writers: unpublished, or empty and kept so by the caller.
 
-    batch   Arrow record batch (or table), or a list of rows    any order; in key order is fastest
-      -> handles, payloads      vectorised; a list of rows by the row codec
-      -> sorted runs            written over whatever stands
-    then, per span of rows, all indexes by the fill's own kernel (kernels/fill.py), without a
-    reorg; those of a job's table are filled and verified by the job's own reorg
+    batch   Arrow record batch (or table), or a list of rows    any order; key order is fastest
+      -> handles, payloads      vectorized; a list of rows by the row codec
+      -> sorted runs            overwrite existing rows
+    then, per span of rows, the backfill kernel (kernels/fill.py) fills all indexes without a
+    reorg. Indexes of a job's table are filled and verified by the job's own reorg
 
-The primary key is judged where `judged` asks for it, else the last of two rows with one key stands.
-A unique index always is: Duplicate is raised. With a job and its epoch every write requires that
-the epoch stands (law 2): Deposed once the job went on or back without this load.
+Primary keys are checked if `judged`; otherwise the last of several rows with one key remains.
+Unique indexes are always checked: raises Duplicate. With a job, every write requires the job's
+epoch (law 2): raises Deposed once the job has continued or rolled back without this load.
 """
 
 import time
@@ -47,14 +46,14 @@ def load(
     epoch: int = 0,
     judged: bool = False,
 ) -> int:
-    """Load rows and, but for a job, make all index entries; how many rows. `row_ids` gives the
-    first of so many, for tables whose rows have hidden ids; without it they begin with 1."""
+    """Loads rows and, without a job, fills all indexes. Returns the number of rows. `row_ids`
+    reserves the given number of hidden ids and returns the first; by default ids begin with 1."""
     rows = 0
     order = order_for(table, tuple(form.info.id for form in table.forms), job_id, epoch)
-    hidden = not table.handle_positions
+    has_row_ids = not table.handle_positions
     for batch in batches:
         size = len(batch) if isinstance(batch, list) else batch.num_rows
-        first = row_ids(size) if row_ids is not None and hidden and size else rows + 1
+        first = row_ids(size) if row_ids is not None and has_row_ids and size else rows + 1
         handles, values = _encoded(table, batch, first)
         _write(store, order, handles, values, judged)
         rows += len(values)
@@ -66,29 +65,29 @@ def load(
 def load_run(
     store: Store, table: Table, values: Sequence[bytes], row_ids: Array | None = None
 ) -> None:
-    """Rows of a table that nobody writes, over whatever stands. `values`: their payloads, `row_ids`
-    (int64) the hidden ids of tables that have them. `index_run` makes their index entries."""
+    """Loads rows of a table without writers, overwriting existing rows. `values`: their payloads;
+    `row_ids` (int64): the hidden ids of tables that have them. `index_run` fills the indexes."""
     handles = handles_of_values(table, list(values)) if row_ids is None else handles_of_ids(row_ids)
     _write(store, order_for(table, ()), handles, values, False)
 
 
 def index_run(store: Store, table: Table, span: Span) -> None:
-    """All index entries of the rows in a span. Raises Duplicate, Unavailable, Refused."""
+    """Fills all indexes for the rows in a span. Raises Duplicate, Unavailable, Refused."""
     order = order_for(table, tuple(form.info.id for form in table.forms))
     _index(store, order, span, time.monotonic)
 
 
 def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[bytes]]:
-    """Handles and payloads of a batch."""
-    hidden = not table.handle_positions
+    """Returns handles and payloads of a batch."""
+    has_row_ids = not table.handle_positions
     if isinstance(batch, list):
         values = [table.encoder.encode(row) for row in batch]
-        if hidden:
+        if has_row_ids:
             return row_ids_from(first_row_id, len(batch)), values
         return [key_codec.handle_of(table, row) for row in batch], values
     columns = {name.lower(): batch.column(name) for name in batch.schema.names}
     values = encode(table, columns, batch.num_rows)
-    if hidden:
+    if has_row_ids:
         return row_ids_from(first_row_id, batch.num_rows), values
     return handles_of_values(table, values), values
 
@@ -96,7 +95,7 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
 def _write(
     store: Store, order: TaskOrder, handles: Keys, values: Sequence[bytes], judged: bool
 ) -> None:
-    """One sorted run, in commits of `_COMMIT_ROWS`."""
+    """Writes one sorted run, in commits of `_COMMIT_ROWS`."""
     table = order.table
     sorting = positions(handles)
     sorted_handles = as_bytes(take(handles, sorting))
@@ -109,13 +108,13 @@ def _write(
             keys, sorted_values[start:end], order.fences, report=judged, overwrite=not judged
         )
         if answer.present:
-            taken = keys[answer.present[0][0]]
-            error = Duplicate(taken, taken[len(prefix) :])
+            present_key = keys[answer.present[0][0]]
+            error = Duplicate(present_key, present_key[len(prefix) :])
             raise explain_duplicate(table, error, table.decode(answer.present[0][1]))
 
 
 def _index(store: Store, order: TaskOrder, whole: Span, monotonic: Callable[[], float]) -> None:
-    """Entries of all indexes that writers would keep, span by span."""
+    """Fills all indexes that writers maintain, span by span."""
     if not order.index_ids:
         return
     spans = cut(store, [whole], SPAN_ROWS // len(order.index_ids))
@@ -126,7 +125,7 @@ def _index(store: Store, order: TaskOrder, whole: Span, monotonic: Callable[[], 
             raise Unavailable(outcome.text)
         if outcome.kind == FAILED:
             raise Refused(outcome.code, outcome.state, outcome.text)
-        for twice in outcome.duplicates:
-            error = Duplicate(twice.key, twice.other)
-            error.message, error.args = twice.text, (twice.text,)
+        for duplicate in outcome.duplicates:
+            error = Duplicate(duplicate.key, duplicate.other)
+            error.message, error.args = duplicate.text, (duplicate.text,)
             raise error

@@ -1,25 +1,24 @@
-"""What a reorg remembers: a row of mysql.tidb_ddl_reorg per finished span, and a small key per
+"""A reorg's checkpoint: a row of mysql.tidb_ddl_reorg per finished span, and a small key per
 running task.
 
     row        (job, element, physical table, span) is finished; written by the transaction that
-               put the span's last entries. Its hidden row id is job << 32 | hash of the rest: a
-               task that ends twice writes one row, and a job's rows are one range. Two spans with
-               one hash would cost one span done again, no more.
-    whole      such a row whose element type ends in "whole_": all of the element's rows of that
+               puts the span's last entries. Its hidden row id is job << 32 | hash of the rest: a
+               task that ends twice writes one row, and a job's rows are one range. If two spans
+               had the same hash, one span would be done again
+    whole      a row whose element type ends in "whole_": all of the element's rows of that
                physical table are finished and verified
-    progress   m/progress/{job}{run}{task}: rows done so far; display only, nothing is decided by it
+    progress   m/progress/{job}{run}{task}: rows done so far; for display only
 
 The step that ends the job calls `forget` in its own transaction (law 4).
 
-What of a reorg is finished is a set of key ranges, and so is what is missing:
+The finished part of a reorg is a set of key ranges, and so is the missing part:
 
     all     |---------------------------------------|
     done    |=======|       |=====|==|                   overlaps and neighbours merge
     missing         |-------|        |--------------|    cut into spans of about `rows` rows each
 
-Only what is finished is stored; cuts are not. A restart takes the missing ranges and cuts those
-anew, so a finished span is never cut again, and a table that grew or a build with another span
-size needs no special case.
+Finished spans are stored, cuts are not. A restart cuts only the missing ranges, so a finished span
+is never cut again. A table that grew, or a release with another span size, needs no special case.
 """
 
 import json
@@ -44,7 +43,7 @@ from exuvia.pipeline.task import Task, TaskOrder
 
 
 class SpanSet:
-    """A set of keys as disjoint spans in order. Adding twice, overlapping or late is harmless."""
+    """A set of keys as disjoint spans in order. `add` is idempotent and accepts overlaps."""
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
         self._spans: list[Span] = []
@@ -52,10 +51,10 @@ class SpanSet:
             self.add(span)
 
     def add(self, span: Span) -> None:
-        """Take a span in, merging what it overlaps or touches."""
+        """Adds a span, merged with those it overlaps or touches."""
         if span.start >= span.end:
             return
-        first = bisect_right(self._spans, span.start, key=lambda known: known.start)
+        first = bisect_right(self._spans, span.start, key=lambda present: present.start)
         if first and self._spans[first - 1].end >= span.start:
             first -= 1
         last = first
@@ -72,20 +71,20 @@ class SpanSet:
         return len(self._spans)
 
     def __contains__(self, span: Span) -> bool:
-        at = bisect_right(self._spans, span.start, key=lambda known: known.start)
+        at = bisect_right(self._spans, span.start, key=lambda present: present.start)
         return bool(at) and self._spans[at - 1].end >= span.end
 
     def missing(self, whole: Span) -> list[Span]:
-        """The parts of `whole` that are not in the set, in order."""
+        """Returns the parts of `whole` that are not in the set, in order."""
         gaps, start = [], whole.start
-        for known in self._spans:
-            if known.end <= start:
+        for present in self._spans:
+            if present.end <= start:
                 continue
-            if known.start >= whole.end:
+            if present.start >= whole.end:
                 break
-            if known.start > start:
-                gaps.append(Span(start, known.start))
-            start = known.end
+            if present.start > start:
+                gaps.append(Span(start, present.start))
+            start = present.end
         if start < whole.end:
             gaps.append(Span(start, whole.end))
         return gaps
@@ -99,10 +98,10 @@ def cut(
     at_once: int = 1,
     staggered: bool = False,
 ) -> list[Span]:
-    """The same keys as adjoining spans of about `rows` rows each; an empty range stays one span.
+    """Returns the same keys as adjoining spans of about `rows` rows; an empty range stays one span.
 
-    `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that
-    run side by side; or `staggered`, where there are more rows than one should have.
+    `total`: the number of rows in all spans, if known. The number of pieces is a multiple of
+    `at_once`, the number of concurrent tasks. With `staggered`, longer ranges are cut unevenly.
     """
     pieces: list[Span] = []
     for span in spans:
@@ -118,11 +117,12 @@ def cut(
 
 
 def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]:
-    """Spans of n, n + 1, ... 2n - 1 units for n tasks, then all of the largest: at least so many
-    units, of which the largest span has about as many as were asked for.
+    """Returns n spans of n, n + 1, ... 2n - 1 units for n tasks, then spans of the largest size.
+    The number of units is at least `units`, so the largest span has about the requested number of
+    rows.
 
-    Tasks that read and then write, all alike, would all read and then all wait for the one writer;
-    reading takes twice as long as writing.
+    Tasks read and then write. With equal spans all would read, then all wait for the single writer.
+    Reading takes twice as long as writing.
     """
     largest = 2 * at_once - 1
     rising = sum(range(at_once, largest + 1))
@@ -131,22 +131,22 @@ def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]
     pieces = store.split(span, sum(sizes))
     spans, at = [], 0
     for size in sizes:
-        taken = pieces[at : at + size]
-        if taken:
-            spans.append(Span(taken[0].start, taken[-1].end))
+        unit_spans = pieces[at : at + size]
+        if unit_spans:
+            spans.append(Span(unit_spans[0].start, unit_spans[-1].end))
         at += size
     return spans
 
 
-# -- what is remembered ----------------------------------------------------------------------------
+# -- stored rows -----------------------------------------------------------------------------------
 
 _HASH_BITS = 32
 
 
 class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a task is.
+    """The progress of one task.
 
-    `of` is its span's rows; `batches` and `batch_rows` tell how it went about it."""
+    `of`: rows of its span; `batches` and `batch_rows`: number and size of its batches."""
 
     rows: int
     of: int
@@ -156,7 +156,7 @@ class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Finished(NamedTuple):
-    """What earlier runs and this one have completed."""
+    """The work that all runs have completed."""
 
     spans: SpanSet
     rows: int
@@ -164,7 +164,7 @@ class Finished(NamedTuple):
 
 
 class SpanRow(msgspec.Struct, frozen=True):
-    """A finished span as its row has it, for ddl/two_queues.py, which keeps progress elsewhere."""
+    """A finished span as stored in its row; ddl/two_queues.py copies it to its own table."""
 
     ele_id: int
     ele_type: bytes
@@ -174,8 +174,8 @@ class SpanRow(msgspec.Struct, frozen=True):
     reorg_meta: bytes
 
 
-class _Nothing(StampedValues, InOrder):
-    """A snapshot of an empty store, to encode rows against."""
+class _EmptySnapshot(StampedValues, InOrder):
+    """A snapshot of an empty store, used to encode rows."""
 
     sequence = order = 0
 
@@ -198,8 +198,8 @@ class _Nothing(StampedValues, InOrder):
         pass
 
 
-class _Nowhere:
-    """A store nothing is committed to."""
+class _NoCommits:
+    """A store that refuses commits."""
 
     def commit(self, packet: object) -> int:
         raise Broken("rows encoded for a checkpoint are not committed here")
@@ -228,8 +228,8 @@ def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: S
 
 
 def pairs(order: TaskOrder, span: Span, rows: int, most_id: int = 0) -> list[tuple[bytes, bytes]]:
-    """The store's keys and payloads that say "this span of the order is finished". `most_id`: the
-    greatest id among rows that came with it."""
+    """Returns the keys and payloads that mark a span of the order as finished. `most_id`: the
+    greatest id among its rows."""
     table, element = reorg_table(), order.remembered_as
     values = {
         "job_id": order.job_id,
@@ -245,14 +245,14 @@ def pairs(order: TaskOrder, span: Span, rows: int, most_id: int = 0) -> list[tup
         ).encode(),
     }
     row = [values[column.name.L] for column in table.info.cols]
-    txn = Transaction(_Nowhere(), _Nothing())
+    txn = Transaction(_NoCommits(), _EmptySnapshot())
     writer.insert(txn, table, row, _handle(order, span))
     written = ((w.key, judge(w.kind, w.key, w.payload, None)) for w in txn.packet().writes)
     return [(key, payload) for key, payload in written if payload is not None]
 
 
 def put_whole(txn: Transaction, order: TaskOrder, span: Span, rows: int) -> None:
-    """Everything of the order is finished. The commit raises Deposed where its epoch is gone."""
+    """Marks the order as finished. The commit raises Deposed if the epoch is lost."""
     for fence in order.fences:
         txn.require_equal(*fence)
     for key, payload in pairs(_as_whole(order), span, rows):
@@ -260,12 +260,12 @@ def put_whole(txn: Transaction, order: TaskOrder, span: Span, rows: int) -> None
 
 
 def whole(txn: Transaction, order: TaskOrder) -> Done | None:
-    """What was done of the order, if `put_whole` said that it is finished."""
+    """Returns the completed work if `put_whole` has marked the order as finished."""
     finished_spans = [
         row for row in rows_of(txn, order.job_id) if row.physical_id == order.table_id
     ]
-    kept = finished_among(finished_spans, _as_whole(order), lambda span: 0)
-    return Done(kept.rows, 0, len(finished_spans) - kept.number) if kept.number else None
+    done = finished_among(finished_spans, _as_whole(order), lambda span: 0)
+    return Done(done.rows, 0, len(finished_spans) - done.number) if done.number else None
 
 
 def _as_whole(order: TaskOrder) -> TaskOrder:
@@ -273,14 +273,14 @@ def _as_whole(order: TaskOrder) -> TaskOrder:
 
 
 def finished(txn: Transaction, order: TaskOrder, count: Callable[[Span], int]) -> Finished:
-    """The finished spans of the order's element and physical table, and their rows.
+    """Returns the finished spans of the order's element and physical table, and their rows.
 
-    `count` says how many rows a span holds; asked only where spans overlap."""
+    `count` returns the number of rows in a span; called only where spans overlap."""
     return finished_among(rows_of(txn, order.job_id), order, count)
 
 
 def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span], int]) -> Finished:
-    """Likewise, of everything that is finished for the job."""
+    """Like `finished`, from all of the job's finished spans."""
     spans: list[tuple[Span, int]] = []
     element = order.remembered_as
     subject = (element.ids[0], element.type.encode(), order.table_id)
@@ -292,7 +292,7 @@ def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span]
 
 
 def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
-    """Everything that is finished for a job."""
+    """Returns all finished spans of a job."""
     table = reorg_table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
     places = [at[field] for field in SpanRow.__struct_fields__]
@@ -301,7 +301,7 @@ def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
 
 
 def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:
-    """Remember a finished span that was kept elsewhere."""
+    """Stores a finished span that was stored elsewhere."""
     table = reorg_table()
     values = msgspec.structs.asdict(span) | {
         "job_id": job_id,
@@ -315,7 +315,8 @@ def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:
 
 
 def _rows_once(spans: list[tuple[Span, int]], count: Callable[[Span], int]) -> int:
-    """Rows of all spans, those of overlaps counted once. Late tasks of an earlier cut overlap."""
+    """Returns the rows of all spans, overlaps counted once. Late tasks of an earlier cut
+    overlap."""
     done, end = 0, b""
     for span, rows in sorted(spans):
         if span.start >= end:
@@ -327,13 +328,13 @@ def _rows_once(spans: list[tuple[Span, int]], count: Callable[[Span], int]) -> i
 
 
 def most_id(rows: Iterable[SpanRow]) -> int:
-    """The greatest id that came with these, 0 where none did."""
+    """Returns the greatest id stored with these spans, or 0."""
     return max((json.loads(row.reorg_meta).get("most_id", 0) for row in rows), default=0)
 
 
 def within(rows: Iterable[SpanRow], order: TaskOrder, span: Span) -> tuple[int, Span | None]:
-    """How many rows of the span are finished, and what of it is missing, of a span that is done
-    from its start on and by one at a time."""
+    """Returns the number of finished rows of a span, and its missing part or None. The span must be
+    one that a single task processes from its start."""
     element, done, start = order.remembered_as, 0, span.start
     subject = (element.ids[0], element.type.encode(), order.table_id)
     for row in rows:
@@ -345,7 +346,7 @@ def within(rows: Iterable[SpanRow], order: TaskOrder, span: Span) -> tuple[int, 
 
 
 def is_finished(txn: Transaction, task: Task) -> bool:
-    """Whether the very span of the task is finished; never without a job."""
+    """Whether exactly the task's span is finished; False without a job."""
     if not task.order.job_id:
         return False
     table, order, span = reorg_table(), task.order, task.span
@@ -355,7 +356,7 @@ def is_finished(txn: Transaction, task: Task) -> bool:
 
 
 def forget(txn: Transaction, job_id: int) -> None:
-    """Remove all that is remembered for the job, in the transaction that ends it."""
+    """Removes the job's checkpoint, in the transaction that ends the job."""
     for span in (handles_of(job_id), k.span_of(k.meta("progress", job_id))):
         for key, _ in list(txn.scan(span)):
             txn.delete(key)
@@ -365,19 +366,19 @@ def forget(txn: Transaction, job_id: int) -> None:
 
 
 def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:
-    """What a task's commit says of itself: its progress, and a row for each element that it has
-    finished. Nothing without a job."""
+    """Returns the pairs for a task's commit: its progress, and a row for each element that it has
+    finished. Empty without a job."""
     order = task.order
     if not order.job_id:
         return []
     key = k.meta("progress", order.job_id, order.run, task.ordinal)
-    said = [(key, msgspec.msgpack.encode(progress))]
+    written = [(key, msgspec.msgpack.encode(progress))]
     for element in order.finishes if progress.finished else ():
-        said += pairs(replace(order, element=element), task.span, progress.rows)
-    return said
+        written += pairs(replace(order, element=element), task.span, progress.rows)
+    return written
 
 
 def read_progress(txn: Transaction, order: TaskOrder) -> list[TaskProgress]:
-    """The progress of this run's tasks."""
+    """Returns the progress of this run's tasks."""
     span = k.span_of(k.meta("progress", order.job_id, order.run))
     return [msgspec.msgpack.decode(raw, type=TaskProgress) for _, raw in txn.scan(span)]

@@ -1,6 +1,7 @@
-"""Spark's classes kept at hand; see spark.py and docs/decisions/016.
+"""Makes the archive of Spark's classes that speeds up the JVM's start; see spark.py and
+docs/decisions/016.
 
-`python -m exuvia.pipeline.class_archive` makes the archive: half a minute, once (`make setup`).
+`python -m exuvia.pipeline.class_archive` takes half a minute, once (`make setup`).
 """
 
 import os
@@ -18,13 +19,13 @@ _EXIT_S = 300.0
 
 
 def make_archive(target: Path, begin: Callable[[str], None]) -> None:
-    """Run a wave of tasks in a JVM that keeps the classes it has loaded when it ends.
+    """Runs a wave of tasks in a JVM that archives its loaded classes when it ends.
 
-    `begin` is called with the name of each step. Raises ExuviaError if that JVM leaves no archive,
+    `begin` is called with the name of each step. Raises ExuviaError if that JVM writes no archive,
     or does not end."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = target.with_suffix(f".{os.getpid()}")
-    keep = " ".join((*FRUGAL, *SILENT, f"-XX:ArchiveClassesAtExit={made}"))
+    draft = target.with_suffix(f".{os.getpid()}")
+    keep = " ".join((*FRUGAL, *SILENT, f"-XX:ArchiveClassesAtExit={draft}"))
     spark = Spark("memory:", "local[1]", {"spark.driver.extraJavaOptions": keep})
     begin("starting Spark")
     session = spark.session()
@@ -33,21 +34,21 @@ def make_archive(target: Path, begin: Callable[[str], None]) -> None:
     wave.wait()
     begin("writing the archive")
     _end(session)
-    if wave.error is not None or not made.exists():
+    if wave.error is not None or not draft.exists():
         raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
-    made.rename(target)
+    draft.rename(target)
 
 
 def _end(session: Any) -> None:
     gateway = session.sparkContext._gateway
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM ends with it, and writes the archive then
+    gateway.proc.stdin.close()  # ends the JVM, which writes the archive at its end
     wait_for(gateway.proc)
 
 
 def wait_for(process: "subprocess.Popen[bytes]") -> None:
-    """Until the JVM has ended. Raises ExuviaError, and kills it, if it does not in five minutes."""
+    """Waits for the JVM's end. Raises ExuviaError, and kills it, if it takes five minutes."""
     try:
         process.wait(_EXIT_S)
     except subprocess.TimeoutExpired:
@@ -58,7 +59,7 @@ def wait_for(process: "subprocess.Popen[bytes]") -> None:
 if __name__ == "__main__":
     try:
         make_archive(archive(), partial(print, flush=True))
-    except Exception as error:  # also what Spark and py4j raise, which have long texts
+    except Exception as error:  # includes errors of Spark and py4j, which have long texts
         reason = str(error).strip().partition("\n")[0]
         sys.stderr.write(f"{type(error).__name__}: {reason}\n")
         sys.exit(1)

@@ -1,10 +1,10 @@
-"""Who does a reorg's tasks: this process for small tables, Spark for others, other nodes with it
-where they may (shared.py); and why nothing moves, in words.
+"""Runs a reorg's tasks: in this process for small tables, on Spark for large ones, and on other
+nodes if allowed (shared.py). It also reports why no task is making progress.
 
-In this process kernels run one transaction a step: small tables, tests, the simulator. The same
-tasks and outcomes as on Spark (pipeline/spark.py), one task after another. No thread, no sleep. A
-worker process (worker_process.py) takes every other task where the table is large for that and no
-client is beside it.
+In this process, kernels run one transaction a step: for small tables, tests and the simulator.
+Tasks and outcomes are those of Spark (pipeline/spark.py), run one after another without threads or
+sleeps. A worker process (worker_process.py) takes every other task if the table is large enough and
+no client is active.
 """
 
 import logging
@@ -32,8 +32,8 @@ _WAIT_S = 0.02
 
 
 class InlineTasks:
-    """Tasks being done one after another; stands in for spark.SparkTasks. `worker`: taken for this
-    wave, does some of them meanwhile."""
+    """Tasks that run one after another, a TaskBatch. `worker`: acquired for this wave, runs some of
+    the tasks concurrently."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class InlineTasks:
         self._waiting = list(reversed(tasks))
         self._own: TaskAttempt | None = None
         self._worker = worker
-        self._given: Task | None = None
+        self._worker_task: Task | None = None
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
 
     def step(self) -> float:
-        """Do one transaction. Returns how long to rest before the next. Unit: s."""
+        """Runs one transaction. Returns the pause before the next. Unit: s."""
         if self._own is None and self._waiting:
             self._own = self._begin(self._waiting.pop())
         if self._worker is not None:
@@ -67,27 +67,27 @@ class InlineTasks:
         return 0.0
 
     def _share(self, worker: WorkerProcess) -> None:
-        """Hear of the worker's task, or give it one. Waits for it where nothing else is left."""
+        """Polls the worker's task, or gives it one. Waits for it if no other task is left."""
         try:
-            if self._given is not None:
+            if self._worker_task is not None:
                 outcome = worker.outcome(_WAIT_S if self._own is None else 0.0)
                 if outcome is None:
                     return
                 self.outcomes.append(outcome)
-                self._given = None
+                self._worker_task = None
             if self._waiting:
-                self._given = self._waiting.pop()
-                worker.give(self._given)
+                self._worker_task = self._waiting.pop()
+                worker.give(self._worker_task)
         except WorkerEnded as error:
             _log.warning("a worker process ended", extra={"reason": str(error)})
-            if self._given is not None:
-                self._waiting.append(self._given)
-            self._worker = self._given = None
+            if self._worker_task is not None:
+                self._waiting.append(self._worker_task)
+            self._worker = self._worker_task = None
             worker.release()
 
     def done(self) -> bool:
-        """Whether nothing more will come."""
-        if self._waiting or self._own is not None or self._given is not None:
+        """Whether all tasks have ended."""
+        if self._waiting or self._own is not None or self._worker_task is not None:
             return False
         if self._worker is not None:
             self._worker.release()
@@ -95,19 +95,19 @@ class InlineTasks:
         return True
 
     def cancel(self) -> None:
-        """Drop what is not done."""
+        """Drops unfinished tasks."""
         self._waiting.clear()
         if self._own is not None:
             self._own.close()
             self._own = None
         if self._worker is not None:
-            if self._given is not None:
+            if self._worker_task is not None:
                 self._worker.stop()
             self._worker.release()
-            self._worker = self._given = None
+            self._worker = self._worker_task = None
 
     def run(self) -> list[Outcome]:
-        """All steps at once, resting never; for callers that have a thread of their own."""
+        """Runs all steps without pauses, for callers with a thread of their own."""
         while not self.done():
             self.step()
         return self.outcomes
@@ -115,33 +115,33 @@ class InlineTasks:
 
 # -- one wave at a time ----------------------------------------------------------------------------
 
-_FRUITLESS_WAVES = 5
+_MAX_FAILED_WAVES = 5
 SHARED_ROWS = 200_000
-"""From where a second process is worth its start."""
+"""From this number of rows on, a second process is worth its start."""
 
 
 class TaskBatch(Protocol):
-    """Tasks on their way: InlineTasks, SparkTasks of spark.py, SharedTasks of shared.py."""
+    """Running tasks: InlineTasks, SparkTasks of spark.py, or SharedTasks of shared.py."""
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """Of the tasks that have ended."""
+        """Outcomes of the tasks that have ended."""
 
     @property
     def error(self) -> str | None:
-        """Why others have none."""
+        """The error that left tasks without an outcome."""
 
     def step(self) -> float:
-        """Go on; returns when to look again. Unit: s."""
+        """Makes progress. Returns the pause before the next call. Unit: s."""
 
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether all tasks have ended."""
 
     def cancel(self) -> None: ...
 
 
 class Crew(NamedTuple):
-    """Which nodes do a reorg's tasks. `own`: the driver's too."""
+    """The nodes that run a reorg's tasks. `own`: whether the driver's node does."""
 
     own: bool
     others: list[MemberInfo]
@@ -151,17 +151,17 @@ ALONE = Crew(True, [])
 
 
 class Others(Protocol):
-    """Other nodes that a driver gives tasks to: shared.py."""
+    """Gives tasks to other nodes; implemented by shared.py."""
 
     def crew(self, settings: PipelineSettings, is_small: bool) -> Crew:
-        """Who is to do a small or a large table now."""
+        """Returns the nodes for a small or a large table."""
 
-    def start(self, crew: Crew, own: TaskBatch | None, given: Sequence[WaveShare]) -> TaskBatch:
-        """Have the others begin, each with its share; `own` has begun."""
+    def start(self, crew: Crew, own: TaskBatch | None, shares: Sequence[WaveShare]) -> TaskBatch:
+        """Starts the others, each with its share; `own` is already started."""
 
 
 class Executor:
-    """Runs one wave at a time. `others` None: on this node alone."""
+    """Runs one wave at a time. A single node has `others=None`."""
 
     def __init__(
         self,
@@ -183,35 +183,35 @@ class Executor:
         self._inline = True
         self.shares = False
         self._wave: TaskBatch | None = None
-        self._fruitless = 0
+        self._failed_waves = 0
 
     def choose(self, rows: int, most: int, most_cold: int) -> None:
-        """Decide who does so many rows. Without a Spark it is always this process; while Spark is
-        not started, also what this process has done before the JVM would have begun."""
+        """Chooses between this process and Spark. Without Spark it is this process. While Spark is
+        not started, the limit is `most_cold`: this process finishes before the JVM would start."""
         spark = self._spark
         cold = spark is not None and not spark.is_started
         self._inline = spark is None or rows <= (max(most, most_cold) if cold else most)
         self._size = rows, most, most_cold
         self.shares = self._inline and self._worker is not None and rows >= SHARED_ROWS
-        self._muster()
+        self._refresh_crew()
 
-    def _muster(self) -> None:
-        """Who is there may change from wave to wave."""
+    def _refresh_crew(self) -> None:
+        """Updates the crew: nodes may join or leave between waves."""
         if self._others is not None:
             settings = self._dial.read()
             self._crew = self._others.crew(settings, self._size[0] <= settings.inline_rows)
 
     @property
     def at_once(self) -> int:
-        """How many tasks run side by side."""
+        """Number of tasks that run concurrently."""
         here = 1 + self.shares if self._inline or self._spark is None else self._spark.at_once
         return here * (self._crew.own + len(self._crew.others))
 
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
-        """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
-        self._muster()
+        """Starts a wave. Raises Unavailable with the reason if Spark cannot start."""
+        self._refresh_crew()
         crew = self._crew
-        # others may not have the files; those of 0.4.0 do not know "renumber"
+        # other nodes may lack the files; nodes of 0.4.0 do not support "renumber"
         alone = any(one.order.source is not None or one.kind == "renumber" for one in tasks)
         if self._others is None or not crew.others or alone:
             self._wave = self._start_here(tag, tasks)
@@ -219,8 +219,8 @@ class Executor:
         nodes = len(crew.others) + crew.own
         dealt = [tasks[n::nodes] for n in range(nodes)]
         own = self._start_here(tag, dealt.pop()) if crew.own else None
-        given = [WaveShare(tag, *self._size, list(map(task.encode, some))) for some in dealt]
-        self._wave = self._others.start(crew, own, given)
+        shares = [WaveShare(tag, *self._size, list(map(task.encode, some))) for some in dealt]
+        self._wave = self._others.start(crew, own, shares)
 
     def _start_here(self, tag: str, tasks: Sequence[Task]) -> TaskBatch:
         if self._inline or self._spark is None:
@@ -234,12 +234,12 @@ class Executor:
         return self._spark.start(tag, [task.encode(one) for one in tasks])
 
     def _is_alone(self) -> bool:
-        """Whether nobody else needs the other processors, and two tasks may write at once."""
+        """Whether no client needs the other processors, and two tasks may write concurrently."""
         settings = self._dial.read()
         return settings.batch_s >= ALONE_S and settings.workers > 1
 
     def step(self) -> float:
-        """Go on; returns when to look again. Unit: s."""
+        """Makes progress. Returns the pause before the next call. Unit: s."""
         return 0.0 if self._wave is None else self._wave.step()
 
     def done(self) -> bool:
@@ -247,52 +247,52 @@ class Executor:
         return self._wave is None or self._wave.done()
 
     def outcomes(self) -> list[Outcome]:
-        """The ended wave's outcomes in the tasks' order.
+        """Returns the ended wave's outcomes in the order of its tasks.
 
-        Raises Deposed, Refused, Unavailable: what stopped a task."""
-        found = self.results()
-        for outcome in found:
+        Raises Deposed, Refused or Unavailable: the error that stopped a task."""
+        outcomes = self.results()
+        for outcome in outcomes:
             if outcome.kind == task.DEPOSED:
                 raise Deposed("a task found that the reorg was left")
             if outcome.kind == task.UNAVAILABLE:
                 raise Unavailable(outcome.text)
             if outcome.kind == task.FAILED:
                 raise Refused(outcome.code, outcome.state, outcome.text)
-        return found
+        return outcomes
 
     def results(self) -> list[Outcome]:
-        """The same, also of tasks that were stopped. Raises Refused, Unavailable: what stopped the
-        wave."""
+        """Like `outcomes`, but includes stopped tasks. Raises Refused or Unavailable: the error
+        that stopped the wave."""
         wave, self._wave = self._wave, None
         if wave is None:
             return []
         if wave.error is not None and getattr(wave, "is_waiting", False):
             raise Unavailable(wave.error)
         if wave.error is not None:
-            self._fruitless += 1
-            if self._fruitless >= _FRUITLESS_WAVES:
-                raise ErrUnknown(f"the pipeline failed {self._fruitless} times: {wave.error}")
+            self._failed_waves += 1
+            if self._failed_waves >= _MAX_FAILED_WAVES:
+                raise ErrUnknown(f"the pipeline failed {self._failed_waves} times: {wave.error}")
             raise Unavailable(TASKS_FAILED(wave.error))
-        self._fruitless = 0
+        self._failed_waves = 0
         return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
 
     def moved(self) -> None:
-        """Spans were finished: waves that failed before did not fail for nothing."""
-        self._fruitless = 0
+        """Resets the count of failed waves, after spans were finished."""
+        self._failed_waves = 0
 
     def cancel(self) -> None:
-        """End the wave, if there is one."""
+        """Ends the wave, if one is running."""
         if self._wave is not None:
             self._wave.cancel()
         self._wave = None
 
     @property
     def is_started(self) -> bool:
-        """Whether tasks can be running yet."""
+        """Whether tasks may be running already."""
         return self._inline or bool(getattr(self._wave, "is_started", True))
 
     def excuse(self, settings: PipelineSettings) -> str:
-        """Why nothing may be moving."""
+        """Returns the reason for a lack of progress."""
         if self._inline:
             return OWNER_BUSY()
         if not self.is_started:

@@ -1,10 +1,10 @@
-"""One moment of a store for many processes, while clients write: all tasks of one or many
+"""One moment of a store for many processes while clients write: for all tasks of one or more
 DataFrames, or of a backup.
 
-PostgreSQL   a snapshot that this process holds and exports; tasks take part in it. Until it is
-             given back the server keeps what is replaced (vacuum), so it ends after `max_s`
-LMDB         a copy of the store's file, which goes again. Processes cannot share a snapshot of
-             LMDB's: its table of readers has no older ones
+PostgreSQL   this process holds and exports a snapshot, and tasks import it. While it is open,
+             the server keeps old row versions (vacuum), so it ends after `max_s`
+LMDB         a temporary copy of the store's file. Processes cannot share an LMDB snapshot, because
+             its reader table only admits the newest one
 """
 
 import os
@@ -23,13 +23,13 @@ from exuvia.kv.store import Store, lmdb_place, open_store
 
 COPY = "copy"
 MOST_S = 3000.0
-TOUCHED_S = 600.0  # the server ends what is idle in a transaction for an hour
+TOUCHED_S = 600.0  # less than the hour after which the server ends idle transactions
 
 
 @contextmanager
 def one_moment(url: str, max_s: float = MOST_S, folder: str = "") -> Iterator[Mapping[str, str]]:
-    """The options that name it. `folder`: where the copy of a store on LMDB is made, instead of
-    beside it. Raises Unavailable."""
+    """Yields the options that name the moment. `folder`: place for the copy of an LMDB store, by
+    default next to the store. Raises Unavailable."""
     if url.startswith("lmdb:"):
         with _copied(url, folder) as copy:
             yield {"url": f"lmdb://{quote(copy)}?sync=0", "moment": COPY}
@@ -54,7 +54,7 @@ def one_moment(url: str, max_s: float = MOST_S, folder: str = "") -> Iterator[Ma
 
 
 def _touch(view: Snapshot, ended: threading.Event) -> None:
-    """Until it ends, by whomever."""
+    """Keeps the exporting transaction from idling until it is ended, here or by the server."""
     while not ended.wait(TOUCHED_S):
         try:
             view.count(keys.span_of(keys.VERSION))
@@ -64,27 +64,28 @@ def _touch(view: Snapshot, ended: threading.Event) -> None:
 
 @contextmanager
 def _copied(url: str, folder: str) -> Iterator[str]:
-    """By a process of its own: this one may have the store open already, and may have it once."""
+    """Copies in a separate process: LMDB can be open once in a process, and this process may have
+    the store open."""
     path, _ = lmdb_place(url)
     scratch = scratch_folder("exuvia-copy-", folder or os.path.dirname(path))
     place = scratch.path
     command = [sys.executable, "-m", "exuvia.cli.main", "store", "compact", place, "--store", url]
     try:
-        made = subprocess.run(command, check=False, capture_output=True, text=True)
-        if made.returncode:
-            raise Unavailable(made.stderr.strip().removeprefix("exuvia: "))
+        outcome = subprocess.run(command, check=False, capture_output=True, text=True)
+        if outcome.returncode:
+            raise Unavailable(outcome.stderr.strip().removeprefix("exuvia: "))
         yield place
     finally:
         scratch.close()
 
 
-# -- taking part in it -----------------------------------------------------------------------------
+# -- reading at the moment -------------------------------------------------------------------------
 
 
 @contextmanager
 def opened(options: Mapping[str, str]) -> Iterator[Store]:
-    """A store of the caller's own, of which `view_of` shows the moment that the options name.
-    Raises Unavailable."""
+    """Yields a newly opened store; `view_of` reads it at the moment that the options name. Raises
+    Unavailable."""
     if options.get("moment") == COPY:
         require_there(options["url"], "the moment has ended: its copy is gone from")
     with closing(open_store(options["url"])) as store:
@@ -92,14 +93,15 @@ def opened(options: Mapping[str, str]) -> Iterator[Store]:
 
 
 def require_there(url: str, why: str) -> None:
-    """Or an empty store on LMDB would be made. Raises Unavailable."""
+    """Requires that an LMDB store exists, because opening would create it. Raises Unavailable."""
     path, _ = lmdb_place(url)
     if not os.path.exists(os.path.join(path, "data.mdb")):
         raise Unavailable(f"{why} {path}")
 
 
 def view_of(store: Store, options: Mapping[str, str]) -> Snapshot:
-    """Of now, or of the moment that the options name. Raises Unavailable when that has ended."""
+    """Returns a snapshot of the moment that the options name, or of now. Raises Unavailable if the
+    moment has ended."""
     moment = options.get("moment", COPY)
     if moment == COPY:
         return store.snapshot()

@@ -1,20 +1,19 @@
-"""Walks a reorg's phases (reorg.py), in this process or on Spark. The object that a job's worker
-steps.
+"""Runs a reorg's phases (reorg.py) in this process or on Spark. A job's worker steps it.
 
-    the table, or its partitions one after another      a partition that an earlier driver finished,
-      each of the reorg's phases in order               verification too, is passed over
+    the table, or one partition after another           a partition that an earlier driver finished,
+      each of the reorg's phases in order               including verification, is skipped
         writes    spans finished before  <- mysql.tidb_ddl_reorg
-                  loop   missing spans, cut anew -> a wave of tasks -> outcomes
-        imports   likewise, of units of files; then the counters of ids, and a count of all rows
-        reads     all spans -> one wave of tasks -> outcomes added up -> a refusal, or none
+                  loop   missing spans, cut again -> a wave of tasks -> outcomes
+        imports   the same with units of files; then the id counters, and a count of all rows
+        reads     all spans -> one wave of tasks -> outcomes combined -> a refusal, or none
         compare   verification's waves -> faults, or none
-      statistics of what was filled, and "all of it is finished"
+      statistics of the filled indexes, and the mark of a finished partition
     -> Done
 
-Small tables (Reorg.inline_rows; more while Spark is not started) are done in this process, a
-transaction a step; others on Spark, where a step only looks. The walk is a generator that can be
-begun anew at any time: what was finished is in the store, and which phase is under way is all that
-is kept beside it.
+Small tables (Reorg.inline_rows; more while Spark is not started) are processed here, one
+transaction a step. Others run on Spark, where a step only polls. The runner is a generator that can
+be restarted at any time. Finished spans are in the store; the runner only remembers the current
+phase.
 """
 
 import time
@@ -63,29 +62,29 @@ from exuvia.pipeline.verify.judge import duplicates_refusal
 from exuvia.pipeline.worker_process import WorkerProcess
 
 _WAVE_TASKS = 64
-PACED_ROWS = 10_000  # fewer are done before clients could have noticed
+PACED_ROWS = 10_000  # fewer rows are finished before clients could notice
 _RETRY_S = ROOM_S = 1.0
 _COUNT_S = 0.05
 
 Walk = Generator[Progress, None, None]
-Ended = Generator[Progress, None, Progress | None]
-"""One part of the walk: returns what ends the reorg, None where it goes on."""
+PhaseResult = Generator[Progress, None, Progress | None]
+"""One part of the run: returns the progress that ends the reorg, or None to continue."""
 
 REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]] = {
     "check rows": rules.refusal_of,
     "check column": rewrite.refusal_of,
-    "verify column": lambda store, order, outcomes: None,  # its tasks refuse by themselves
-    "renumber": lambda store, order, outcomes: None,  # it refuses nothing
+    "verify column": lambda store, order, outcomes: None,  # its tasks raise the refusal
+    "renumber": lambda store, order, outcomes: None,  # never refuses
     "check moved": move.fault_of,
     "check rekeyed": rekey.fault_of,
-    "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
-    "check apart": lambda store, order, outcomes: None,  # likewise
+    "check fits": lambda store, order, outcomes: None,  # its tasks raise the refusal
+    "check apart": lambda store, order, outcomes: None,  # its tasks raise the refusal
 }
-"""What the outcomes of a phase amount to that remembers nothing of what it has finished."""
+"""The refusal that follows from the outcomes of a phase without checkpoint."""
 
 
 class Stage(NamedTuple):
-    """What goes through all its phases together. `is_part`: one partition of a table of several."""
+    """A table or partition that goes through its phases. `is_part`: one of several partitions."""
 
     table: Table
     is_part: bool
@@ -93,7 +92,7 @@ class Stage(NamedTuple):
 
 
 class RowsOf(NamedTuple):
-    """Rows of one physical table, and the order of the tasks on them."""
+    """Rows of one physical table, and the order of their tasks."""
 
     order: TaskOrder
     span: Span
@@ -101,20 +100,20 @@ class RowsOf(NamedTuple):
 
 
 def stages_of(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
-    """The partitions, where each is done by itself; else the table as it is."""
+    """Returns a stage per partition if the reorg is done by partition, otherwise one stage."""
     if reorg.by_partition and table.is_partitioned:
         return tuple(Stage(part, True, reorg.phases) for part in table.parts)
     return (Stage(table, False, reorg.phases),)
 
 
 def whole_stage(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
-    """What is done of all partitions together, behind them."""
+    """Returns the stage that follows for all partitions together, if any."""
     table = _switched(table) if reorg.switched else table
     return (Stage(table, False, reorg.whole),) if reorg.whole else ()
 
 
 def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
-    """The order of a phase's tasks. `base`: the job, its epoch, the table."""
+    """Returns the order of a phase's tasks. `base`: the job, its epoch, the table."""
     return replace(
         base,
         element=phase.element,
@@ -128,14 +127,14 @@ def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
 
 
 def _under(table: Table, physical_id: int) -> Table:
-    """The table as it will be once its rows lie under that id."""
+    """Returns the table with its rows under another id, as it will be after the reorg."""
     info = replace(table.info, exuvia_physical=physical_id)
     facts = table.revision, table.database, table.database_revision, table.evaluator
     return Table(info, *facts)
 
 
 def _switched(table: Table) -> Table:
-    """The table as it will be once readers read the other set, of partitions or of rows."""
+    """Returns the table with its new set of partitions or rows, as readers will see it."""
     if table.info.exuvia_rekey is not None:
         return table.rekeyed
     cut = table.info.partition
@@ -146,10 +145,15 @@ def _switched(table: Table) -> Table:
 
 
 class PhaseRunner:
-    """See the module. `spark` None: always in this process; `judge`: who makes rules, see
-    verify/rules.py; `keep`: who is given new indexes' statistics; `rows_came`: who is told how many
-    rows an import has put; `others`: nodes that may do tasks too; `worker`: a process that
-    may. One thread steps it."""
+    """Runs one reorg. One thread steps it.
+
+    spark        None to run in this process only
+    judge        name of the compiler of rules, see verify/rules.py
+    keep         receives new indexes' statistics
+    rows_came    receives the number of imported rows
+    others       nodes that may run tasks
+    worker       a process that may run tasks
+    """
 
     def __init__(
         self,
@@ -181,28 +185,28 @@ class PhaseRunner:
         self._stages = (*self._parts, *whole_stage(reorg, table))
         self._merged = MergedSummary()
         self._gathered: Gathered | None = None
-        self._stage = self._phase = 0  # under way
-        self._finished: int | None = None  # spans of the phase under way; None: nobody has looked
-        self._earlier = Done(0)  # of the stages before
+        self._stage = self._phase = 0  # the current ones
+        self._finished: int | None = None  # finished spans of the current phase; None: not read yet
+        self._earlier = Done(0)  # sum of the earlier stages
         self._rows = 0
         self._imported: int | None = None
-        self._total = 0  # of the phase under way
+        self._total = 0  # rows of the current phase
         self._table_rows = 0
-        self._counts: dict[int, int] = {}  # by physical id: a count reads thousands of keys
+        self._counts: dict[int, int] = {}  # by physical id; cached because a count reads many keys
         self._rate = Rate()
         self._now = 0.0
         self._counted_at = -_COUNT_S
         self._again_at = self._room_at = 0.0
         self._reason = ""
-        self._apart = False  # whether each task of a comparison has a snapshot of its own
+        self._separate_snapshots = False  # whether each task of a comparison opens its own snapshot
         self._ended: Progress | None = None
-        self._walk = self._walked()
+        self._walk = self._walk_stages()
         self.spans_done = 0
         self.spans_skipped = 0
         self.order = self._order(reorg.phases[0])
 
     def step(self, now: float) -> Progress:
-        """Go on a little. Raises Deposed."""
+        """Makes some progress. Raises Deposed."""
         self._now = now
         if self._ended is not None:
             return self._ended
@@ -217,12 +221,12 @@ class PhaseRunner:
                 self._room_at = now + ROOM_S
                 self._require_room()
             if self._controller is not None:
-                self._controller.step(now, not self._under_way.writes)
+                self._controller.step(now, not self._current_phase.writes)
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
-            self._apart = True  # it may have been a snapshot that was open for too long
+            self._separate_snapshots = True  # perhaps a snapshot was open for too long
             self.stop()
-            self._check_epoch()  # what stopped it may be that it was left long ago
+            self._check_epoch()  # the error may be an effect of a lost epoch
             self._reason, self._again_at = str(error), self._now + _RETRY_S
             return Waiting(self._reason, self._rows_done, _RETRY_S)
         except Refused as error:
@@ -232,37 +236,37 @@ class PhaseRunner:
         return reached
 
     def stop(self) -> None:
-        """Let everything go, tasks too. A later step goes on from what is finished."""
+        """Stops all tasks. A later step continues from the checkpoint."""
         self._executor.cancel()
         self._walk.close()
-        self._walk = self._walked()
+        self._walk = self._walk_stages()
 
     def _require_room(self) -> None:
-        """Raises OutOfSpace while the store's disk has less room than reorgs leave to clients: what
-        fills a disk to its end stops them all."""
+        """Raises OutOfSpace if the store's disk has less free space than reorgs must leave: a full
+        disk would stop all clients."""
         least, free = self._dial.read().disk_free_min, self._store.free_bytes()
         if free is not None and free < least:
             raise OutOfSpace(DISK_RESERVE(free >> 20, least >> 20))
 
     def _check_epoch(self) -> None:
-        """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""
+        """Raises Deposed. Without this check, a phase that only reads would wait for ever."""
         with self._store.read() as txn:
             if any(txn.get(key) != payload for key, payload in self._base.fences):
                 raise Deposed("the reorg was left")
 
     @property
     def kernel(self) -> str:
-        """The kernel of the phase under way, or of the last one."""
-        return self._under_way.kernel
+        """The kernel of the current phase, or of the last one."""
+        return self._current_phase.kernel
 
     @property
-    def _under_way(self) -> Phase:
+    def _current_phase(self) -> Phase:
         phases = self._stages[min(self._stage, len(self._stages) - 1)].phases
         return phases[min(self._phase, len(phases) - 1)]
 
     # -- stages and phases -------------------------------------------------------------------------
 
-    def _walked(self) -> Walk:
+    def _walk_stages(self) -> Walk:
         self._check_epoch()
         settings = self._dial.read()
         physical = self._reorg.over or self._table.info.physical_ids
@@ -275,23 +279,22 @@ class PhaseRunner:
         self._executor.choose(self._table_rows, most, COLD_INLINE * settings.inline_rows)
         if self._table_rows >= PACED_ROWS and self._controller is None:
             self._controller = ShareController(self._store, self._base)
-            self._controller.step(
-                self._now, not self._under_way.writes
-            )  # who steps back for a reorg hears of it before it reads
+            # nodes that lower their priority for a reorg are notified before it reads
+            self._controller.step(self._now, not self._current_phase.writes)
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]
             done = self._done_before(stage)
             if done is None:
                 while self._phase < len(stage.phases):
-                    ended = yield from self._phase_done(stage.phases[self._phase])
+                    ended = yield from self._run_phase(stage.phases[self._phase])
                     if ended is not None:
                         yield ended
                         return
                     self._phase, self._finished = self._phase + 1, None
-                done = self._stage_done(stage)
+                done = self._finish_stage(stage)
             else:
                 self._merged.take(None)
-            self._go_on_behind(done)
+            self._next_stage(done)
             if self._stage < len(self._parts):
                 note = f"partition {self._stage + 1} of {len(self._parts)}"
                 label = self._reorg.phases[0].label
@@ -304,15 +307,15 @@ class PhaseRunner:
         yield self._earlier
 
     def _done_before(self, stage: Stage) -> Done | None:
-        """What an earlier driver did, if it finished all phases of the partition."""
+        """Returns the earlier work, if another driver finished all phases of the partition."""
         if not stage.is_part or self._phase:
             return None
         with self._store.read() as txn:
             return checkpoint.whole(txn, self._order_of_all())
 
-    def _stage_done(self, stage: Stage) -> Done:
-        """Statistics go where they are kept; a later driver is let know of a partition. Raises
-        Conflict, Deposed."""
+    def _finish_stage(self, stage: Stage) -> Done:
+        """Stores statistics, and records a finished partition for later drivers. Raises Conflict,
+        Deposed."""
         span = stage.table.row_span()
         summary = self._gathered.whole(span) if self._gathered is not None else None
         if self._keep is not None and summary is not None:
@@ -325,27 +328,27 @@ class PhaseRunner:
         rows = self._rows if self._imported is None else self._imported
         return Done(rows, self.spans_done, self.spans_skipped)
 
-    def _go_on_behind(self, done: Done) -> None:
+    def _next_stage(self, done: Done) -> None:
         self._earlier = Done(*(one + other for one, other in zip(self._earlier, done, strict=True)))
         self._stage, self._phase, self._gathered = self._stage + 1, 0, None
         self._rows = self.spans_done = self.spans_skipped = 0
 
-    def _phase_done(self, phase: Phase) -> Ended:
+    def _run_phase(self, phase: Phase) -> PhaseResult:
         if phase.verifies and self._dial.read().verify == "off":
             return None
         self.order, self._rate = self._order(phase), Rate()
         rows = self._rows_of(phase)
         self._total = sum(part.rows for part in rows)
         if phase.source is not None:
-            return (yield from self._loaded(phase, phase.source))
+            return (yield from self._run_import(phase, phase.source))
         if phase.element is not None:
-            return (yield from self._written(phase, rows))
+            return (yield from self._run_writing(phase, rows))
         if phase.kernel == COMPARE:
-            return (yield from self._compared(phase, rows))
-        return (yield from self._read(phase, rows))
+            return (yield from self._run_compare(phase, rows))
+        return (yield from self._run_reading(phase, rows))
 
     def _order_of_all(self) -> TaskOrder:
-        """The order that stands for all phases of a partition."""
+        """Returns the order that represents all phases of a partition."""
         order = self._order(self._reorg.phases[0])
         return replace(order, element=self._reorg.by_partition)
 
@@ -355,7 +358,7 @@ class PhaseRunner:
         return replace(order, info=table.info, physical_id=table.physical_id)
 
     def _rows_of(self, phase: Phase) -> list[RowsOf]:
-        """Of each physical table that the phase is about."""
+        """Returns the rows of each physical table that the phase covers."""
         table = self._stages[self._stage].table
         own = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
         rows = []
@@ -366,19 +369,20 @@ class PhaseRunner:
         return rows
 
     def _count_of(self, physical_id: int) -> int:
-        """Rows of a physical table, about: as many as there were when the walk was begun."""
+        """Returns the approximate rows of a physical table, counted once per run."""
         if physical_id not in self._counts:
             self._counts[physical_id] = self._store.count(_row_span(physical_id))
         return self._counts[physical_id]
 
     def _at_once(self, phase: Phase) -> int:
-        """How many of its tasks run side by side. A fill is one run a node: two cost more (061)."""
+        """Returns how many tasks run concurrently. A fill is one run a node: two cost more
+        (061)."""
         at_once = self._executor.at_once
         return at_once // 2 if self._executor.shares and phase.kernel == "fill" else at_once
 
     def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
-        """Of one task: less where it keeps the entries of several indexes, for memory's sake, and
-        where two processes share the rows."""
+        """Returns the rows of one task: fewer if it keeps the entries of several indexes in memory,
+        or if two processes share the rows."""
         rows = phase.most_rows or self._dial.read().span_rows
         if index_ids and phase.kernel in ("fill", "rewrite", COMPARE):
             rows = run_rows(self._stages[self._stage].table, index_ids, rows)
@@ -390,8 +394,8 @@ class PhaseRunner:
 
     # -- a phase that writes -----------------------------------------------------------------------
 
-    def _written(self, phase: Phase, rows: list[RowsOf]) -> Ended:
-        """Waves of tasks until no span is missing, or one of them met what cannot be."""
+    def _run_writing(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
+        """Runs waves of tasks until no span is missing or a task finds a violation."""
         settings = self._dial.read()
         gathers = phase.gathers and self._keep is not None and settings.statistics
         if gathers and self._gathered is None and self._table_rows >= LEAST_ROWS:
@@ -410,28 +414,30 @@ class PhaseRunner:
                 if phase.explained_by is None:
                     raise
                 self.order = self._order(phase.explained_by)
-                explained = yield from self._read(phase.explained_by, self._rows_of(phase))
+                explained = yield from self._run_reading(phase.explained_by, self._rows_of(phase))
                 return explained or Failed(refusal)
             if self._gathered is not None:
                 self._gathered.take(tasks, outcomes)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
-            duplicates = [twice for outcome in outcomes for twice in outcome.duplicates]
+            duplicates = [duplicate for outcome in outcomes for duplicate in outcome.duplicates]
             if duplicates:
                 full = any(len(outcome.duplicates) >= MOST_DUPLICATES for outcome in outcomes)
                 error = duplicates_refusal(
                     self._stages[self._stage].table,
                     duplicates,
                     len(duplicates),
-                    at_least=full or len(tasks) < len(missing),  # some were not searched to the end
+                    at_least=full or len(tasks) < len(missing),  # some spans were not finished
                 )
-                return Duplicates([twice.text for twice in duplicates[:MOST_DUPLICATES]], error)
+                return Duplicates(
+                    [duplicate.text for duplicate in duplicates[:MOST_DUPLICATES]], error
+                )
 
     def _missing(self, phase: Phase, rows: list[RowsOf]) -> tuple[int, list[Task]]:
-        """Rows finished so far, and tasks for spans that are missing: for one wave at least, if
-        there are so many."""
+        """Returns the number of finished rows, and tasks for missing spans: up to at least one
+        wave."""
         at_once = self._at_once(phase)
         with self._store.read() as txn:
-            known = checkpoint.rows_of(txn, self.order.job_id)
+            finished_spans = checkpoint.rows_of(txn, self.order.job_id)
             run = txn.sequence
         self.order = replace(self.order, run=run, at_once=at_once)
         span_rows = self._span_rows(phase, phase.index_ids)
@@ -440,7 +446,7 @@ class PhaseRunner:
         tasks: list[Task] = []
         for part in rows:
             order = replace(part.order, run=run, at_once=at_once)
-            finished = checkpoint.finished_among(known, order, self._store.count)
+            finished = checkpoint.finished_among(finished_spans, order, self._store.count)
             done, number = done + finished.rows, number + finished.number
             if len(tasks) < _WAVE_TASKS:
                 missing = finished.spans.missing(part.span)
@@ -456,8 +462,9 @@ class PhaseRunner:
 
     # -- rows of files -----------------------------------------------------------------------------
 
-    def _loaded(self, phase: Phase, source: ImportSource) -> Ended:
-        """Waves of tasks until no unit of a file is missing. Raises 8173 for a table with rows."""
+    def _run_import(self, phase: Phase, source: ImportSource) -> PhaseResult:
+        """Runs waves of tasks until no unit of a file is missing. Raises 8173 for a table with
+        rows."""
         with self._store.read() as txn:
             for physical_id in self._replaced:
                 if next(iter(txn.scan(_row_span(physical_id), limit=1)), None) is not None:
@@ -472,11 +479,11 @@ class PhaseRunner:
             self._total = sum(end - start for (_, start), (_, end) in places)
         while True:
             with self._store.read() as txn:
-                known = checkpoint.rows_of(txn, self.order.job_id)
+                finished_spans = checkpoint.rows_of(txn, self.order.job_id)
                 run = txn.sequence
             self.order = replace(self.order, run=run, at_once=self._executor.at_once)
-            finished = checkpoint.finished_among(known, self.order, lambda span: 0)
-            self._see(finished.number)
+            finished = checkpoint.finished_among(finished_spans, self.order, lambda span: 0)
+            self._note_finished(finished.number)
             missing = [unit for unit in units if unit.span not in finished.spans]
             if not missing:
                 break
@@ -486,41 +493,41 @@ class PhaseRunner:
             ]
             outcomes = yield from self._run(tasks, phase, finished.rows)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
-            found = [twice for outcome in outcomes for twice in outcome.duplicates]
-            if found:
-                return _twice([twice.text for twice in found])
+            duplicates = [duplicate for outcome in outcomes for duplicate in outcome.duplicates]
+            if duplicates:
+                return _duplicates([duplicate.text for duplicate in duplicates])
         self._rows = self._imported = finished.rows
-        yield from self._counted(phase, finished.rows)
-        self._raise_ids(checkpoint.most_id(known))
+        yield from self._require_distinct(phase, finished.rows)
+        self._raise_ids(checkpoint.most_id(finished_spans))
         self._counts.clear()
         return None
 
-    def _see(self, number: int) -> None:
+    def _note_finished(self, number: int) -> None:
         if self._finished is None:
             self.spans_skipped += number
         elif number > self._finished:
             self._executor.moved()
         self._finished = max(number, self._finished or 0)
 
-    def _counted(self, phase: Phase, rows: int) -> Walk:
-        """Raises 1062 where rows had the keys of others, and nobody is left who saw which: whoever
-        met them was killed before it could tell."""
+    def _require_distinct(self, phase: Phase, rows: int) -> Walk:
+        """Raises 1062 if rows replaced others with the same key and the task that knew which was
+        killed before it could report them."""
         table = self.order.table
         if not table.handle_positions:
             return
-        seen = 0
+        present = 0
         with closing(self._store.snapshot()) as snapshot:
-            for found, _ in snapshot.chunks(table.row_span()):
-                seen += len(found)
+            for row_keys, _ in snapshot.chunks(table.row_span()):
+                present += len(row_keys)
                 yield self._running(phase, 0.0)
-        if seen < rows:
+        if present < rows:
             raise ErrDupEntry.with_text(
-                f"Duplicate entries for key '{table.info.name.O}.PRIMARY': {rows - seen:,} rows of"
-                " the files have the key of another one"
+                f"Duplicate entries for key '{table.info.name.O}.PRIMARY': {rows - present:,} rows"
+                " of the files have the key of another one"
             )
 
     def _raise_ids(self, most_id: int) -> None:
-        """Ids go on behind those that came. Raises Conflict, Deposed."""
+        """Raises id counters above the imported ids. Raises Conflict, Deposed."""
         table = self.order.table
         with self._store.read() as txn:
             last = next(iter(txn.scan(table.row_span(), reverse=True, limit=1)), None)
@@ -540,8 +547,8 @@ class PhaseRunner:
 
     # -- phases that read --------------------------------------------------------------------------
 
-    def _read(self, phase: Phase, rows: list[RowsOf]) -> Ended:
-        """Every row looked at; what is wrong with them, all of them counted."""
+    def _run_reading(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
+        """Reads every row and combines all violations into one refusal."""
         if phase.kernel == "check column" and rewrite.fits_by_index(self._store, self.order):
             self._rows += self._total
             return None
@@ -557,15 +564,15 @@ class PhaseRunner:
         refusal = REFUSALS[phase.kernel](self._store, self.order, outcomes)
         return None if refusal is None else Failed(refusal)
 
-    def _compared(self, phase: Phase, rows: list[RowsOf]) -> Ended:
-        """Indexes that hold something else than their rows say end the reorg (law 9)."""
-        kept = tuple(index.id for index in move.copied_indexes(self._table))
-        index_ids = phase.index_ids or kept
+    def _run_compare(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
+        """Compares indexes with their rows; a difference ends the reorg (law 9)."""
+        copied = tuple(index.id for index in move.copied_indexes(self._table))
+        index_ids = phase.index_ids or copied
         if not index_ids:
             return None
         if phase.changing and self._dial.read().verify == "sample":
             column = replace(phase, kernel="verify column", index_ids=())
-            ended = yield from self._phase_done(column)
+            ended = yield from self._run_phase(column)
             if ended is not None:
                 return ended
         if phase.is_whole:
@@ -579,7 +586,9 @@ class PhaseRunner:
             else:
                 yield self._running(phase, 0.0)
                 span_rows, at_once = self._span_rows(phase, index_ids), self._executor.at_once
-                together = not self._apart and (at_once == 1 or self._dial.read().batch_s < ALONE_S)
+                together = not self._separate_snapshots and (
+                    at_once == 1 or self._dial.read().batch_s < ALONE_S
+                )
                 waves = verification(self._store, order, span_rows, part.rows, at_once, together)
                 outcomes: list[Outcome] | None = None
                 while True:
@@ -600,7 +609,8 @@ class PhaseRunner:
     def _run(
         self, tasks: list[Task], phase: Phase, base: int
     ) -> Generator[Progress, None, list[Outcome]]:
-        """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
+        """Runs a wave of tasks and returns their outcomes in order. Raises the error that stopped
+        one."""
         self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
             wake_s = self._executor.step()
@@ -614,11 +624,11 @@ class PhaseRunner:
         return outcomes
 
     def _count(self, base: int) -> None:
-        """Rows done: those of finished spans, and what running tasks say."""
+        """Updates the rows done: finished spans plus the progress of running tasks."""
         self._counted_at = self._now
         with self._store.read() as txn:
             self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
-        self._rate.seen(self._now, self._rows)
+        self._rate.observe(self._now, self._rows)
 
     @property
     def _rows_done(self) -> int:
@@ -642,7 +652,7 @@ def _row_span(physical_id: int) -> Span:
     return keys.span_of(keys.row_prefix(physical_id))
 
 
-def _twice(texts: list[str]) -> Duplicates:
+def _duplicates(texts: list[str]) -> Duplicates:
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
     listing = "\n".join(texts[1:])
     return Duplicates(texts[:MOST_DUPLICATES], ErrDupEntry.with_text(f"{texts[0]}{more}", listing))
@@ -654,40 +664,40 @@ def _tasks(kernel: str, order: TaskOrder, spans: list[Span], first: int) -> list
     ]
 
 
-# -- rows per second, the time that is left, and silence -------------------------------------------
+# -- rows per second, remaining time, and time without progress ------------------------------------
 
 _WINDOW_S = 5.0
 _SILENCE_S = 10.0
 
 
 class Rate:
-    """A sliding window over (time, rows done)."""
+    """Rate of progress, from a sliding window of (time, rows done)."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+        self._window: deque[tuple[float, int]] = deque()
         self._moved_at: float | None = None
 
-    def seen(self, now: float, rows: int) -> None:
-        """So many rows are done at this time. Unit: s."""
-        if self._moved_at is None or (self._seen and rows != self._seen[-1][1]):
+    def observe(self, now: float, rows: int) -> None:
+        """Adds an observation: `rows` are done at `now`. Unit: s."""
+        if self._moved_at is None or (self._window and rows != self._window[-1][1]):
             self._moved_at = now
-        self._seen.append((now, rows))
-        while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
-            self._seen.popleft()
+        self._window.append((now, rows))
+        while len(self._window) > 2 and self._window[1][0] <= now - _WINDOW_S:
+            self._window.popleft()
 
     def rows_per_s(self) -> float:
-        """Over the window; 0 until two moments are known."""
-        if len(self._seen) < 2:
+        """Returns the rate over the window; 0 with fewer than two observations."""
+        if len(self._window) < 2:
             return 0.0
-        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        (start, before), (end, after) = self._window[0], self._window[-1]
         return (after - before) / (end - start) if end > start else 0.0
 
     def eta_s(self, missing: int) -> float | None:
-        """Seconds for the missing rows at this rate; None while nothing moves."""
+        """Returns seconds for the missing rows at this rate, or None without progress."""
         rate = self.rows_per_s()
         return missing / rate if rate > 0 else None
 
     def silence_s(self, now: float) -> float:
-        """For how long nothing has moved, 0 while that is not worth a word."""
+        """Returns the time without progress, or 0 if it is shorter than _SILENCE_S."""
         silent = now - self._moved_at if self._moved_at is not None else 0.0
         return silent if silent >= _SILENCE_S else 0.0

@@ -1,36 +1,40 @@
-"""A reorg is a visible tuple of phases: made by an action's step, walked by phase_runner.py.
+"""A reorg as a visible tuple of phases: returned by an action's step, run by phase_runner.py.
 
     fill_indexes    fill -> compare                                     partition by partition;
-                    global indexes are compared with all of them        at the end
-    clean_indexes   clean, of each dropped partition
+                    global indexes are compared with all partitions     at the end
+    clean_indexes   clean, for each dropped partition
     fill_column     rewrite -> verify column                            partition by partition
-    change_column   rewrite and fill -> compare, or rewrite -> verify
-                    column, or check column, or that -> fill -> compare partition by partition
+    change_column   one of                                              partition by partition
+                      rewrite and fill -> compare
+                      rewrite -> verify column
+                      check column
+                      check column -> fill -> compare
     check_rows      check rows
-    exchange_rows   check fits -> check rows, of either side where it has CHECKs
+    exchange_rows   check fits -> check rows, of both sides if either has CHECKs
     move_rows       move -> check moved -> compare, of each new partition;
                     new global indexes: fill -> compare, of all partitions  at the end
     renumber_rows   renumber
-    rekey_rows      [fill, compare the guard] -> rekey -> check rekeyed of the old set
-                    check rekeyed -> compare                            of the new one, at the end
+    rekey_rows      [fill, compare the guard] -> rekey -> check rekeyed, of the old rows
+                    check rekeyed -> compare                            of the new rows, at the end
     import_rows     import -> check rows of each CHECK -> fill -> compare
     check_apart     check apart
 
-A phase that writes has an `element`: each span it has finished is a row of mysql.tidb_ddl_reorg
-under that name (checkpoint.py), so whoever takes over goes on with the spans that are missing. A
-phase that only reads keeps nothing and begins anew. What each kernel does: task.py.
+A phase that writes has an `element`. Each finished span is a row of mysql.tidb_ddl_reorg under that
+name (checkpoint.py), so a new owner continues with the missing spans. A phase that only reads keeps
+no checkpoint and starts again. Kernels are listed in task.py.
 
-Plain data, without a store and without numpy: actions make it, EXPLAIN prints it (ddl/explain.py).
+These are plain values without a store or numpy: actions create them, EXPLAIN prints them
+(ddl/explain.py).
 
-What a reorg answers when it is stepped; the job's worker matches all of it:
+A step of a reorg returns one of these; the job's worker handles all of them:
 
-    Running      goes on; what to show, and when to step again
-    Waiting      cannot go on now, and why (law 10); stepping again tries again
-    Done         every phase has ended well: the element may become public
-    Duplicates   the unique index cannot be: what is there twice
-    Failed       cannot be done, or verification found faults (law 9)
+    Running      in progress; what to show, and when to step again
+    Waiting      blocked, with the reason (law 10); the next step tries again
+    Done         every phase has succeeded: the element may become public
+    Duplicates   the unique index is impossible: the duplicate keys
+    Failed       impossible, or verification found faults (law 9)
 
-Deposed is raised: the epoch was lost, the reorg belongs to somebody else or to nobody.
+A step raises Deposed if the epoch was lost: the reorg has another owner or was ended.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,9 +48,9 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
 
 COMPARE = "compare"
-"""No kernel of one span, but a conversation of several: verify/compare.py."""
+"""Not a kernel of one span: it runs several waves, see verify/compare.py."""
 MOST_CHECKED_ROWS = 100_000
-"""Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
+"""Maximum rows of a span that a rule is tested on: the rule's lookups share one snapshot."""
 
 
 ARRAY_KERNELS = frozenset(
@@ -55,40 +59,41 @@ ARRAY_KERNELS = frozenset(
         *("renumber", "move", "check moved", "rekey", "move to ids", "check rekeyed"),
     }
 )
-"""Those that make no object of a value."""
+"""Kernels that process columns without a Python object per value."""
 ARRAY_ROWS = 25
-"""How many rows they do in the time of one that is made an object."""
+"""How many rows they process in the time that another kernel takes for one."""
 
 
 class ReorgElement(msgspec.Struct, frozen=True):
-    """What finished spans are remembered as: type and ids, as in mysql.tidb_ddl_reorg."""
+    """The subject of finished spans: type and ids, as in mysql.tidb_ddl_reorg."""
 
     type: str
     ids: tuple[int, ...]
 
     @property
     def whole(self) -> "ReorgElement":
-        """What says that all of it is finished, and verified, in one partition."""
+        """The element that marks a partition as finished and verified."""
         return ReorgElement(f"{self.type}whole_", self.ids)
 
 
 class TableRule(msgspec.Struct, frozen=True):
-    """What rows are held to: its kind ("check", "foreign key", ...) and the element's number.
-    Kind "coming check": a CHECK, with the columns as they will be (catalog/rules.py).
+    """The rule that rows are tested with: its kind ("check", "foreign key", ...) and the element's
+    number. Kind "coming check": a CHECK, evaluated with the columns' future definitions
+    (catalog/rules.py).
 
-    Kind "exchange": the CHECKs of the other side; 0: for rows of the plain table, 1: of the
-    partition."""
+    Kind "exchange": the CHECKs of the other table; element 0 tests rows of the plain table, 1 those
+    of the partition."""
 
     kind: str
     element: int
 
 
 NOT_EMPTY = "target table is not empty"
-"""Why nothing is imported, in TiDB's words."""
+"""The error text of an import into a table with rows, as in TiDB."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A file to be imported, as it was when that was asked for. Units: bytes, ns."""
+    """A file to import, with its size and mtime at submission. Units: bytes, ns."""
 
     path: str
     size: int
@@ -98,9 +103,10 @@ class SourceFile(msgspec.Struct, frozen=True):
 class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of files for an empty table; see pipeline/source_files.py.
 
-    `columns`: the column of each field of a line, "" to skip it; empty: by the names in the file.
-    `now`: the packed UTC time of CURRENT_TIMESTAMP. `zone`: the text of time_zone. `zero_dates`,
-    `zero_parts`, `any_day`: as in values.Mode. The other fields apply to text files."""
+    `columns`: the column of each field of a line, "" to skip the field; empty: by the names in the
+    file. `now`: the packed UTC time of CURRENT_TIMESTAMP. `zone`: the text of time_zone.
+    `zero_dates`, `zero_parts`, `any_day`: as in values.Mode. The other fields apply to text
+    files."""
 
     format: str
     files: tuple[SourceFile, ...]
@@ -120,50 +126,52 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Of all files. Unit: bytes."""
+        """Size of all files. Unit: bytes."""
         return sum(file.size for file in self.files)
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Every row of some physical tables, by one kernel."""
+    """One kernel over all rows of some physical tables."""
 
     kernel: str
-    over: tuple[int, ...] = ()  # ids of those physical tables; none: of all the reorg is about
-    element: ReorgElement | None = None  # of a phase that writes
-    index_ids: tuple[int, ...] = ()  # COMPARE without any: all indexes that writers keep
+    over: tuple[int, ...] = ()  # ids of those physical tables; empty: all tables of the reorg
+    element: ReorgElement | None = None  # set if the phase writes
+    index_ids: tuple[int, ...] = ()  # COMPARE without any: all indexes that writers maintain
     column: int = 0  # id of a column that changes
-    changing: int = 0  # id of the one that its new values stand in, or are held to
+    changing: int = 0  # id of the column with its new values or its new type
     is_whole: bool = False  # COMPARE of global indexes: with all partitions together
-    by_value: bool = False  # its values are converted one by one
-    router: str = ""  # where rows belong: a name, see kernels/move.py
-    sources: tuple[int, ...] = ()  # ids of the partitions whose rows move, or are to be joined
-    targets: tuple[int, ...] = ()  # and where they go
+    by_value: bool = False  # values are converted one by one
+    router: str = ""  # name of the router of rows, see kernels/move.py
+    sources: tuple[int, ...] = ()  # ids of the partitions whose rows move, or are joined
+    targets: tuple[int, ...] = ()  # ids of the partitions that get the rows
     rule: TableRule | None = None
-    verifies: bool = False  # left out where exuvia_ddl_verify is off
-    gathers: bool = False  # statistics of the rows, where they are wanted
-    most_rows: int = 0  # of a span; 0: as the settings say
-    explained_by: "Phase | None" = None  # counts all rows of which this one refuses the first
-    source: ImportSource | None = None  # of an import
+    verifies: bool = False  # skipped if exuvia_ddl_verify is off
+    gathers: bool = False  # gathers statistics of the rows, if enabled
+    most_rows: int = 0  # maximum rows of a span; 0: as set by the settings
+    explained_by: "Phase | None" = None  # counts all rows of which this phase refuses the first
+    source: ImportSource | None = None  # set for an import
 
     @property
     def writes(self) -> bool:
-        """Whether what it has finished is remembered."""
+        """Whether finished spans are recorded."""
         return self.element is not None
 
     @property
     def label(self) -> str:
-        """What people are told that it does."""
+        """The phase's name for users."""
         if self.writes:
             return self.kernel
         return "verify" if self.verifies else "check"
 
 
 class Reorg(msgspec.Struct, frozen=True):
-    """Its phases in order. `over`: physical tables whose rows it is about, none: all of the
-    table's. `by_partition`: each partition goes through all phases before the next one begins, and
-    one that has is remembered as that. `whole`: phases of the table as a whole, once all partitions
-    have been through the others; `switched`: as it will be when readers read the other set of
-    partitions, or of rows. `under`: the table is to have its rows under this id."""
+    """The phases of a reorg, in order.
+
+    `over`: the physical tables it processes, empty for all of the table's. `by_partition`: each
+    partition completes all phases before the next one starts, and completed partitions are recorded
+    under this element. `whole`: phases over all partitions, after the others. `switched`: those
+    phases use the table with its new set of partitions or rows. `under`: the id under which the
+    table will have its rows."""
 
     phases: tuple[Phase, ...]
     over: tuple[int, ...] = ()
@@ -173,22 +181,22 @@ class Reorg(msgspec.Struct, frozen=True):
     under: int = 0
 
     def inline_rows(self, setting: int) -> int:
-        """How many rows the owner's process does by itself. `setting`: exuvia_pipeline_inline_rows,
-        of rows that are made objects."""
+        """Maximum rows that the owner's process handles itself. `setting`:
+        exuvia_pipeline_inline_rows, which counts rows processed as Python objects."""
         light = all(phase.kernel in ARRAY_KERNELS and not phase.by_value for phase in self.phases)
         return setting * (ARRAY_ROWS if light else 1)
 
 
 def fill_indexes(index_ids: tuple[int, ...], spread: Collection[int] = ()) -> Reorg:
-    """Every row's entries of these indexes of the job's table, then compared with it (law 9).
-    `spread`: ids of global indexes, which are compared with all partitions together."""
+    """Fills indexes of the job's table, then compares them with its rows (law 9). `spread`: ids of
+    global indexes, which are compared with all partitions together."""
     fill, *compare = _fill(index_ids, gathers=True, spread=spread)
     whole = _compare_whole(index_ids, spread)
     return Reorg((fill, *compare), by_partition=_indexes(index_ids), whole=whole)
 
 
 def verify_indexes(index_ids: tuple[int, ...]) -> Reorg:
-    """Indexes that writers have kept complete all the while, compared with the table."""
+    """Compares indexes with the table; writers have maintained them throughout."""
     return Reorg((Phase(kernel=COMPARE, index_ids=index_ids, verifies=True),))
 
 
@@ -200,13 +208,13 @@ def _fill(
     index_ids: tuple[int, ...], *, gathers: bool, spread: Collection[int] = ()
 ) -> tuple[Phase, ...]:
     fill = Phase(kernel="fill", element=_indexes(index_ids), index_ids=index_ids, gathers=gathers)
-    local = tuple(each for each in index_ids if each not in spread)
+    local = tuple(index_id for index_id in index_ids if index_id not in spread)
     compare = Phase(kernel=COMPARE, index_ids=local, verifies=True)
     return (fill, compare) if local else (fill,)
 
 
 def _compare_whole(index_ids: tuple[int, ...], spread: Collection[int]) -> tuple[Phase, ...]:
-    there = tuple(each for each in index_ids if each in spread)
+    there = tuple(index_id for index_id in index_ids if index_id in spread)
     compare = Phase(kernel=COMPARE, index_ids=there, is_whole=True, verifies=True)
     return (compare,) if there else ()
 
@@ -221,71 +229,72 @@ def change_column(
     checks: tuple[int, ...] = (),
     computed: bool = False,
 ) -> Reorg:
-    """Rows written with, or held to, the new type of a column; then indexes that follow from it.
-    `computed`: its values are not its old ones, so that these do not say what is refused.
+    """Writes or checks rows with a column's new type, then handles dependent indexes. `computed`:
+    new values are not derived from the old ones, which therefore cannot explain a refusal.
 
     Takes ids: the column, the hidden column that is filled (0: rows are only read), indexes, and
-    CHECKs that future rows must satisfy. The rewrite also fills the indexes. The
-    fill after it only has work in spans that an older version wrote, which filled the indexes
-    afterwards. The comparison of the indexes also checks the column."""
-    meant = changing or column
-    element = ReorgElement("_col_", (meant,))
-    check = Phase(kernel="check column", column=column, changing=meant)
+    CHECKs that future rows must satisfy. The rewrite also fills the indexes. The following fill
+    only has work in spans written by an older release, which filled indexes afterwards. The
+    comparison of the indexes also checks the column."""
+    filled = changing or column
+    element = ReorgElement("_col_", (filled,))
+    check = Phase(kernel="check column", column=column, changing=filled)
     rewrite = Phase(
         kernel="rewrite",
         element=element,
         index_ids=index_ids,
         column=column,
-        changing=meant,
+        changing=filled,
         by_value=by_value,
         explained_by=None if computed else check,
     )
-    phases: tuple[Phase, ...] = (rewrite if changing else check, *held_to_coming(checks))
+    phases: tuple[Phase, ...] = (rewrite if changing else check, *check_coming(checks))
     if index_ids:
         fill, *compare = _fill(index_ids, gathers=False, spread=spread)
-        phases += (fill, *(replace(each, changing=changing) for each in compare))
+        phases += (fill, *(replace(phase, changing=changing) for phase in compare))
     elif changing:
-        phases += (Phase(kernel="verify column", changing=meant, verifies=True),)
+        phases += (Phase(kernel="verify column", changing=filled, verifies=True),)
     whole = tuple(replace(p, changing=changing) for p in _compare_whole(index_ids, spread))
     return Reorg(phases, by_partition=element, whole=whole)
 
 
 def fill_column(column: int) -> Reorg:
-    """A hidden column of every row that has none yet, which no other column's values become."""
+    """Fills a new hidden column in every row that lacks it."""
     element = ReorgElement("_col_", (column,))
     rewrite = Phase(kernel="rewrite", element=element, column=column, changing=column)
     verify = Phase(kernel="verify column", changing=column, verifies=True)
     return Reorg((rewrite, verify), by_partition=element)
 
 
-def held_to_coming(checks: Sequence[int]) -> tuple[Phase, ...]:
-    """Every row held to CHECKs of the table, by their ids, with its columns as they will be."""
+def check_coming(checks: Sequence[int]) -> tuple[Phase, ...]:
+    """Tests every row with CHECKs of the table, given by id, with the columns' future
+    definitions."""
     return tuple(
         Phase(kernel="check rows", rule=TableRule("coming check", n), most_rows=MOST_CHECKED_ROWS)
         for n in checks
     )
 
 
-def clean_indexes(index_ids: tuple[int, ...], gone: tuple[int, ...]) -> Reorg:
-    """What global indexes say of the rows of partitions that nobody uses any more. Ids: of the
-    indexes, physical ones."""
+def clean_indexes(index_ids: tuple[int, ...], dropped: tuple[int, ...]) -> Reorg:
+    """Removes entries of dropped partitions' rows from global indexes. Takes index ids and physical
+    ids."""
     element = ReorgElement("_cln_", index_ids)
-    phase = Phase(kernel="clean", over=gone, element=element, index_ids=index_ids)
-    return Reorg((phase,), over=gone)
+    phase = Phase(kernel="clean", over=dropped, element=element, index_ids=index_ids)
+    return Reorg((phase,), over=dropped)
 
 
 def check_rows(kind: str, element: int) -> Reorg:
-    """Every row held to a rule of the job's table; what offends is counted and listed."""
+    """Tests every row with a rule of the job's table; violations are counted and listed."""
     rule = TableRule(kind, element)
     return Reorg((Phase(kernel="check rows", rule=rule, most_rows=MOST_CHECKED_ROWS),))
 
 
 def exchange_rows(router: str, source: int, partition: int, *, checks: bool) -> Reorg:
-    """Every row under the id of a plain table belongs to a partition. `router`: its name; `checks`:
-    either side has CHECKs, and rows of each are held to those of the other."""
+    """Checks that every row of a plain table fits a partition. `router`: its name; `checks`: either
+    table has CHECKs, and rows of each are tested with those of the other."""
     fits = Phase(kernel="check fits", over=(source,), router=router, sources=(partition,))
     sides = (source, partition) if checks else ()
-    held = (
+    checks_of_sides = (
         Phase(
             kernel="check rows",
             over=(physical,),
@@ -294,7 +303,7 @@ def exchange_rows(router: str, source: int, partition: int, *, checks: bool) -> 
         )
         for side, physical in enumerate(sides)
     )
-    return Reorg((fits, *held), over=sides or (source,))
+    return Reorg((fits, *checks_of_sides), over=sides or (source,))
 
 
 def move_rows(
@@ -306,9 +315,9 @@ def move_rows(
     spread: tuple[int, ...] = (),
     staying: tuple[int, ...] = (),
 ) -> Reorg:
-    """Rows of the old partitions copied to the new ones, then both sets compared. Physical ids; the
-    router's name. `joins`: the new ones have rows of their own, too. `spread`: ids of global
-    indexes that are to hold the rows of the new partitions and of those that stay."""
+    """Copies rows of the old partitions to the new ones, then compares both sets. Takes physical
+    ids and the router's name. `joins`: the new partitions have rows of their own. `spread`: ids of
+    global indexes over the new partitions and those that stay."""
     move = Phase(
         kernel="move",
         over=sources,
@@ -317,8 +326,8 @@ def move_rows(
         sources=sources,
         targets=targets,
     )
-    held = sources if joins else (*sources, *targets)
-    both = Phase(kernel="check moved", over=held, router=router, sources=sources, verifies=True)
+    checked = sources if joins else (*sources, *targets)
+    both = Phase(kernel="check moved", over=checked, router=router, sources=sources, verifies=True)
     phases = (move, both, Phase(kernel=COMPARE, over=targets, verifies=True))
     if not spread:
         return Reorg(phases, over=sources)
@@ -329,7 +338,7 @@ def move_rows(
 
 
 def renumber_rows(sources: tuple[int, ...]) -> Reorg:
-    """No two rows under these physical ids have one hidden row id from then on."""
+    """Gives new hidden row ids where rows under these physical ids have the same one."""
     return Reorg((Phase(kernel="renumber", over=sources[:1], sources=sources),), over=sources)
 
 
@@ -342,10 +351,12 @@ def rekey_rows(
     is_global: bool = False,
     to_ids: bool = False,
 ) -> Reorg:
-    """Rows copied to the handles of another primary key, or `to_ids`, once a unique index says that
-    no two have the same new key, which this one `fills`; then both sets compared. Ids: of the index
-    that says where a row's copy is, of the new set's indexes; `spread`: of its global ones. Where
-    the one that is filled `is_global`, it is full before a row of the first partition moves."""
+    """Copies rows to the handles of another primary key, or with `to_ids` to hidden ids, then
+    compares both sets.
+
+    First a unique index proves that no two rows have the same new key; `fills` is its id if it must
+    be filled. `guard`: the index that maps a row to its copy. `index_ids`: the new rows' indexes;
+    `spread`: the global ones. With `is_global`, `fills` is complete before the first row moves."""
     wide = (fills,) if is_global else ()
     filled = _fill((fills,), gathers=False, spread=wide) if fills else ()
     filled += _compare_whole(wide, wide)
@@ -356,34 +367,35 @@ def rekey_rows(
     compare = Phase(kernel=COMPARE, index_ids=index_ids, verifies=True)
     local = (compare,) if index_ids else ()
     whole = (both, *local, *_compare_whole(spread, spread))
-    each = None if is_global else element
-    return Reorg((*filled, move, both), by_partition=each, whole=whole, switched=True)
+    by_partition = None if is_global else element
+    return Reorg((*filled, move, both), by_partition=by_partition, whole=whole, switched=True)
 
 
 def import_rows(
     source: ImportSource, under: int, index_ids: tuple[int, ...], checks: tuple[int, ...]
 ) -> Reorg:
-    """Rows of files under an id that nobody reads, held to the table's CHECKs; then its indexes."""
+    """Imports rows of files under an unused id, tests them with CHECKs, then fills the indexes."""
     load = Phase(kernel="import", element=ReorgElement("_imp_", (1,)), source=source)
-    held = (
-        Phase(kernel="check rows", rule=TableRule("check", each), most_rows=MOST_CHECKED_ROWS)
-        for each in checks
+    check_phases = (
+        Phase(kernel="check rows", rule=TableRule("check", check), most_rows=MOST_CHECKED_ROWS)
+        for check in checks
     )
     filled = _fill(index_ids, gathers=False) if index_ids else ()
-    return Reorg((load, *held, *filled), under=under)
+    return Reorg((load, *check_phases, *filled), under=under)
 
 
 def check_apart(router: str, sources: tuple[int, ...]) -> Reorg:
-    """No row under these ids meets one of the other set: neither its handle nor a unique key."""
+    """Checks that no row under these ids has the handle or a unique key of a row of the other
+    set."""
     return Reorg((Phase(kernel="check apart", over=sources, router=router),), over=sources)
 
 
-# -- what it answers -------------------------------------------------------------------------------
+# -- results of a step -----------------------------------------------------------------------------
 
 
 class Running(NamedTuple):
-    """`rows_done` counts table rows; `phase` is the label of one;
-    `wake_s`: step again after so long."""
+    """In progress. `rows_done` counts table rows, `phase` is a phase's label, `wake_s` the pause
+    before the next step."""
 
     rows_done: int
     rows_per_s: float
@@ -394,7 +406,7 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A reason in words, for the job's row."""
+    """Blocked; `reason` is a text for the job's row."""
 
     reason: str
     rows_done: int = 0
@@ -402,7 +414,7 @@ class Waiting(NamedTuple):
 
 
 class Done(NamedTuple):
-    """`spans_skipped` were finished by an earlier run."""
+    """Finished. `spans_skipped` were finished by an earlier run."""
 
     rows: int
     spans_done: int = 0
@@ -410,8 +422,8 @@ class Done(NamedTuple):
 
 
 class Duplicates(NamedTuple):
-    """Texts of all that were found (capped), and the 1062 to end the job with: the first of them,
-    and how many there are."""
+    """Duplicate keys: texts of those found (capped), and the job's error 1062 with the first text
+    and the number of duplicates."""
 
     texts: list[str]
     error: Refused
@@ -419,10 +431,9 @@ class Duplicates(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with an index, in words: what kinds there are stands in
-    pipeline/verify/judge.py.
+    """An error in an index, as text. The kinds are listed in pipeline/verify/judge.py.
 
-    `entry` and `row` are the values each side has, or "" where there is none."""
+    `entry` and `row`: the values in the index entry and in the row, "" if missing."""
 
     kind: str
     index: str
@@ -431,12 +442,12 @@ class Fault:
     row: str
 
     def refusal(self, table: str) -> Refused:
-        """The error 8223 that tells it to a client."""
+        """Returns the client error 8223."""
         return ErrDataInconsistent(table, self.index, self.handle, self.entry, self.row)
 
 
 class Failed(NamedTuple):
-    """What ends the job; where that is what a comparison found, all of it."""
+    """The error that ends the job, and all faults of a comparison."""
 
     error: Refused
     faults: Sequence[Fault] = ()

@@ -1,24 +1,24 @@
-"""What a pipeline obeys, and how often it looks: the global variables, in the store, read again at
-every batch.
+"""The pipeline's settings: global variables in the store, read again at every batch.
 
     tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
-    tidb_ddl_reorg_batch_size      the most rows in one transaction
-    exuvia_pipeline_inline_rows    tables up to this size are done in this process, up to eight
-                                   times that while Spark is not started, fills up to 25 times
+    tidb_ddl_reorg_batch_size      maximum rows in one transaction
+    exuvia_pipeline_inline_rows    maximum rows of tables done in this process; eight times that
+                                   while Spark is not started, 25 times that for backfills
                                    (Reorg.inline_rows; 0: always Spark)
-    exuvia_ddl_reorg_span_rows     rows of one sorted run: what a task that dies has to do again
-    tidb_ddl_reorg_max_write_speed the most bytes a second, of all tasks of a reorg; 0: any
+    exuvia_ddl_reorg_span_rows     rows of one sorted run: the work repeated when a task dies
+    tidb_ddl_reorg_max_write_speed maximum bytes a second of all tasks of a reorg; 0: unlimited
     exuvia_ddl_verify              full, sample or off
-    tidb_stats_update_during_ddl   whether a fill gathers its indexes' statistics
-    tidb_enable_dist_task          whether other nodes do tasks too, tidb_max_dist_task_nodes of
-                                   those of the job's scope at most (-1: all; shared.py)
+    tidb_stats_update_during_ddl   whether a backfill gathers its indexes' statistics
+    tidb_enable_dist_task          whether other nodes run tasks too: up to tidb_max_dist_task_nodes
+                                   nodes of the job's scope (-1: all; shared.py)
 
     exuvia_disk_free_min           a reorg waits while the store's disk has fewer bytes free
 
-What share of the time tasks take (`m/share/{job}`) is their driver's choice: pipeline/throttle.py.
-What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
+The share of time that tasks may use (`m/share/{job}`) is chosen by the driver
+(pipeline/throttle.py). Settings of one reorg, given by ADMIN ALTER DDL JOBS (`m/dial/{job}`),
+override the variables.
 
-A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
+A read costs a snapshot, so batches shorter than `_EVERY_S` share one.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 _EVERY_S = 0.05
-ALONE_S = 0.25  # of one transaction while no clients commit
+ALONE_S = 0.25  # duration of one transaction while no clients commit
 
 
 class PipelineSettings(NamedTuple):
-    """A reading of the variables."""
+    """The settings at one moment."""
 
     workers: int = REORG_WORKERS[1]
     batch_rows: int = REORG_BATCH_ROWS[1]
@@ -55,7 +55,7 @@ class PipelineSettings(NamedTuple):
 
 
 class Own(msgspec.Struct, frozen=True):
-    """A reorg's own settings, in the names of `reorg_meta`. None: the variable's."""
+    """A reorg's own settings, named as in `reorg_meta`. None: the variable applies."""
 
     concurrency: int | None = None
     batch_size: int | None = None
@@ -64,9 +64,11 @@ class Own(msgspec.Struct, frozen=True):
 
 
 class TimeShare(msgspec.Struct, frozen=True, array_like=True):
-    """What a driver lets its tasks take, and why. `number` counts what the driver said.
+    """The share of time that a driver grants its tasks, and the reason. `number` counts the
+    driver's decisions.
 
-    `batch_s`: how long one transaction may hold the store's writer. `reads`: they write nothing."""
+    `batch_s`: how long one transaction may hold the store's writer. `reads`: tasks write
+    nothing."""
 
     number: int
     share: float
@@ -76,20 +78,20 @@ class TimeShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 def shares_of(txn: Transaction) -> list[tuple[bytes, TimeShare]]:
-    """What drivers said."""
+    """Returns the shares of all drivers, with their keys."""
     span = keys.span_of(keys.meta("share"))
     return [(key, msgspec.msgpack.decode(raw, type=TimeShare)) for key, raw in txn.scan(span)]
 
 
 class Dial(Protocol):
-    """Where a kernel reads its settings at each batch."""
+    """The source of a kernel's settings, read at each batch."""
 
     def read(self) -> PipelineSettings:
-        """The settings now, at most a few hundredths of a second old."""
+        """Returns the current settings, at most a few hundredths of a second old."""
 
 
 class Fixed:
-    """Settings that do not change; for tests and for work without a reorg."""
+    """Settings that do not change, for tests and for work without a reorg."""
 
     def __init__(self, settings: PipelineSettings | None = None) -> None:
         self.settings = settings or PipelineSettings()
@@ -99,9 +101,9 @@ class Fixed:
 
 
 class Variables:
-    """Settings of a job's reorg, else the global variables of a store.
+    """Settings of a job's reorg, else a store's global variables.
 
-    `span_rows`: instead of the variable's."""
+    `span_rows`: overrides the variable."""
 
     def __init__(
         self,
@@ -114,17 +116,17 @@ class Variables:
         self._store = store
         self._monotonic = monotonic
         self._span_rows = span_rows
-        self._known: PipelineSettings | None = None
+        self._cached: PipelineSettings | None = None
         self._read_at = 0.0
 
     def read(self) -> PipelineSettings:
         now = self._monotonic()
-        if self._known is None or now - self._read_at >= _EVERY_S:
+        if self._cached is None or now - self._read_at >= _EVERY_S:
             with self._store.read() as txn:
                 own, speed = read_own(txn, self._job_id), "tidb_ddl_reorg_max_write_speed"
-                said = txn.get(keys.meta("share", self._job_id)) if self._job_id else None
-                share = None if said is None else msgspec.msgpack.decode(said, type=TimeShare)
-                self._known = PipelineSettings(
+                payload = txn.get(keys.meta("share", self._job_id)) if self._job_id else None
+                share = None if payload is None else msgspec.msgpack.decode(payload, type=TimeShare)
+                self._cached = PipelineSettings(
                     own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                     own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
                     variables.read_int(txn, "exuvia_pipeline_inline_rows"),
@@ -142,15 +144,15 @@ class Variables:
                     int(variables.get_global(txn, "exuvia_disk_free_min")),
                 )
             self._read_at = now
-        return self._known
+        return self._cached
 
 
 def read_own(txn: Transaction, job_id: int) -> Own:
-    """What an operator gave that job's reorg."""
+    """Returns the settings that an operator gave this job's reorg."""
     payload = txn.get(keys.meta("dial", job_id)) if job_id else None
     return Own() if payload is None else msgspec.json.decode(payload, type=Own)
 
 
 def write_own(txn: Transaction, job_id: int, own: Own) -> None:
-    """Give a job's reorg settings of its own, from its next batch on."""
+    """Sets a job's own settings, in effect from its next batch."""
     txn.put(keys.meta("dial", job_id), msgspec.json.encode(own))

@@ -1,16 +1,16 @@
 """A reorg's tasks on several nodes.
 
-    tidb_enable_dist_task ON   the nodes of the job's scope do them (cluster/service_scope.py), at
-                               most tidb_max_dist_task_nodes; OFF: the owner's alone
-    the driver                 deals a wave's tasks out; what other nodes get is a question to
-                               their backs (cluster/questions.py)
-    a back that is asked       does them as it would its own, in its process or on its Spark, and
-                               answers with the outcomes
+    tidb_enable_dist_task ON   nodes of the job's scope run them (cluster/service_scope.py), at most
+                               tidb_max_dist_task_nodes; OFF: the owner's node only
+    the driver                 distributes a wave's tasks; another node's share is a question to its
+                               back process (cluster/questions.py)
+    another back process       runs them like its own, in its process or on its Spark, and answers
+                               with the outcomes
 
-A small table is done by the driver's node alone, if that is of the scope. A node that ends, or
-cannot, is given nothing for AVOIDED_S: the wave is begun again with who is left, and what was
-finished is known. Tasks are fenced by the reorg's epoch wherever they run (law 2). With a Spark
-that is a cluster of its own the driver's node is the only one: the workers are elsewhere anyway.
+Only the driver's node works on a small table, if it is in the scope. A node that ends or fails gets
+no tasks for AVOIDED_S. The wave is restarted with the remaining nodes, and finished spans stay
+finished. Tasks are fenced by the reorg's epoch wherever they run (law 2). With Spark on a cluster
+only the driver's node is used, because the workers run elsewhere anyway.
 """
 
 import logging
@@ -40,57 +40,60 @@ _LONGEST_REST_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-# -- the driver's side -----------------------------------------------------------------------------
+# -- the driver ------------------------------------------------------------------------------------
 
 
 class OtherNodes:
-    """What a driver knows of other nodes, and how it gives them tasks. Thread-safe."""
+    """Gives a driver's tasks to other nodes. Thread-safe."""
 
     def __init__(self, store: Store, member: Member, clock: Clock) -> None:
         self._store = store
         self._member = member
         self._clock = clock
         self._asking = Asking(store, member, clock)
-        self._avoided: dict[str, float] = {}  # until when, by member
+        self._avoided: dict[str, float] = {}  # end of the avoidance by member id
 
     def crew(self, settings: PipelineSettings, is_small: bool) -> Crew:
-        """Who is to do the next wave."""
+        """Returns the nodes for the next wave."""
         if not settings.distributes:
             return ALONE
         with self._store.read() as txn:
-            found = does_tasks_of(txn, settings.scope)
-        own = any(each.id == self._member.id for each in found)
+            members = does_tasks_of(txn, settings.scope)
+        own = any(member.id == self._member.id for member in members)
         if own and is_small:
             return ALONE
         now = self._clock.monotonic()
         others = [
-            each
-            for each in found
-            if each.id != self._member.id and self._avoided.get(each.id, -math.inf) <= now
+            member
+            for member in members
+            if member.id != self._member.id and self._avoided.get(member.id, -math.inf) <= now
         ]
         most = len(others) + own if settings.most_nodes < 0 else settings.most_nodes
         others = others[: max(0, most - own)]
         return Crew(own or not others, others)
 
     def avoid(self, info: MemberInfo) -> None:
-        """Give it nothing for a while."""
+        """Gives a node no tasks for AVOIDED_S."""
         self._avoided[info.id] = self._clock.monotonic() + AVOIDED_S
 
     def ask(self, info: MemberInfo, share: WaveShare, check: Callable[[], None]) -> list[Outcome]:
-        """Have it done there; as long as that lives. Raises Unavailable, what `check` raises."""
+        """Runs a share on another node and waits while that node is alive. Raises Unavailable, and
+        the errors of `check`."""
         answers = self._asking.ask_members(TASKS, share, [info], math.inf, check)
         if info.id in answers.silent:
             raise Unavailable(f"{info.title} {answers.silent[info.id]}")
-        return [task.decode_outcome(each) for each in answers.given[info.id]]
+        return [task.decode_outcome(raw) for raw in answers.given[info.id]]
 
-    def start(self, crew: Crew, own: TaskBatch | None, given: Sequence[WaveShare]) -> "SharedTasks":
-        """Have the others begin, each with its share; `own` has begun."""
-        shares = zip(crew.others, given, strict=True)
-        return SharedTasks(own, [_Part(self, info, each) for info, each in shares if each.tasks])
+    def start(
+        self, crew: Crew, own: TaskBatch | None, shares: Sequence[WaveShare]
+    ) -> "SharedTasks":
+        """Starts the others, each with its share; `own` is already started."""
+        pairs = zip(crew.others, shares, strict=True)
+        return SharedTasks(own, [_Part(self, info, share) for info, share in pairs if share.tasks])
 
 
 class _Part:
-    """What one other node does of a wave; a thread waits for it."""
+    """Another node's share of a wave; a thread waits for the answer."""
 
     def __init__(self, nodes: OtherNodes, info: MemberInfo, share: WaveShare) -> None:
         self.info = info
@@ -98,7 +101,7 @@ class _Part:
         self.error: str | None = None
         self._nodes = nodes
         self._share = share
-        self._left = threading.Event()
+        self._abandoned = threading.Event()
         self.thread = threading.Thread(target=self._wait, name=f"tasks-{info.id}", daemon=True)
         self.thread.start()
 
@@ -107,22 +110,22 @@ class _Part:
             self.outcomes = self._nodes.ask(self.info, self._share, self._check)
         except ExuviaError as error:
             self.error = str(error)
-            if not self._left.is_set():
+            if not self._abandoned.is_set():
                 self._nodes.avoid(self.info)
 
     def _check(self) -> None:
-        if self._left.is_set():
+        if self._abandoned.is_set():
             raise Deposed("the wave was left")
 
     def leave(self) -> None:
-        """Nobody waits for it any more: it is told to stop."""
-        self._left.set()
+        """Abandons the share, which stops the other node."""
+        self._abandoned.set()
 
 
 class SharedTasks:
-    """A wave of several nodes; see executor.TaskBatch."""
+    """A wave on several nodes, an executor.TaskBatch."""
 
-    is_waiting = True  # what ends a part is that its node cannot: no fault of the tasks
+    is_waiting = True  # a part fails because of its node, not of its tasks
 
     def __init__(self, own: TaskBatch | None, parts: list[_Part]) -> None:
         self._own = own
@@ -130,18 +133,19 @@ class SharedTasks:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """Of all parts that have ended."""
+        """Outcomes of the parts that have ended."""
         own = [] if self._own is None else self._own.outcomes
-        return [*own, *(each for part in self._parts for each in part.outcomes)]
+        return [*own, *(outcome for part in self._parts for outcome in part.outcomes)]
 
     @property
     def error(self) -> str | None:
-        """Why some part has none."""
+        """The error of the first failed part."""
         own = None if self._own is None else self._own.error
         return own or next((part.error for part in self._parts if part.error), None)
 
     def step(self) -> float:
-        """Go on with the own part, or wait a moment; when to look again. Unit: s."""
+        """Advances the own part, or waits a moment. Returns the pause before the next call.
+        Unit: s."""
         if self._own is not None and not self._own.done():
             return self._own.step()
         waiting = next((part.thread for part in self._parts if part.thread.is_alive()), None)
@@ -156,14 +160,14 @@ class SharedTasks:
         )
 
     def cancel(self) -> None:
-        """Let all go."""
+        """Cancels all parts."""
         if self._own is not None:
             self._own.cancel()
         for part in self._parts:
             part.leave()
 
 
-# -- a node that is asked --------------------------------------------------------------------------
+# -- the other node --------------------------------------------------------------------------------
 
 
 def do_share(
@@ -173,10 +177,10 @@ def do_share(
     stop: Stop,
     worker: WorkerProcess | None = None,
 ) -> list[bytes]:
-    """How a back does what another node's job needs. Raises Refused, Unavailable, Deposed."""
-    tasks = [task.decode_task(each) for each in share.tasks]
-    told = {"job": tasks[0].order.job_id, "kind": tasks[0].kind, "tasks": len(tasks)}
-    _log.info("tasks of another node", extra=told)
+    """Runs another node's tasks in this back process. Raises Refused, Unavailable, Deposed."""
+    tasks = [task.decode_task(raw) for raw in share.tasks]
+    fields = {"job": tasks[0].order.job_id, "kind": tasks[0].kind, "tasks": len(tasks)}
+    _log.info("tasks of another node", extra=fields)
     dial = Variables(store, time.monotonic, job_id=tasks[0].order.job_id)
     own = NiceStore(store)
     executor = Executor(own, spark, dial, time.monotonic, worker=worker)
@@ -190,4 +194,4 @@ def do_share(
         with own.niced():
             rest_s = executor.step()
         rests.wait(min(rest_s, _LONGEST_REST_S))
-    return [task.encode(each) for each in executor.results()]
+    return [task.encode(raw) for raw in executor.results()]

@@ -1,4 +1,5 @@
-"""Many rows as one sorted run: columns to keys and payloads, without an object a value."""
+"""Encodes many rows as one sorted run: columns to keys and payloads, without a Python object per
+value."""
 
 from typing import Any
 
@@ -13,24 +14,24 @@ from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 def encoded_run(
     table: Table, columns: dict[str, Any], rows: int, first_row_id: int
 ) -> tuple[list[bytes], list[bytes], Array]:
-    """Keys and payloads of a batch in the order of keys, and where each stands in the batch.
-    `columns`: as row_batch.encode takes them. Raises 1048."""
+    """Returns keys and payloads in key order, and each one's position in the batch. `columns`: in
+    the form of row_batch.encode. Raises 1048."""
     values = row_batch.encode(table, columns, rows)
-    hidden = not table.handle_positions
-    handles = row_ids_from(first_row_id, rows) if hidden else handles_of_values(table, values)
+    has_row_ids = not table.handle_positions
+    handles = row_ids_from(first_row_id, rows) if has_row_ids else handles_of_values(table, values)
     sorting = positions(handles)
     keys = [table.row_prefix + handle for handle in as_bytes(take(handles, sorting))]
     return keys, [values[n] for n in sorting.tolist()], sorting
 
 
 def handles_of_values(table: Table, values: list[bytes]) -> Keys:
-    """Handles that follow from rows' primary keys."""
+    """Returns the handles of rows with a primary key."""
     blank = [table.row_prefix + bytes(8)] * len(values)
     return handles_in(table, row_batch.decode(table, blank, values, 0, table.handle_positions))
 
 
 def handles_in(table: Table, columns: Columns) -> Keys:
-    """Likewise; `columns` has those of the primary key."""
+    """Returns the handles from `columns`, which contains the primary key's columns."""
     parts = [columns.column(position) for position in table.handle_positions]
     form = table.handle_form
     if form is None:
@@ -42,11 +43,11 @@ def handles_in(table: Table, columns: Columns) -> Keys:
 
 
 def row_ids_from(first: int, rows: int) -> Array:
-    """Handles of so many hidden ids."""
+    """Returns the handles of `rows` consecutive hidden ids."""
     return handles_of_ids(np.arange(first, first + rows, dtype=np.int64))
 
 
 def handles_of_ids(ids: Array) -> Array:
-    """Handles of hidden ids (int64)."""
+    """Returns the handles of hidden ids (int64)."""
     words: Array = ids.astype(np.uint64) + np.uint64(1 << 63)
     return words.astype(">u8").view("V8")

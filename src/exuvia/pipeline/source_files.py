@@ -1,18 +1,18 @@
-r"""Files of rows, cut into units and read piece by piece, as Arrow columns.
+r"""Reads files of rows in units, piece by piece, as Arrow columns.
 
-    csv       a unit is a file; places are bytes     records end where its own parser says so
+    csv       a unit is a file; places are bytes     records end where its own parser finds the end
     parquet   a unit is a row group; places are rows
 
-A place is (number of the file, place in it) as a key, so what is finished of an import is a set of
-spans as it is of any other reorg (checkpoint.py). A unit is read from its start on; how far it was
-read, and how many rows came, is known from the spans that are finished.
+A place is (number of the file, place in it), encoded as a key. So the finished part of an import is
+a set of spans, as for any other reorg (checkpoint.py). A unit is read from its start. The finished
+spans record how far it was read and how many rows it had.
 
-Records without escapes are split by Arrow, a thousand at a time; which those are is said by one
-expression that takes whole records only. The others, and those that Arrow does not take, are split
-by base/delimited.py, as LOAD DATA does.
+Arrow splits records without escapes, a thousand at a time. A regular expression that matches only
+whole records selects them. All other records, and those that Arrow refuses, are split by
+base/delimited.py, as for LOAD DATA.
 
-An expression for a record of csv:       field(,field)*\n
-                          its fields:    \N   or  "([^"\\]|"")*"  or  [^",\n\\]*
+Expression for a csv record:              field(,field)*\n
+                        its fields:       \N   or  "([^"\\]|"")*"  or  [^",\n\\]*
 """
 
 import os
@@ -37,21 +37,21 @@ from exuvia.pipeline.reorg import ImportSource, SourceFile
 
 PIECE_ROWS = 10_000
 PIECE_BYTES = 8 << 20
-_SPLIT_ROWS = 1000  # by base/delimited.py, before Arrow is asked again
+_SPLIT_ROWS = 1000  # rows that base/delimited.py splits before Arrow is tried again
 _CHUNK_BYTES = 4 << 20
 _PLACE = struct.Struct(">IQ")
 CSV, PARQUET = "csv", "parquet"
 
 
 class Unit(NamedTuple):
-    """What one task reads. `first`: how many rows there are at most in the files before."""
+    """Input of one task. `first`: upper bound of the number of rows in the earlier files."""
 
     span: Span
     first: int
 
 
 class FilePiece(NamedTuple):
-    """Rows that are put together: columns by their place in the file, and where they end there."""
+    """Some rows: columns in the file's order, and the place in the file where the rows end."""
 
     columns: list[pa.Array]
     rows: int
@@ -59,18 +59,18 @@ class FilePiece(NamedTuple):
 
 
 def span_of(file: int, start: int, end: int) -> Span:
-    """Places of a file as a span."""
+    """Returns places of a file as a span."""
     return Span(_PLACE.pack(file, start), _PLACE.pack(file, end))
 
 
 def place_of(key: bytes) -> tuple[int, int]:
-    """The file's number, and the place in it."""
+    """Returns the file's number and the place in it."""
     file, place = _PLACE.unpack(key)
     return file, place
 
 
 def units_of(source: ImportSource) -> Iterator[Unit]:
-    """All of them, in order. Raises 8160 for a file that is not what it was or cannot be read."""
+    """Yields all units in order. Raises 8160 if a file has changed or cannot be read."""
     first = 0
     for number, file in enumerate(source.files):
         require_same(file)
@@ -90,17 +90,17 @@ def units_of(source: ImportSource) -> Iterator[Unit]:
 
 
 def about(source: ImportSource) -> int:
-    """How many rows there may be, before a file has been read."""
+    """Returns an estimate of the number of rows before any file was read."""
     return source.size // 64 if source.format == CSV else source.size // 16
 
 
 def require_same(file: SourceFile) -> None:
-    """Raises 8160."""
+    """Requires an unchanged file. Raises 8160."""
     try:
-        found = os.stat(file.path)
+        status = os.stat(file.path)
     except OSError as error:
         raise _unreadable(file.path, error) from error
-    if (found.st_size, found.st_mtime_ns) != (file.size, file.changed):
+    if (status.st_size, status.st_mtime_ns) != (file.size, file.changed):
         raise ErrLoadDataCantRead(f"{file.path} has changed since the import was asked for", "")
 
 
@@ -109,7 +109,7 @@ def _unreadable(path: str, error: object) -> Exception:
 
 
 def opened(file: SourceFile) -> pq.ParquetFile:
-    """A Parquet file. Raises 8160."""
+    """Opens a Parquet file. Raises 8160."""
     try:
         return pq.ParquetFile(file.path, memory_map=False, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
@@ -120,13 +120,13 @@ def opened(file: SourceFile) -> pq.ParquetFile:
 
 
 def parquet_names(file: SourceFile) -> list[str]:
-    """Its columns. Raises 8160."""
+    """Returns the column names. Raises 8160."""
     with opened(file) as parquet:
         return list(parquet.schema_arrow.names)
 
 
 def parquet_pieces(file: SourceFile, start: int) -> Iterator[FilePiece]:
-    """Rows of the row group that has that row, from it on. Raises 8160."""
+    """Yields the rows from `start` to the end of its row group. Raises 8160."""
     with opened(file) as parquet:
         begins = group = 0
         while begins + parquet.metadata.row_group(group).num_rows <= start:
@@ -141,8 +141,8 @@ def parquet_pieces(file: SourceFile, start: int) -> Iterator[FilePiece]:
                 before, end = end, end + batch.num_rows
                 if end <= start:
                     continue
-                wanted = batch.slice(max(0, start - before))
-                yield FilePiece(list(wanted.columns), wanted.num_rows, end)
+                rows = batch.slice(max(0, start - before))
+                yield FilePiece(list(rows.columns), rows.num_rows, end)
         except (OSError, pa.ArrowException) as error:
             raise _unreadable(file.path, error) from error
 
@@ -151,32 +151,32 @@ def parquet_pieces(file: SourceFile, start: int) -> Iterator[FilePiece]:
 
 
 class TextPieces:
-    """A text file's records as columns. `binary`: of each field, whether its bytes are no text."""
+    """Reads a text file's records as columns. `binary`: for each field, whether it is binary."""
 
     def __init__(self, source: ImportSource, file: SourceFile, binary: Sequence[bool]) -> None:
         self._source = source
         self._path = file.path
         self._end = file.size
-        self._types = [pa.binary() if each else pa.string() for each in binary]
+        self._types = [pa.binary() if is_binary else pa.string() for is_binary in binary]
         self._line_end = source.lines.encode()
         self._nulls = frozenset({source.null.encode()})
         self._records = _records_of(source)
         self._names = [f"f{n}" for n in range(len(binary))]
 
     def read(self, start: int, row: int) -> Iterator[FilePiece]:
-        """From that byte on; `row`: how many records there are before it. Raises 1153, 1261, 1262,
-        1366, 8160."""
+        """Yields the records from byte `start` on; `row`: number of records before it. Raises 1153,
+        1261, 1262, 1366, 8160."""
         try:
             with open(self._path, "rb") as file:
                 at = start
                 if not start and self._source.skipped:
-                    at = self._behind_skipped(file)
+                    at = self._after_skipped(file)
                 file.seek(at)
                 yield from self._pieces(file, at, row)
         except OSError as error:
             raise _unreadable(self._path, error) from error
 
-    def _behind_skipped(self, file: IO[bytes]) -> int:
+    def _after_skipped(self, file: IO[bytes]) -> int:
         lines = Lines(self._source, "utf-8", self._source.skipped)
         for _ in lines.read(iter(lambda: file.read(_CHUNK_BYTES), b"")):
             return lines.taken - lines.last
@@ -195,25 +195,25 @@ class TextPieces:
             match = self._records.match(buffer, place) if self._records is not None else None
             columns = None
             if match is not None and match.end() > place:
-                columns = self._split(buffer[place : match.end()])
+                columns = self._split_by_arrow(buffer[place : match.end()])
             if columns is not None and match is not None:
-                place, taken = match.end(), match.end() - place
+                place, consumed = match.end(), match.end() - place
                 rows = len(columns[0])
             else:
                 lines = Lines(self._source, "utf-8", 0, self._nulls)
                 rest = chain([buffer[place:]], iter(lambda: file.read(_CHUNK_BYTES), b""))
-                columns, rows = self._gathered(lines, rest, row)
-                buffer, place, taken = lines.rest, 0, lines.taken
+                columns, rows = self._split_in_python(lines, rest, row)
+                buffer, place, consumed = lines.rest, 0, lines.taken
                 if not rows:
                     return
-            at, row = at + taken, row + rows
+            at, row = at + consumed, row + rows
             yield FilePiece(columns, rows, min(at, self._end))
 
-    def _split(self, data: bytes) -> list[pa.Array] | None:
-        """By Arrow; None where it does not take them."""
+    def _split_by_arrow(self, data: bytes) -> list[pa.Array] | None:
+        """Splits records by Arrow; returns None if Arrow refuses them."""
         source = self._source
         try:
-            found = pacsv.read_csv(
+            table = pacsv.read_csv(
                 pa.BufferReader(data),
                 pacsv.ReadOptions(
                     column_names=self._names, use_threads=False, block_size=len(data) + 1
@@ -235,17 +235,17 @@ class TextPieces:
             )
         except pa.ArrowException:
             return None
-        return [column.combine_chunks() for column in found.columns]
+        return [column.combine_chunks() for column in table.columns]
 
-    def _gathered(self, lines: Lines, chunks: Any, row: int) -> tuple[list[pa.Array], int]:
+    def _split_in_python(self, lines: Lines, chunks: Any, row: int) -> tuple[list[pa.Array], int]:
         records: list[Fields] = []
         size = 0
         for record in lines.read(chunks):
             records.append(record)
-            number, wanted = row + len(records), len(self._types)
-            if len(record) < wanted:
+            number, expected = row + len(records), len(self._types)
+            if len(record) < expected:
                 raise _in_file(ErrWarnTooFewRecords(number), self._path)
-            if len(record) > wanted:
+            if len(record) > expected:
                 raise _in_file(ErrWarnTooManyRecords(number), self._path)
             size += sum(len(field) for field in record if field is not None)
             if len(records) == _SPLIT_ROWS or size >= PIECE_BYTES:
@@ -255,7 +255,7 @@ class TextPieces:
             for n in range(len(self._types))
         ]
         try:
-            texts = [each.cast(kind) for each, kind in zip(columns, self._types, strict=True)]
+            texts = [column.cast(kind) for column, kind in zip(columns, self._types, strict=True)]
         except pa.ArrowException:
             raise ErrLoadDataCantRead(
                 f"{self._path}: rows {row + 1:,} to {row + len(records):,} have bytes that are no"
@@ -266,16 +266,16 @@ class TextPieces:
 
 
 def _in_file(error: Any, path: str) -> Exception:
-    found: Exception = type(error)(error.code, error.state, f"{error.message}; {path}")
-    return found
+    located: Exception = type(error)(error.code, error.state, f"{error.message}; {path}")
+    return located
 
 
 def _records_of(source: ImportSource) -> re.Pattern[bytes] | None:
-    """The expression for some whole records that Arrow splits as MySQL does; None where it never
-    does."""
+    """Returns the expression for whole records that Arrow splits like MySQL, or None for formats
+    that Arrow splits differently."""
     signs = source.terminated, source.enclosed, source.escaped
     encoded = [sign.encode() for sign in signs]
-    if len(encoded[0]) != 1 or any(len(each) > 1 for each in encoded[1:]):
+    if len(encoded[0]) != 1 or any(len(sign) > 1 for sign in encoded[1:]):
         return None
     if source.starting or source.lines not in ("\n", "\r\n"):
         return None

@@ -1,23 +1,23 @@
-"""Running kernels in Spark's Python workers: one partition a task, one tag a job.
+"""Runs kernels in Spark's Python workers: one partition a task, one tag a job.
 
     driver (the back process)                     Spark, local[2]
       Spark.start(tag, tasks) -- a thread -->  range(n) -> mapInArrow(Worker)
       SparkTasks.done, .outcomes               each Python worker opens the store once
       SparkTasks.cancel                        drops the jobs with the tag
 
-DataFrame API alone, so a cluster or Spark Connect serve as well. Tags are set on the context where
-there is one: `SparkSession.interruptTag` of Spark 4.3 finds only tags of its own thread, and that
-thread waits for the result. A cancelled task's Python goes on until its next commit; the epoch
-makes it harmless (law 2).
+Only the DataFrame API is used, so a cluster or Spark Connect works too. Tags are set on the context
+if there is one, because `SparkSession.interruptTag` of Spark 4.3 finds only tags of its own thread.
+That thread is waiting for the result. A cancelled task's Python worker runs until its next commit,
+which the epoch refuses (law 2).
 
 A master that is not local (`spark://`, `yarn`, `k8s://`, or `sc://` for Spark Connect) runs tasks
-on other hosts. They are sent this package (what it imports must be there: numpy, pyarrow, psycopg)
-and open the store by its URL. Both are tried with one task before the first wave: what fails there
-fails at the start, in words. All else is Spark's own configuration (SPARK_CONF_DIR).
+on other hosts. This package is sent to them; its dependencies must be installed there (numpy,
+pyarrow, psycopg). Workers open the store by its URL. A probe task tests both before the first wave,
+so a failure is reported at the start. All other configuration is Spark's own (SPARK_CONF_DIR).
 
-The JVM ends when its standard input closes, so it does not outlive this
-process, however that ends; its Python workers end with it. If the JVM alone ends (killed, out of
-memory) the wave ends with an error, and the next one builds a new session.
+The JVM ends when its standard input closes, so it does not outlive this process; its Python workers
+end with it. If only the JVM ends (killed, out of memory), the wave ends with an error, and the next
+wave builds a new session.
 """
 
 import os
@@ -40,12 +40,12 @@ from exuvia.base.waits import JAVA, SPARK_ELSEWHERE, SPARK_ENDED, SPARK_WORKERS
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import step_back
 
-if TYPE_CHECKING:  # brings much: only for who needs it
+if TYPE_CHECKING:  # slow imports, needed only with Spark
     import pyarrow
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# -- whether it can start here ---------------------------------------------------------------------
+# -- requirements ----------------------------------------------------------------------------------
 
 LEAST_JAVA = 17
 _VERSION = re.compile(r'version "(\d+)')
@@ -53,7 +53,7 @@ _ANSWER_S = 20.0
 
 
 def java() -> Path | None:
-    """The Java that Spark's launcher will take: of JAVA_HOME, else of PATH."""
+    """Returns the Java that Spark's launcher uses: that of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"
@@ -63,7 +63,7 @@ def java() -> Path | None:
 
 
 def java_version() -> int | None:
-    """Its feature release (17, 21, ...), None when there is none that answers."""
+    """Returns Java's feature release (17, 21, ...), or None if no Java answers."""
     program = java()
     if program is None:
         return None
@@ -82,12 +82,12 @@ def java_version() -> int | None:
 
 
 def java_obstacle() -> str | None:
-    """What is missing and how to get it, None when all is well."""
+    """Returns what is missing and how to get it, or None if Java is usable."""
     version = java_version()
     if version is not None and version >= LEAST_JAVA:
         return None
-    seen = "none was found" if version is None else f"Java {version} was found"
-    return JAVA(LEAST_JAVA, seen)
+    found_text = "none was found" if version is None else f"Java {version} was found"
+    return JAVA(LEAST_JAVA, found_text)
 
 
 def is_local(master: str) -> bool:
@@ -96,28 +96,28 @@ def is_local(master: str) -> bool:
 
 
 def is_remote(master: str) -> bool:
-    """Whether it is a Spark Connect server: no JVM of this process's own."""
+    """Whether a master is a Spark Connect server, for which this process starts no JVM."""
     return master.startswith("sc://")
 
 
 def master_obstacle(master: str, url: str) -> str | None:
-    """Why tasks of this master could not open the store, None when they can."""
+    """Returns why this master's tasks could not open the store, or None if they can."""
     if is_local(master) or not url.startswith(("lmdb:", "memory:")):
         return None
     return SPARK_ELSEWHERE(master, url)
 
 
-# -- how its JVM is started ------------------------------------------------------------------------
+# -- JVM options -----------------------------------------------------------------------------------
 #
-# It only steers, so it should cost little, least of all at its start.
+# The JVM only coordinates, so it should cost little, above all at its start.
 #
-#     one processor          it sizes its pools by what it believes to have
-#     one thread of garbage  the data is in the Python workers, not in its heap
-#     C2 ten times later     code that runs for seconds is not worth the optimising compiler
-#     classes at hand        an archive of them, mapped instead of loaded and verified one by one
+#     one processor          it sizes its thread pools by the number of processors
+#     serial collector       rows are in the Python workers, not in its heap
+#     C2 ten times later     code that runs for seconds does not repay the optimizing compiler
+#     class archive          classes are mapped instead of loaded and verified one by one
 #
-# The archive (class_archive.py) belongs to one Java and one pyspark. A JVM that finds none, or one
-# that does not fit, starts without. Figures: docs/decisions/016.
+# The archive (class_archive.py) belongs to one Java and one pyspark. Without a fitting archive the
+# JVM starts normally. Figures: docs/decisions/016.
 
 FRUGAL = (
     "-XX:ActiveProcessorCount=1",
@@ -127,24 +127,24 @@ FRUGAL = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")  # an archive that does not fit is no news
+SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")  # no warning if the archive does not fit
 
 
 def archive() -> Path:
-    """Where the class archive of this environment is, or would be."""
+    """Returns the path of this environment's class archive, which may not exist."""
     return Path(sys.prefix) / "share" / "exuvia" / "spark.jsa"
 
 
 def options() -> str:
-    """The JVM's options."""
+    """Returns the JVM's options."""
     classes = archive()
-    known = (f"-XX:SharedArchiveFile={classes}",) if classes.exists() else ()
-    return " ".join((*FRUGAL, *SILENT, *known))
+    archive_option = (f"-XX:SharedArchiveFile={classes}",) if classes.exists() else ()
+    return " ".join((*FRUGAL, *SILENT, *archive_option))
 
 
-# -- tasks on their way ----------------------------------------------------------------------------
+# -- running tasks ---------------------------------------------------------------------------------
 
-DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
+DEFAULT_MASTER = "local[2,4]"  # two cores; a task whose worker died is repeated
 POLL_S = 0.1
 GIVE_UP_S = 15.0
 _LOCAL = re.compile(r"local\[(\d+|\*)")
@@ -164,13 +164,13 @@ _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "12
 
 @dataclass(frozen=True)
 class Worker:
-    """What runs in a Python worker; pickled by name."""
+    """The function that Spark's Python workers run; pickled by name."""
 
     url: str
     tasks: Sequence[bytes]
 
     def __call__(self, batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        """Arrow batches of ordinals in, Arrow batches of outcomes out."""
+        """Maps Arrow batches of ordinals to Arrow batches of outcomes."""
         import pyarrow
 
         from exuvia.pipeline.kernels import attempt
@@ -188,13 +188,13 @@ class Worker:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is tried on a worker before anything is given to it. Answers why it cannot work."""
+    """Tests a worker before tasks are given to it; answers why it is unusable, or ""."""
 
     url: str
     version: str
 
     def __call__(self, batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        """An Arrow batch with the answer for each that comes in."""
+        """Yields one Arrow batch with the answer per input batch."""
         import pyarrow
 
         for _ in batches:
@@ -209,7 +209,7 @@ class Probe:
         from exuvia.kv.store import open_store
 
         try:
-            import exuvia.pipeline.kernels.attempt  # noqa: F401 - brings all that tasks need
+            import exuvia.pipeline.kernels.attempt  # noqa: F401 - imports all that tasks need
 
             open_store(self.url).close()
         except (ImportError, ExuviaError) as error:
@@ -218,15 +218,15 @@ class Probe:
 
 
 class SparkTasks:
-    """Tasks on their way. Ends with outcomes, or with an error in words."""
+    """A wave that runs on Spark. Ends with outcomes, or with an error text."""
 
     def __init__(self, spark: "Spark", tag: str, tasks: Sequence[bytes]) -> None:
         self.tag = tag
         self.tasks = tasks
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
-        self.is_started = False  # Spark is there and has the tasks
-        self.is_waiting = False  # there was no Spark to give them to; `error` says why
+        self.is_started = False  # Spark is running and has the tasks
+        self.is_waiting = False  # Spark was not available; `error` has the reason
         self._spark = spark
         self._thread = threading.Thread(target=self._body, name=f"spark-{tag}", daemon=True)
         self._thread.start()
@@ -236,34 +236,35 @@ class SparkTasks:
             self.outcomes = self._spark.collect(self)
         except Unavailable as error:
             self.error, self.is_waiting = str(error), True
-        except Exception as error:  # whatever Spark raises becomes a reason to wait or to fail
-            self.error = said_by(error)
+        except Exception as error:  # any error of Spark is a reason to wait or to fail
+            self.error = error_text(error)
 
     def step(self) -> float:
-        """Spark goes on by itself. Waits for its end, for a moment, so that nobody sleeps through
-        it; when to look again. Unit: s."""
+        """Waits a moment for the end of the wave, so that the caller need not sleep. Returns the
+        pause before the next call. Unit: s."""
         self._thread.join(POLL_S)
         if not self.done():
             self._spark.look_after()
         return 0.0
 
     def done(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether all tasks have ended."""
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Drop what Spark has not begun and interrupt what it has."""
+        """Drops tasks that Spark has not started and interrupts the others."""
         if not self.done():
             self._spark.interrupt(self.tag)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; whether it came."""
+        """Waits for the end. Returns whether the wave has ended."""
         self._thread.join(timeout_s)
         return self.done()
 
 
-def said_by(error: Exception) -> str:
-    """The line that says most: the last one of a Python worker's traceback, else the first."""
+def error_text(error: Exception) -> str:
+    """Returns the most informative line: the last of a Python worker's traceback, else the
+    first."""
     lines = (str(error).strip() or type(error).__name__).splitlines()
     ends = [n for n, line in enumerate(lines) if line.startswith(" SQLSTATE")]
     if ends and ends[0]:
@@ -273,7 +274,7 @@ def said_by(error: Exception) -> str:
 
 
 class Spark:
-    """A Spark session, built when first needed, for one store. Thread-safe."""
+    """A Spark session for one store, built when first needed. Thread-safe."""
 
     def __init__(
         self, url: str, master: str | None = None, conf: dict[str, str] | None = None
@@ -291,7 +292,7 @@ class Spark:
 
     @property
     def at_once(self) -> int:
-        """How many tasks run side by side; 1 where that is not known."""
+        """Number of tasks that run concurrently; 1 if unknown."""
         cores = _LOCAL.match(self.master)
         if cores is None:
             return self._parallel
@@ -299,38 +300,37 @@ class Spark:
 
     @property
     def is_local(self) -> bool:
-        """Whether its tasks run on this host."""
+        """Whether tasks run on this host."""
         return is_local(self.master)
 
     @property
     def is_started(self) -> bool:
-        """Whether there is a session, or was one until its JVM ended."""
+        """Whether a session was built; its JVM may have ended since."""
         return self._session is not None
 
     def obstacle(self) -> str | None:
-        """Why nothing can run now and what would help; None when it can."""
+        """Returns why no task can run and what would help, or None if tasks can run."""
         if self._session is not None:
             return None
-        found = master_obstacle(self.master, self.url)
-        return found or (None if is_remote(self.master) else java_obstacle())
+        obstacle = master_obstacle(self.master, self.url)
+        return obstacle or (None if is_remote(self.master) else java_obstacle())
 
     def session(self) -> "SparkSession":
-        """The pyspark.sql.SparkSession. The first call takes seconds."""
+        """Returns the pyspark.sql.SparkSession. The first call takes seconds."""
         with self._lock:
             if self._session is not None and _has_died(self._session):
-                # Make pyspark forget a session whose JVM has ended, which it never does by
-                # itself
+                # pyspark never forgets a session whose JVM has ended, so reset its globals
                 from pyspark import SparkContext
                 from pyspark.sql import SparkSession
 
                 context = self._session.sparkContext
-                context._jsc = None  # there is nobody to ask any more
+                context._jsc = None  # the JVM cannot answer any more
                 context.stop()
                 SparkContext._gateway = SparkContext._jvm = None
                 SparkSession._instantiatedSession = SparkSession._activeSession = None
                 self._session = None
             if self._session is not None and _has_stopped(self._session):
-                self._session.stop()  # the cluster gave it up, or was not there for long
+                self._session.stop()  # stopped by the cluster, or after a long time without workers
                 self._session = None
             if self._session is None:
                 session = _build(self.master, self._conf)
@@ -340,22 +340,22 @@ class Spark:
             return self._session
 
     def _equip(self, session: "SparkSession") -> None:
-        """Send this package to a cluster, and try it there. Raises Unavailable."""
+        """Sends this package to a cluster and tests it there. Raises Unavailable."""
         context = _context(session)
         try:
             self._folder = self._folder or tempfile.TemporaryDirectory(prefix="exuvia-")
-            folder = Path(self._folder.name)  # workers that come later fetch from it too
+            folder = Path(self._folder.name)  # later workers fetch from it too
             packed = packed_for_executors(folder)
             if context is None:
                 session.addArtifact(str(packed), pyfile=True)
             else:
                 context.addPyFile(str(packed))
             probe = Probe(self.url, __version__)
-            found = session.range(0, 1, 1, 1).mapInArrow(probe, "obstacle string")
-            [[obstacle]] = found.collect()
+            answers = session.range(0, 1, 1, 1).mapInArrow(probe, "obstacle string")
+            [[obstacle]] = answers.collect()
         except Exception as error:
             session.stop()
-            raise Unavailable(SPARK_WORKERS(self.master, said_by(error))) from error
+            raise Unavailable(SPARK_WORKERS(self.master, error_text(error))) from error
         if obstacle:
             session.stop()
             raise Unavailable(SPARK_WORKERS(self.master, obstacle))
@@ -363,12 +363,12 @@ class Spark:
             self._parallel = max(1, context.defaultParallelism)
 
     def start(self, tag: str, tasks: Sequence[bytes]) -> SparkTasks:
-        """Run encoded tasks, each in a partition of its own. Returns at once."""
+        """Runs encoded tasks, each in a partition of its own. Returns at once."""
         return SparkTasks(self, tag, tasks)
 
     def collect(self, wave: SparkTasks) -> list[Outcome]:
-        """Run a wave's tasks and wait for them. Raises Unavailable where it was Spark that ended,
-        and what Spark raises."""
+        """Runs a wave's tasks and waits for them. Raises Unavailable if Spark itself ended, and
+        Spark's own errors."""
         session = self.session()
         _add_tag(session, wave.tag)
         wave.is_started = True
@@ -379,27 +379,28 @@ class Spark:
         except Exception as error:
             if not _has_stopped(session):
                 raise
-            raise Unavailable(SPARK_ENDED(self.master, said_by(error))) from error
+            raise Unavailable(SPARK_ENDED(self.master, error_text(error))) from error
         return [decode_outcome(bytes(row.outcome)) for row in rows]
 
     def interrupt(self, tag: str) -> None:
-        """Drop what has this tag."""
+        """Drops the jobs with this tag."""
         if self._session is not None:
             _interrupt_tag(self._session, tag)
 
     def runs_nothing(self) -> bool:
-        """Whether it has tasks and no worker does one."""
+        """Whether tasks are submitted and no worker runs one."""
         session = self._session
         context = None if session is None else _context(session)
         if session is None or context is None or _has_died(session) or _has_stopped(session):
             return False
         tracker = context.statusTracker()
-        stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-        return bool(stages) and not any(each and each.numActiveTasks for each in stages)
+        stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
+        return bool(stages) and not any(stage and stage.numActiveTasks for stage in stages)
 
     def look_after(self) -> None:
-        """End a session on a standalone cluster that has had no worker for long: a master that
-        was started anew does not know it, and it does not ask again. The next one may."""
+        """Ends a session on a standalone cluster that had no worker for GIVE_UP_S. A restarted
+        master does not know the session, and the session does not register again; a new one
+        does."""
         if not self.master.startswith("spark://") or not self.runs_nothing():
             self._idle_since = None
             return
@@ -409,11 +410,11 @@ class Spark:
             session.stop()
 
     def warm(self, workers: int = 2) -> SparkTasks:
-        """Start the JVM and the Python workers before they are needed."""
+        """Starts the JVM and the Python workers before they are needed."""
         return self.start("exuvia-warm", [WARM] * workers)
 
     def stop(self) -> None:
-        """End the session and its JVM."""
+        """Ends the session and its JVM."""
         with self._lock:
             session, self._session = self._session, None
         if session is not None and not _has_died(session):
@@ -424,10 +425,10 @@ class Spark:
 
 
 def _build(master: str, conf: dict[str, str]) -> "SparkSession":
-    step_back()  # the JVM takes its priority from the thread that starts it
+    step_back()  # the JVM inherits the priority of the thread that starts it
     if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    else:  # where it is set, it is the workers' Python
+    else:  # if PYSPARK_PYTHON is set, it names the workers' Python
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = _python_path()
@@ -444,41 +445,43 @@ def _build(master: str, conf: dict[str, str]) -> "SparkSession":
 
 
 def _python_path() -> str:
-    """Where a worker finds this package: the folder it was imported from, then what the process
-    has."""
+    """Returns PYTHONPATH for workers: the folder that this package was imported from, then the
+    process's own."""
     here = str(Path(__file__).resolve().parents[2])
-    known = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != here]
-    return os.pathsep.join([here, *filter(None, known)])
+    inherited = [
+        part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != here
+    ]
+    return os.pathsep.join([here, *filter(None, inherited)])
 
 
 def packed_for_executors(folder: Path) -> Path:
-    """This package as a zip that Python imports from."""
+    """Writes this package as a zip that Python can import, and returns its path."""
     package = Path(__file__).resolve().parents[1]
     packed = folder / f"exuvia-{__version__}.zip"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive_file:
         for path in sorted(package.rglob("*")):
             if path.suffix in (".py", ".sql", ".bin"):
-                made.write(path, path.relative_to(package.parent))
+                archive_file.write(path, path.relative_to(package.parent))
     return packed
 
 
 def _context(session: "SparkSession") -> Optional["SparkContext"]:
-    """The SparkContext, None where the session is a remote one (Spark Connect)."""
+    """Returns the SparkContext, or None for a remote session (Spark Connect)."""
     try:
         return session.sparkContext
-    except AttributeError:  # pyspark's PySparkAttributeError is one
+    except AttributeError:  # includes pyspark's PySparkAttributeError
         return None
 
 
 def _has_died(session: "SparkSession") -> bool:
-    """Whether the JVM that this process started for the session has ended."""
+    """Whether the JVM started by this process for the session has ended."""
     context = _context(session)
     process = None if context is None else getattr(context._gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
 def _has_stopped(session: "SparkSession") -> bool:
-    """Whether its context was stopped by Spark itself; its JVM lives."""
+    """Whether Spark stopped the context while its JVM is running."""
     context = _context(session)
     return context is not None and (context._jsc is None or context._jsc.sc().isStopped())
 

@@ -1,37 +1,38 @@
-"""What a kernel is asked and what it answers: plain data that crosses to Spark's Python workers
-and back.
+"""Tasks and outcomes of kernels: plain values that are sent to Spark's Python workers and back.
 
-    kind              a kernel over one span            answers in `result`
+    kind              a kernel over one span            `result` of its outcome
     fill              put index entries of rows         -, or a Summary
     rewrite           fill a hidden column of rows,     -
-                      and indexes that hold it
+                      and indexes that contain it
     move              put rows, entries in partitions   -
     renumber          give new ids to rows whose hidden -
-                      ones stand in two partitions
+                      ids occur in two partitions
     rekey             put rows under other handles,     -
                       and their entries
     move to ids       put rows under hidden ids,        -
                       and their entries
     clean             remove entries of global indexes  -
     import            put rows of a file's part         -
-    check moved       rows looked up in the other set   how many have no twin there, the first
-    check rekeyed     likewise, where handles differ    likewise
-    check apart       rows held to the other set        -
-    check fits        rows held to a partition          -
-    check column      rows held to a column's new type  how many do not fit, the first as text
-    verify column     a filled column, compared;        one Sums per index
-                      checksums, as sum rows
+    check moved       look up rows in the other set     number of missing rows, and the first
+    check rekeyed     the same with other handles       number of missing rows, and the first
+    check apart       require rows absent in the other  -
+                      set
+    check fits        require rows of a partition       -
+    check column      test rows with a column's new     number of misfits, the first as text
+                      type
+    verify column     compare a filled column, and sum  one Sums per index
+                      rows
     sum rows          checksums, computed from rows     one Sums per index
     sum entries       checksums of one index            one Sums
-    sum both          both of these, of one moment      the Sums of rows, then of entries
+    sum both          both, at one moment               the Sums of rows, then of entries
     collect rows      entries of the given buckets      keys and handles, per index
-    collect entries   likewise, of one index            keys and handles
-    check rows        rows held to a rule               how many break it, the first as text
-    summarize         what statistics need of rows      pipeline/kernels/summary.py
+    collect entries   the same of one index             keys and handles
+    check rows        test rows with a rule             number of violations, the first as text
+    summarize         statistics of rows                pipeline/kernels/summary.py
 
-An outcome is `done`, `deposed` (the epoch was lost: stop quietly), `duplicates`, `unavailable` (a
-reason to wait), or `failed` (a Refused). What is none of these is a bug, and is raised where it
-happens.
+The kind of an outcome is `done`, `deposed` (the epoch was lost: stop quietly), `duplicates`,
+`unavailable` (a reason to wait), or `failed` (a Refused). Any other exception is a bug and is
+raised where it occurs.
 """
 
 from typing import Any
@@ -57,7 +58,8 @@ WARM = b""  # no task: a worker that gets it starts and opens the store
 
 
 class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tasks of a reorg share. `run` tells this driver's progress from an older one's."""
+    """The part of a task that all tasks of a reorg share. `run` separates this driver's progress
+    from that of earlier drivers."""
 
     job_id: int
     epoch: int
@@ -67,20 +69,20 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     database_revision: int
     index_ids: tuple[int, ...]
     run: int = 0
-    at_once: int = 1  # tasks that may write side by side
-    element: ReorgElement | None = None  # what finished spans are remembered as; None: the indexes
-    changing: int = 0  # id of the column whose change is meant (catalog/convert/type_change.py)
-    physical_id: int = 0  # of the partition that is worked on, 0 for a table without
-    router: str = ""  # where rows belong: a name, see pipeline/kernels/move.py
+    at_once: int = 1  # tasks that may write concurrently
+    element: ReorgElement | None = None  # recorded for finished spans; None: the indexes
+    changing: int = 0  # id of the column whose type changes (catalog/convert/type_change.py)
+    physical_id: int = 0  # id of the partition, 0 for an unpartitioned table
+    router: str = ""  # name of the router of rows, see pipeline/kernels/move.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
-    evaluator: str = ""  # of virtual columns: a name, see catalog/table.py
-    rule: TableRule | None = None  # what rows are held to
-    source: ImportSource | None = None  # of an import
-    judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rules.py
+    evaluator: str = ""  # name of the evaluator of virtual columns, see catalog/table.py
+    rule: TableRule | None = None  # the rule that rows are tested with
+    source: ImportSource | None = None  # set for an import
+    judge: str = ""  # name of the function that compiles the rule, see pipeline/verify/rules.py
 
     @property
     def table(self) -> Table:
-        """The table as planned with."""
+        """The table as planned."""
         return Table(
             self.info,
             self.revision,
@@ -92,49 +94,48 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def logical(self) -> Table:
-        """The table as a whole, where one partition is worked on."""
+        """The whole table, if the order is for one partition."""
         facts = self.info, self.revision, self.database, self.database_revision
         return Table(*facts, self.evaluator)
 
     @property
     def table_id(self) -> int:
-        """The id that keys lie under."""
+        """The physical table id of the keys."""
         return self.physical_id or self.info.id
 
     @property
     def remembered_as(self) -> ReorgElement:
-        """What its finished spans are, as their rows name it."""
+        """The element that the rows of finished spans name."""
         return self.element or ReorgElement("_idx_", self.index_ids)
 
     @property
     def finishes(self) -> list[ReorgElement]:
-        """All that a finished span of it is finished for: indexes that were filled on the way
-        too."""
-        found = [self.remembered_as]
+        """Elements that a finished span completes, including indexes filled by a rewrite."""
+        elements = [self.remembered_as]
         if self.index_ids and self.remembered_as.type not in ("_idx_", "_cln_"):
-            found.append(ReorgElement("_idx_", self.index_ids))
-        return found
+            elements.append(ReorgElement("_idx_", self.index_ids))
+        return elements
 
     @property
     def fences(self) -> list[Equal]:
-        """What every write of the reorg requires (law 2).
+        """Preconditions of every write of the reorg (law 2).
 
-        Nothing without a job: a load of an unpublished table."""
+        Empty without a job: a load of an unpublished table."""
         if not self.job_id:
             return []
         return [Equal(k.meta("reorg", self.job_id), k.number(self.epoch))]
 
     @property
     def among(self) -> bytes:
-        """The name of all writes of a rewrite, which leave each other's rows alone; see
-        Standing."""
+        """The common name of a rewrite's writes, which do not overwrite each other's rows; see
+        `Standing` in kv/packet.py."""
         return k.meta("rewrite", self.job_id) if self.job_id else b""
 
 
 def order_for(
     table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0
 ) -> TaskOrder:
-    """An order about a table as planned."""
+    """Returns the order of a planned table."""
     return TaskOrder(
         job_id=job_id,
         epoch=epoch,
@@ -149,13 +150,13 @@ def order_for(
 
 
 def all_parts(order: TaskOrder) -> TaskOrder:
-    """The same about all partitions together: its table is the logical one."""
+    """Returns the order for the logical table, all partitions together."""
     return msgspec.structs.replace(order, physical_id=0)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One span for one kernel. `ordinal` is its place in the wave; `first`: how many rows there
-    are, at most, in an import's files before this one."""
+    """One span for one kernel. `ordinal`: its place in the wave; `first`: upper bound of the number
+    of rows in an import's earlier files."""
 
     kind: str
     order: TaskOrder
@@ -165,14 +166,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int = 0
     first: int = 0
     chosen: bytes = b""  # u32 numbers of the buckets to collect
-    positions: tuple[int, ...] = ()  # of the columns to summarize
-    samples: int = 0  # the most rows to sample
-    limit: float = 1.0  # of the lots that sampled rows draw
+    positions: tuple[int, ...] = ()  # columns to summarize
+    samples: int = 0  # maximum number of sampled rows
+    limit: float = 1.0  # maximum lot of a sampled row
 
 
 class FoundDuplicate(msgspec.Struct, frozen=True):
-    """A duplicate: two rows with one key of a unique index; `text` is the key's value as MySQL
-    prints it."""
+    """Two rows with the same key of a unique index. `text`: the key's value in MySQL's format."""
 
     index_id: int
     key: bytes
@@ -182,7 +182,7 @@ class FoundDuplicate(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A kernel's answer."""
+    """The outcome of a task."""
 
     ordinal: int = 0
     kind: str = DONE
@@ -196,7 +196,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaveShare(msgspec.Struct, frozen=True, array_like=True):
-    """What one node is to do of a wave. `rows` and what follows: see Executor.choose."""
+    """One node's tasks of a wave. `rows`, `most`, `most_cold`: arguments of Executor.choose."""
 
     tag: str
     rows: int
@@ -206,11 +206,12 @@ class WaveShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 TASKS: Topic[WaveShare, list[bytes]] = Topic("tasks", WaveShare, list[bytes])
-"""What a driver asks the backs of other nodes: outcomes, encoded (shared.py)."""
+"""The question of a driver to other nodes' back processes; the answer is encoded outcomes
+(shared.py)."""
 
 
 def encode(value: Task | Outcome) -> bytes:
-    """As bytes, for the way to a worker and back."""
+    """Returns the encoding that is sent to workers."""
     return msgspec.msgpack.encode(value)
 
 

@@ -1,12 +1,12 @@
-"""A second process of the owner's node for tasks of a reorg that is too small for Spark: where no
-client is beside it, a reorg uses both processors.
+"""A second process of the owner's node for reorgs that are too small for Spark. While no client is
+active, the reorg uses two processors.
 
     owner's process                            worker process
-    a task's next step, another, ...           reads one task, does it (kernels/attempt.perform)
-    gives a task, asks whether it has ended    writes its outcome, waits for the next
+    a task's next step, another, ...           reads one task, runs it (kernels/attempt.perform)
+    gives a task, polls for its end            writes its outcome, waits for the next
 
-It is started with the first task it is given, and ends when it has had none for a minute, or with
-its parent. Where it dies, its task is done again by whoever is there: what it has committed stays.
+It starts with its first task, and ends after a minute without one, or with its parent. If it dies,
+its task is repeated by another process; committed batches are kept.
 """
 
 import os
@@ -27,36 +27,36 @@ _LENGTH = struct.Struct(">I")
 
 
 class WorkerEnded(Exception):
-    """It has ended, or never began, with a task that was not done."""
+    """The worker process ended or could not start, and its task was not finished."""
 
 
 class WorkerProcess:
-    """One process for one store, started when there is a task. Whoever has taken it uses it; the
-    others go without."""
+    """One process for one store, started with its first task. One reorg at a time can use it;
+    others run without."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._process: subprocess.Popen[bytes] | None = None
-        self._taken = threading.Lock()
+        self._in_use = threading.Lock()
 
     @property
     def pid(self) -> int | None:
-        """Its number, None while there is none."""
+        """The process id, or None if no process runs."""
         return None if self._process is None else self._process.pid
 
     def take(self) -> bool:
-        """Whether it is the caller's from now on."""
-        return self._taken.acquire(blocking=False)
+        """Reserves the process for the caller. Returns False if it is in use."""
+        return self._in_use.acquire(blocking=False)
 
     def release(self) -> None:
-        """Let others take it."""
-        self._taken.release()
+        """Ends the reservation."""
+        self._in_use.release()
 
     def give(self, task: Task) -> None:
-        """Have a task done; it has none. Raises WorkerEnded."""
+        """Starts a task; requires that none is running. Raises WorkerEnded."""
         process = self._process
         if process is None or process.poll() is not None:
-            process = self._process = self._started()
+            process = self._process = self._start()
         assert process.stdin is not None
         try:
             _write(process.stdin, encode(task))
@@ -64,7 +64,7 @@ class WorkerProcess:
             self.stop()
             raise WorkerEnded(str(error)) from error
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         self.stop()
         command = [sys.executable, "-m", __spec__.name]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -79,7 +79,7 @@ class WorkerProcess:
         return process
 
     def outcome(self, wait_s: float) -> Outcome | None:
-        """Of the task it was given, None if it is not done yet. Raises WorkerEnded."""
+        """Returns the task's outcome, or None if it is still running. Raises WorkerEnded."""
         process = self._process
         if process is None or process.stdout is None:
             raise WorkerEnded("it was stopped")
@@ -92,7 +92,7 @@ class WorkerProcess:
         return decode_outcome(raw)
 
     def stop(self) -> None:
-        """End it, whatever it does. Twice is harmless."""
+        """Kills the process. Idempotent."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -105,35 +105,35 @@ class WorkerProcess:
 
 
 def _write(pipe: IO[bytes], raw: bytes) -> None:
-    left = memoryview(_LENGTH.pack(len(raw)) + raw)
-    while left:
-        left = left[os.write(pipe.fileno(), left) :]
+    remaining = memoryview(_LENGTH.pack(len(raw)) + raw)
+    while remaining:
+        remaining = remaining[os.write(pipe.fileno(), remaining) :]
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
-    """None where the other side has ended."""
+    """Returns a message, or None if the other side has ended."""
     head = _exactly(pipe, _LENGTH.size)
     return None if head is None else _exactly(pipe, *_LENGTH.unpack(head))
 
 
 def _exactly(pipe: IO[bytes], size: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < size:
-        part = os.read(pipe.fileno(), size - len(found))
+    received = bytearray()
+    while len(received) < size:
+        part = os.read(pipe.fileno(), size - len(received))
         if not part:
             return None
-        found += part
-    return bytes(found)
+        received += part
+    return bytes(received)
 
 
 def main() -> None:
-    """Tasks from standard input, outcomes to standard output, until there are none."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent's to obey
-    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    """Runs tasks from standard input and writes outcomes to standard output, until input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    url = _read(asked)
-    while url is not None and select.select([asked], [], [], IDLE_S)[0]:
-        raw = _read(asked)
+    url = _read(requests)
+    while url is not None and select.select([requests], [], [], IDLE_S)[0]:
+        raw = _read(requests)
         if raw is None:
             break
         _write(answers, perform(url.decode(), raw))

@@ -37,7 +37,7 @@ from exuvia.events import change_log, notifier
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.throttle import Heard, Latency, reports_in
+from exuvia.pipeline.throttle import Latency, RecentSenders, reports_in
 from exuvia.sql.parse.secrets import without_secrets
 from exuvia.stats import queue as stats_queue
 
@@ -211,7 +211,7 @@ class StatusPage:
 
     def __init__(self, sources: PageSources) -> None:
         self._from = sources
-        self._fronts = Heard()
+        self._fronts = RecentSenders()
         self.live = _Kept(self._live, LIVE_S, sources.clock)
         self.cluster = _Kept(self._cluster, CLUSTER_S, sources.clock)
 
@@ -239,7 +239,7 @@ class StatusPage:
 
     def _p99(self, reports: dict[bytes, Latency], now: float) -> tuple[float, int]:
         """The slowest front's: of all while a reorg asks them, of this one otherwise."""
-        fresh = self._fronts.lately({key: each.number for key, each in reports.items()}, now)
+        fresh = self._fronts.recent({key: each.number for key, each in reports.items()}, now)
         told = [(reports[key].p99_s, reports[key].samples) for key in fresh]
         told = [each for each in (*told, self._from.window()) if each[1] >= LEAST_SAMPLES]
         return max(told, default=(0.0, 0))

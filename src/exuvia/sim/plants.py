@@ -275,7 +275,7 @@ def no_mark() -> Iterator[None]:
 @contextmanager
 def no_clean() -> Iterator[None]:
     """Every task says that it is done."""
-    with _replaced(Clean, "_removed", lambda self, entries: iter(())):
+    with _replaced(Clean, "_remove", lambda self, entries: iter(())):
         yield
 
 
@@ -408,7 +408,7 @@ def two_copies() -> Iterator[None]:
 @contextmanager
 def not_looked_again() -> Iterator[None]:
     """Entries are those of the copies that were to be."""
-    with _replaced(MoveToIds, "_entries_since", lambda self, keys, entries: entries):
+    with _replaced(MoveToIds, "_entries_after_put", lambda self, keys, entries: entries):
         yield
 
 

@@ -137,7 +137,7 @@ def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait 
     checks = coming_checks(the_table(snapshot))
     if snapshot.table_is_empty or snapshot.filled or not checks:
         return None
-    return StepWait("", reorg.Reorg(reorg.held_to_coming([check.id for check in checks])))
+    return StepWait("", reorg.Reorg(reorg.check_coming([check.id for check in checks])))
 
 
 def a_check_came_meanwhile(job: Job, snapshot: CatalogSnapshot) -> Refused | None:

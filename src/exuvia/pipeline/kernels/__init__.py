@@ -1,1 +1,1 @@
-"""What is done with the rows of one span: plain generators that do one transaction a step."""
+"""Kernels: the work on the rows of one span, as generators with one transaction a step."""

@@ -1,9 +1,9 @@
-"""The table of kernels, and one attempt at a task: where errors become outcomes.
+"""The table of kernels, and one attempt at a task, which turns errors into outcomes.
 
 Deposed        the epoch was lost: stop quietly            -> deposed
 Unavailable    store full, snapshot too old, ...           -> unavailable, a reason to wait
-Conflict       writers never left a key alone              -> unavailable
-Refused        the data cannot be done                     -> failed
+Conflict       writers kept changing a key                 -> unavailable
+Refused        impossible with these rows                  -> failed
 """
 
 import os
@@ -31,7 +31,7 @@ from exuvia.pipeline.task import (
 )
 from exuvia.pipeline.throttle import (
     Batch,
-    GivingWay,
+    IdleScheduling,
     Slot,
     Steps,
     TaskPace,
@@ -69,7 +69,7 @@ WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | load_files.Import |
 
 
 class TaskAttempt:
-    """A task being done, one transaction at a time."""
+    """A running task, one transaction at a time."""
 
     def __init__(
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
@@ -78,12 +78,12 @@ class TaskAttempt:
         self._dial = dial
         self._pace = TaskPace(monotonic)
         if task.kind in WRITERS:
-            self._steps = _written(store, task, dial, monotonic)
+            self._steps = _unless_finished(store, task, dial, monotonic)
         else:
             self._steps = SCANS[task.kind](store, task)
 
     def advance(self) -> Batch | Outcome:
-        """The next transaction with the rest after it, or how it ended."""
+        """Runs the next transaction. Returns it with its rest, or the outcome of the task."""
         ordinal = self.task.ordinal
         try:
             self._pace.begin()
@@ -103,12 +103,12 @@ class TaskAttempt:
             )
 
     def close(self) -> None:
-        """Leave it where it is."""
+        """Stops the task where it is."""
         self._steps.close()
 
 
-def _written(store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]) -> Steps:
-    """A task whose process was killed after its last commit is tried again: not the work."""
+def _unless_finished(store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]) -> Steps:
+    """Skips a task that is finished: Spark repeats one whose process died after its last commit."""
     with store.read() as txn:
         is_finished = checkpoint.is_finished(txn, task)
     if is_finished:
@@ -118,9 +118,9 @@ def _written(store: Store, task: Task, dial: Dial, monotonic: Callable[[], float
 
 # -- in one of Spark's Python workers --------------------------------------------------------------
 #
-# Open the store once, run tasks, obey the settings. A worker has no driver to ask: settings, epoch
-# and slots are all in the store. If its parent is gone (the daemon that forked it ends with the
-# JVM, and the JVM with the driver) it stops at its next batch.
+# A worker opens the store once and runs tasks. It has no connection to the driver: settings, epoch
+# and slots are all in the store. It stops at the next batch if its parent is gone.
+# Its parent, a daemon, ends with the JVM, and the JVM with the driver.
 
 _SLOT_POLL_S = 0.05
 
@@ -128,7 +128,8 @@ _stores: dict[tuple[str, int], Store] = {}
 
 
 def store_of(url: str) -> Store:
-    """This process's store for a URL, never one opened before a fork; see pipeline/throttle.py."""
+    """Returns this process's store for a URL, never one opened before a fork; see
+    pipeline/throttle.py."""
     key = (url, os.getpid())
     if key not in _stores:
         _stores[key] = UnhurriedStore(open_store(url))
@@ -137,7 +138,7 @@ def store_of(url: str) -> Store:
 
 
 def perform(url: str, raw: bytes) -> bytes:
-    """Do an encoded task (WARM: none); its encoded outcome."""
+    """Runs an encoded task (WARM: no task) and returns its encoded outcome."""
     store = store_of(url)
     if raw == WARM:
         return encode(Outcome())
@@ -147,15 +148,15 @@ def perform(url: str, raw: bytes) -> bytes:
 def _perform(store: Store, task: Task) -> Outcome:
     dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
-    giving_way = GivingWay()
+    scheduling = IdleScheduling()
     parent = os.getppid()
-    rest = threading.Event()  # never set: what it waits for is time
+    rest = threading.Event()  # never set, used for its timeout
     attempt: TaskAttempt | None = None
     try:
         while os.getppid() == parent:
             settings = dial.read()
-            giving_way.beside_clients(settings.batch_s < ALONE_S)
-            if not slot.taken(settings.workers):
+            scheduling.update(settings.batch_s < ALONE_S)
+            if not slot.acquire(settings.workers):
                 rest.wait(_SLOT_POLL_S)
                 continue
             attempt = attempt or TaskAttempt(store, task, dial, time.monotonic)

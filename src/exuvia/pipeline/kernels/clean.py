@@ -1,13 +1,13 @@
-"""The cleaning: entries of global indexes that name rows of a partition which nobody uses any more.
+"""Removes entries of global indexes that point to rows of a dropped partition.
 
-    a fresh snapshot    must show the reorg's revision of the table (law 1): the partition is dead
-      -> its rows       they change no more, so the entries that name them follow from them
-    then per index      batches of entries, each in one transaction that requires the reorg's epoch
-                        (law 2): a plain one is removed, a unique one released
-    the last batch      says that the span is finished
+    a fresh snapshot    must show the reorg's revision of the table (law 1): the partition is unused
+      -> its rows       they do not change any more, so their entries can be derived from them
+    then per index      batches of entries, each one transaction that requires the reorg's epoch
+                        (law 2): a plain entry is removed, a unique one released
+    the last batch      marks the span as finished
 
-Writers meet such entries too, and take their keys over (catalog/writer.py): a release lets what is
-another row's stand. So the order of both does not matter, and a batch may be done twice.
+Writers also meet such entries and take over their keys (catalog/writer.py). A release leaves the
+entry of another row alone. So the order of both does not matter, and a batch may run twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +43,9 @@ class Clean:
         self._rows = self._batches = 0
 
     def steps(self) -> Steps:
-        """Read, then remove; returns the outcome. Raises Deposed when the epoch is lost."""
-        wanted = self._task.order.index_ids
-        indexes = [index for index in self._table.info.indexes if index.id in wanted]
+        """Reads, then removes; returns the outcome. Raises Deposed when the epoch is lost."""
+        index_ids = self._task.order.index_ids
+        indexes = [index for index in self._table.info.indexes if index.id in index_ids]
         entries: list[Entries] = []
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             for rows, chunk in of_rows(snapshot, self._table, indexes, self._task.span):
@@ -53,11 +53,11 @@ class Clean:
                 entries += chunk
                 yield Batch(rows, 0.0)
         for part in entries:
-            yield from self._removed(part)
+            yield from self._remove(part)
         self._commit([], [], is_last=True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows)
 
-    def _removed(self, entries: Entries) -> Iterator[Batch]:
+    def _remove(self, entries: Entries) -> Iterator[Batch]:
         keys, suffixes = as_bytes(entries.keys), entries.suffixes
         payloads = [b""] * len(keys) if suffixes is None else as_bytes(suffixes)
         at = 0
@@ -76,10 +76,10 @@ class Clean:
             at = end
 
     def _commit(self, keys: list[bytes], suffixes: list[bytes], is_last: bool = False) -> None:
-        """One transaction. Raises Conflict, Deposed."""
+        """Runs one transaction. Raises Conflict, Deposed."""
         self._batches += 1
         progress = TaskProgress(self._rows, self._rows, self._batches, len(keys), is_last)
-        said = checkpoint.pairs_of(self._task, progress)
+        own_pairs = checkpoint.pairs_of(self._task, progress)
 
         def work(txn: Transaction) -> None:
             for fence in self._task.order.fences:
@@ -89,7 +89,7 @@ class Clean:
                     txn.write(WriteKind.RELEASE, key, LIVE + suffix)
                 else:
                     txn.write(WriteKind.REMOVE, key, b"")
-            for key, payload in said:
+            for key, payload in own_pairs:
                 txn.put(key, payload)
 
         self._store.transact(work, _TRIES)

@@ -1,12 +1,12 @@
-"""Index entries as columns: the ones that rows should have, and the ones that stand in an index.
+"""Index entries as columns: those that rows should have, and those present in an index.
 
     rows     t{table}r{handle}   -> row_batch.decode -> held_by -> row_batch.index_keys
                                                                               -> Entries per index
     index    t{table}i{index}... -> tombstones dropped                       -> Entries
 
-Both sides of a comparison come from here, and what a fill writes. `suffixes` are what an entry's
-payload holds behind LIVE: the handle in a unique index (empty where one of the values is NULL,
-whose key ends in the handle instead), None in a plain index, where it is always empty.
+Both sides of a comparison use this module, and so does a backfill. `suffixes` are the payloads of
+entries without LIVE. In a unique index that is the handle, or empty if one of the values is NULL
+(then the key ends in the handle). In a plain index it is always empty: `suffixes=None`.
 """
 
 import mmap
@@ -35,18 +35,18 @@ from exuvia.kv.store import Store
 
 # -- sorting a million keys ------------------------------------------------------------------------
 #
-# The order that makes one run out of a span; writing it unsorted takes ten times as long.
+# A span is written as one sorted run; writing it unsorted takes ten times as long.
 #
-# Keys of one width are an array of `V<width>`, those of a few widths one with zeros behind each
-# (Padded; no key is the beginning of another, so they sort alike), others a list of bytes. Only
-# bytes that differ at all are compared, packed into big-endian words: a sysbench k and its handle
-# differ in six bytes, which is one word. Positive and negative numbers differ in all bytes, but
-# their range is small: adjacent differing bytes take the bits of the range of their values.
+# Keys of one width are an array of `V<width>`. Keys of a few widths are padded with zeros (Padded);
+# no key is a prefix of another, so the order is the same. Others are a list of bytes. Only bytes
+# that differ are compared, packed into big-endian words: a sysbench k and its handle differ in six
+# bytes, which fit one word. Positive and negative numbers differ in all bytes, but their range is
+# small. So adjacent differing bytes are packed into the bits that the range of their values needs.
 #
-#     one word       sorted itself, keys made from it (Sorted)     10 ms a million
-#     several        np.argsort by the first, then those that it does not tell apart by the next
+#     one word       the words are sorted, keys rebuilt from them (Sorted)     10 ms a million
+#     several        np.argsort by the first word, then equal ones by the next
 #                    (a text of 120 bytes: 190 ms, Python's sort of bytes 890 ms)
-#     long and alike, or of several widths   Python's sort of bytes
+#     long common prefixes, or several widths    Python's sort of bytes
 
 WORD = 8
 _FEW_WORDS = 8
@@ -55,12 +55,12 @@ _LEAST_MAP = 1 << 16
 
 
 def as_bytes(keys: Keys) -> list[bytes]:
-    """Keys as Python bytes."""
+    """Returns keys as Python bytes."""
     return keys if isinstance(keys, list) else keys.tolist()
 
 
 def take(keys: Keys, positions: Array) -> Keys:
-    """The keys at the positions, in that order."""
+    """Returns the keys at the positions, in that order."""
     if isinstance(keys, list):
         return [keys[n] for n in positions.tolist()]
     if isinstance(keys, Padded):
@@ -71,7 +71,7 @@ def take(keys: Keys, positions: Array) -> Keys:
 
 
 def joined(parts: list[Keys]) -> Keys:
-    """One sequence of keys out of several; an array if all have the same width."""
+    """Returns several sequences of keys as one; an array if all have the same width."""
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
@@ -93,9 +93,9 @@ def joined(parts: list[Keys]) -> Keys:
     return Padded(matrix, lengths)
 
 
-# A new page of memory costs 2 to 3 us in a virtual machine. A million texts that were collected in
-# chunks and joined took 90,000 pages, a quarter of the time of a fill. Large pages cost even more,
-# 3 ms for 2 MB, because the host has to find them (decision 126).
+# A new page of memory costs 2 to 3 us in a virtual machine. Collecting a million texts in chunks
+# and joining them took 90,000 pages, a quarter of the time of a backfill. Large pages cost even
+# more, 3 ms for 2 MB, because the host has to find them (decision 126).
 
 
 class _GrowingMatrix:
@@ -107,7 +107,7 @@ class _GrowingMatrix:
         self._used = 0
 
     def add(self, matrix: Array) -> None:
-        """Append rows of shape (n, at most `width`), uint8. Shorter rows are padded with zeros."""
+        """Appends rows of shape (n, at most `width`), uint8. Shorter rows are padded with zeros."""
         size = len(matrix) * self.width
         end = self._used + size
         if end > len(self._map):
@@ -118,7 +118,7 @@ class _GrowingMatrix:
 
     @property
     def matrix(self) -> Array:
-        """The rows so far, without a copy. Valid until more are added."""
+        """The added rows, without a copy. Valid until more are added."""
         whole: Array = np.frombuffer(self._map, np.uint8, self._used)
         return whole.reshape(-1, self.width)
 
@@ -142,7 +142,7 @@ class _FixedWidthKeys:
 
 
 class _PaddedKeys:
-    """Keys of several widths, none wider than those at first; it has some bytes more."""
+    """Keys of several widths, none wider than the first keys rounded up to whole words."""
 
     def __init__(self, keys: Padded) -> None:
         self._rows = _GrowingMatrix(-(-keys.matrix.shape[1] // WORD) * WORD)
@@ -163,13 +163,14 @@ class _PaddedKeys:
 
 
 class KeyParts:
-    """Keys as they come, part by part. Where they are arrays they become one, and the parts go."""
+    """A growing collection of keys. Arrays are joined while they are added, which frees the
+    parts."""
 
     def __init__(self) -> None:
         self._parts: list[list[bytes] | _FixedWidthKeys | _PaddedKeys] = []
 
     def add(self, keys: Keys) -> None:
-        """Append them."""
+        """Appends keys."""
         if not len(keys):
             return
         if isinstance(keys, list):
@@ -188,8 +189,8 @@ class KeyParts:
 
 
 class PackedNumber(NamedTuple):
-    """Adjacent differing bytes of keys, as a number. A word has its distance from `least`, `bits`
-    wide, `shift` bits from the right."""
+    """Adjacent differing bytes of keys, as a number. A word contains its distance from `least` in
+    `bits` bits, `shift` bits from the right."""
 
     columns: list[int]
     least: int
@@ -198,8 +199,8 @@ class PackedNumber(NamedTuple):
 
 
 class Sorted:
-    """Sorted keys that differ in at most one word. Has the words and the common bytes; slices are
-    arrays of keys."""
+    """Sorted keys that differ in at most one word. Stores the words and the common bytes; slices
+    are arrays of keys."""
 
     def __init__(self, words: Array, shared: Array, fields: list[PackedNumber]) -> None:
         self._words = words
@@ -211,17 +212,17 @@ class Sorted:
 
     def __getitem__(self, part: slice) -> Array:
         words = self._words[part]
-        made: Array = np.repeat(self._shared, len(words), axis=0)
+        matrix: Array = np.repeat(self._shared, len(words), axis=0)
         for columns, least, bits, shift in self._fields:
             mask = np.uint64((1 << bits) - 1)
             numbers = ((words >> np.uint64(shift)) & mask) + np.uint64(least)
             raw = numbers.astype(">u8").view(np.uint8).reshape(-1, WORD)[:, -len(columns) :]
-            made[:, columns[0] : columns[-1] + 1] = raw
-        return made.view(f"V{made.shape[1]}").reshape(len(made))
+            matrix[:, columns[0] : columns[-1] + 1] = raw
+        return matrix.view(f"V{matrix.shape[1]}").reshape(len(matrix))
 
 
 class InPlace:
-    """Keys that stay where they are, and the order that sorts them; slices are arrays of keys."""
+    """Unmoved keys with the order that sorts them; slices are arrays of sorted keys."""
 
     def __init__(self, keys: Array | Padded, order: Array) -> None:
         self._keys = keys
@@ -235,24 +236,24 @@ class InPlace:
 
 
 def in_order(parts: list[Keys]) -> Keys | Sorted | InPlace:
-    """All keys of the parts, sorted. Where one word tells them apart it is all that is sorted, and
-    the keys are made anew when they are wanted."""
+    """Returns all keys of the parts, sorted. If one word distinguishes them, only words are sorted,
+    and keys are rebuilt on access."""
     parts = [part for part in parts if len(part)]
     if any(isinstance(part, list) for part in parts):
         return sorted(chain.from_iterable(map(as_bytes, parts)))
     keys = joined(parts)
     if isinstance(keys, list):
         return keys
-    found = _in_words(_matrix(keys)) if isinstance(keys, np.ndarray) else None
-    return InPlace(keys, positions(keys)) if found is None else found
+    in_words = _in_words(_matrix(keys)) if isinstance(keys, np.ndarray) else None
+    return InPlace(keys, positions(keys)) if in_words is None else in_words
 
 
 def _in_words(matrix: Array) -> Sorted | None:
-    """Keys of one width, sorted; None where they differ in more than a word holds."""
+    """Returns keys of one width, sorted, or None if they differ in more than one word."""
     runs = _runs_of(_varying_columns(matrix))
     few = matrix[:_BLOCK_ROWS]
     if sum(_extent(_numbers(few, columns))[1] for columns in runs) > 8 * WORD:
-        return None  # most often they tell it
+        return None  # the first block usually shows it
     words, fields, shift = np.zeros(len(matrix), np.uint64), list[PackedNumber](), 0
     for columns in reversed(runs):
         numbers = _numbers(matrix, columns)
@@ -269,13 +270,13 @@ def _in_words(matrix: Array) -> Sorted | None:
 
 
 def _extent(numbers: Array) -> tuple[int, int]:
-    """The least, and how many bits tell the others from it."""
+    """Returns the least number, and the bits needed for the distance of the others."""
     least = int(numbers.min())
     return least, (int(numbers.max()) - least).bit_length()
 
 
 def _runs_of(columns: list[int]) -> list[list[int]]:
-    """Groups of adjacent columns, each at most as wide as a word."""
+    """Groups adjacent columns, each group at most a word wide."""
     runs: list[list[int]] = []
     for column in columns:
         if runs and runs[-1][-1] == column - 1 and len(runs[-1]) < WORD:
@@ -286,7 +287,7 @@ def _runs_of(columns: list[int]) -> list[list[int]]:
 
 
 def positions(keys: Keys) -> Array:
-    """Positions that sort the keys; equal ones stay as they are. Shape (n,), int64."""
+    """Returns positions that sort the keys; equal keys keep their order. Shape (n,), int64."""
     if isinstance(keys, list):
         return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
     matrix = np.ascontiguousarray(_matrix(keys))
@@ -296,16 +297,17 @@ def positions(keys: Keys) -> Array:
     words = _word(matrix, columns[:WORD])
     order = np.argsort(words)
     words = words[order]
-    # of those that are alike so far: where they stand in `order`, and which of them belong together
+    # keys that no earlier word distinguishes: their positions in `order`, and the group of equal
+    # keys of each
     alike = np.concatenate([[False], words[1:] == words[:-1]])
     open_ = np.flatnonzero(alike | np.append(alike[1:], False))
     group = np.cumsum(~alike)[open_]
     order[open_] = order[open_][np.lexsort((order[open_], group))]
-    left = columns[WORD:]
-    while left and len(open_):
-        if len(open_) > len(keys) // 8 and len(left) > _FEW_WORDS * WORD:
+    remaining = columns[WORD:]
+    while remaining and len(open_):
+        if len(open_) > len(keys) // 8 and len(remaining) > _FEW_WORDS * WORD:
             return positions(keys.tolist())
-        words, left = _next_word(matrix, left, order[open_])
+        words, remaining = _next_word(matrix, remaining, order[open_])
         together = group[1:] == group[:-1]
         if bool((together & (words[1:] < words[:-1])).any()):
             turned = np.lexsort((words, group))
@@ -318,16 +320,16 @@ def positions(keys: Keys) -> Array:
 
 
 def _next_word(matrix: Array, columns: list[int], rows: Array) -> tuple[Array, list[int]]:
-    """Words of the rows' bytes, from the first column on, that sort like the bytes; and the
-    remaining columns. Adjacent bytes are read at once, whether they differ or not."""
+    """Returns words of the rows' bytes, from the first column on, that sort like the bytes, and the
+    remaining columns. Adjacent bytes are read together even if they do not differ."""
     begin = min(columns[0], matrix.shape[1] - WORD)
     words = windows_of(matrix.reshape(-1), WORD)[rows * matrix.shape[1] + begin]
-    behind = [column for column in columns if column >= begin + WORD]
-    return words.view(">u8").astype(np.uint64), behind
+    rest = [column for column in columns if column >= begin + WORD]
+    return words.view(">u8").astype(np.uint64), rest
 
 
 def _varying_columns(matrix: Array) -> list[int]:
-    """The bytes in which the rows differ at all. Eight of them are compared at once."""
+    """Returns the byte positions in which the rows differ. Compares eight rows at once."""
     if not matrix.size:
         return []
     first, differ = matrix[0], np.zeros(matrix.shape[1], np.uint8)
@@ -336,15 +338,15 @@ def _varying_columns(matrix: Array) -> list[int]:
         block = matrix[at : at + _BLOCK_ROWS]
         end = len(block) - len(block) % WORD
         words = block[:end].reshape(-1, len(eight) * WORD).view(np.uint64)
-        found = np.bitwise_or.reduce(words ^ eight, axis=0).view(np.uint8)
-        differ |= np.bitwise_or.reduce(found.reshape(WORD, -1), axis=0)
+        differing = np.bitwise_or.reduce(words ^ eight, axis=0).view(np.uint8)
+        differ |= np.bitwise_or.reduce(differing.reshape(WORD, -1), axis=0)
         differ |= np.bitwise_or.reduce(block[end:] ^ first, axis=0)
     columns: list[int] = np.flatnonzero(differ).tolist()
     return columns
 
 
 def _word(matrix: Array, columns: list[int], rows: Array | None = None) -> Array:
-    """Those bytes of the rows, of all of them or of some, as words that sort like them."""
+    """Returns the bytes at `columns`, of all rows or of some, as words that sort like the bytes."""
     padded = np.zeros((len(matrix) if rows is None else len(rows), WORD), dtype=np.uint8)
     for n, column in enumerate(columns):
         padded[:, n] = matrix[:, column] if rows is None else matrix[rows, column]
@@ -352,14 +354,14 @@ def _word(matrix: Array, columns: list[int], rows: Array | None = None) -> Array
 
 
 def _numbers(matrix: Array, columns: list[int]) -> Array:
-    """A word's worth of bytes as numbers, big-endian."""
+    """Returns up to eight bytes as big-endian numbers."""
     words = _word(matrix, columns)
     words >>= np.uint64(8 * (WORD - len(columns)))
     return words
 
 
 def _matrix(keys: Keys) -> Array:
-    """The bytes of keys of one width, or made so. Shape (n, width), uint8."""
+    """Returns the bytes of keys as a matrix. Shape (n, width), uint8."""
     if isinstance(keys, Padded):
         return keys.matrix
     assert isinstance(keys, np.ndarray), "a list of keys is no matrix"
@@ -367,7 +369,7 @@ def _matrix(keys: Keys) -> Array:
 
 
 def repeats(keys: Keys) -> Array:
-    """Positions n of sorted keys where keys[n] == keys[n - 1]. Shape (m,), int64."""
+    """Returns positions n of sorted keys where keys[n] == keys[n - 1]. Shape (m,), int64."""
     if isinstance(keys, list):
         same = (n for n in range(1, len(keys)) if keys[n] == keys[n - 1])
         return np.fromiter(same, dtype=np.int64)
@@ -380,22 +382,22 @@ def repeats(keys: Keys) -> Array:
 CHUNK_ROWS = 10_000
 LEAST_SPAN_ROWS = 100_000
 _NARROW = 4
-"""How many times the rows a span may have where an entry is a few numbers, not a text: the fewer
-runs there are, the fewer pages of the index each of them has to write anew."""
-AGAIN_ROWS = 2_000  # that are read again where one of them has changed since it was read
-NEAR_ROWS = 2_000  # rows as objects: read, join and cut out within the processor's cache
+"""Factor for the rows of a span if entries are a few numbers and no text. Fewer runs rewrite fewer
+pages of the index."""
+REREAD_ROWS = 2_000  # rows that are read again if one of them has changed
+NEAR_ROWS = 2_000  # rows that are processed within the processor's cache
 Look = Callable[[row_batch.Columns], None]
 
 
 class EntryParts:
-    """Entries of one index as they come, part by part."""
+    """A growing collection of one index's entries."""
 
     def __init__(self) -> None:
         self._keys = KeyParts()
         self._suffixes = KeyParts()
 
     def add(self, entries: "Entries") -> None:
-        """Append them."""
+        """Appends entries."""
         self._keys.add(entries.keys)
         if entries.suffixes is not None:
             self._suffixes.add(entries.suffixes)
@@ -405,12 +407,12 @@ class EntryParts:
         return self._keys.drain()
 
     def suffixes(self) -> list[Keys]:
-        """The suffixes of all entries, in order. Empty for an index that is not unique."""
+        """Returns the suffixes of all entries, in order. Empty for an index that is not unique."""
         return self._suffixes.drain()
 
 
 class Entries(NamedTuple):
-    """Some entries of one index. `handles` are known where the entries were made from rows."""
+    """Some entries of one index. `handles` are set if the entries were made from rows."""
 
     keys: Keys
     suffixes: Keys | None
@@ -418,44 +420,44 @@ class Entries(NamedTuple):
 
 
 def fresh_snapshot(store: Store, table: Table) -> Snapshot:
-    """A view that shows the table at the planned revision or later (law 1).
+    """Returns a snapshot that shows the table at the planned revision or later (law 1).
 
-    Raises Unavailable if it does not."""
+    Raises Unavailable for an older revision."""
     snapshot = store.snapshot(SnapshotUse.SPAN)
     raw = snapshot.get(k.revision(table.info.id))
-    seen = 0 if raw is None else k.read_number(raw[snapshot.skip :])
-    if seen >= table.revision:
+    revision = 0 if raw is None else k.read_number(raw[snapshot.skip :])
+    if revision >= table.revision:
         return snapshot
     snapshot.close()
-    raise Unavailable(SNAPSHOT_BEHIND(seen, table.info.name.O, table.revision))
+    raise Unavailable(SNAPSHOT_BEHIND(revision, table.info.name.O, table.revision))
 
 
 def runs_of(snapshot: Snapshot, span: Span) -> Iterator[RawRun]:
-    """The rows of a span as the store has them, without an object a row."""
+    """Yields the rows of a span as raw runs, without a Python object per row."""
     return (run for piece in snapshot.pieces(span) for run in piece() if len(run))
 
 
 def positions_of(table: Table, indexes: Sequence[IndexInfo]) -> list[int]:
-    """Positions (in info.cols) of the columns that the indexes' entries follow from."""
+    """Returns positions (in info.cols) of the columns that the indexes' entries depend on."""
     ids = {part.exuvia_column for index in indexes for part in index.idx_cols}
     ids |= {term.exuvia_column for index in indexes for term in index.exuvia_predicate}
     return [n for n, column in enumerate(table.info.cols) if column.id in ids]
 
 
 def is_narrow(table: Table, index_ids: Sequence[int]) -> bool:
-    """Whether the indexes' entries are a few words each, all in the key."""
+    """Whether the indexes' entries are a few words each, entirely in the key."""
     forms = [form for form in table.forms if form.info.id in index_ids]
     families = {kind.family for form in forms for kind in form.types}
     plain = not any(form.unique or form.array is not None for form in forms)
     return plain and not table.info.is_common_handle and families <= NUMBERS
 
 
-def run_rows(table: Table, index_ids: Sequence[int], wanted: int) -> int:
-    """Rows of one run where a span is to have `wanted`: more where entries are narrow, less where
-    several indexes are filled in one pass, for memory's sake."""
-    if wanted >= LEAST_SPAN_ROWS and is_narrow(table, index_ids):
-        wanted *= _NARROW
-    return max(min(wanted, LEAST_SPAN_ROWS), wanted // len(index_ids))
+def run_rows(table: Table, index_ids: Sequence[int], rows: int) -> int:
+    """Returns the rows of one run, given the setting for a span. Narrow entries allow more rows.
+    Several indexes in one pass get fewer, which limits memory."""
+    if rows >= LEAST_SPAN_ROWS and is_narrow(table, index_ids):
+        rows *= _NARROW
+    return max(min(rows, LEAST_SPAN_ROWS), rows // len(index_ids))
 
 
 def of_rows(
@@ -465,21 +467,21 @@ def of_rows(
     span: Span,
     look: Look | None = None,
 ) -> Iterator[tuple[int, list[Entries]]]:
-    """Entries that the rows of a span should have: piece by piece, how many rows they were, and
-    one Entries per index.
+    """Yields (number of rows, one Entries per index) with the entries that the rows of a span
+    should have, piece by piece.
 
-    `look` is shown the indexes' columns."""
-    wanted = positions_of(table, indexes)
+    `look` is called with the indexes' columns."""
+    needed = positions_of(table, indexes)
     for piece in snapshot.pieces(span):
         for run in filter(len, piece()):
-            columns = row_batch.decode(table, run, run, snapshot.skip, wanted)
+            columns = row_batch.decode(table, run, run, snapshot.skip, needed)
             if look is not None:
                 look(columns)
             yield len(run), [of_columns(table, index, columns) for index in indexes]
 
 
 def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Entries:
-    """Entries that rows should have in an index, of which these are the columns."""
+    """Returns the entries that rows, given as columns, should have in an index."""
     columns = held_by(table, index, columns)
     if not columns.rows:
         return Entries([], [] if index.is_unique else None, [])
@@ -498,39 +500,40 @@ def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> En
 
 
 def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
-    """These rows once for each entry that they have in an index, with the handles by which it names
-    them: a partial one does not hold all of them, a multi-valued one holds a row for each element,
-    which then stands in its array's place. As `IndexForm.entries` says row by row."""
+    """Returns the rows once for each entry in an index, with the handles that its entries contain.
+
+    A partial index leaves rows out. A multi-valued index repeats a row for each element, which
+    replaces the array. Same rules as `IndexForm.entries` for single rows."""
     form = table.form(index)
     if form.predicate is not None and columns.rows:
-        held = held_rows(form.predicate, columns)
-        if not held.all():
-            columns = _taken(columns, np.flatnonzero(held))
+        is_indexed = held_rows(form.predicate, columns)
+        if not is_indexed.all():
+            columns = _select_rows(columns, np.flatnonzero(is_indexed))
     if form.array is not None and columns.rows:
         at, kind = form.positions[form.array], form.types[form.array]
         values, numbers = spread_elements(columns.column(at).to_list(), kind)
         rows = np.repeat(np.arange(columns.rows, dtype=np.int64), numbers)
-        columns = _taken(columns, rows, {at: values})
+        columns = _select_rows(columns, rows, {at: values})
     return _named_by(table, index, columns) if columns.rows else columns
 
 
 _ROWS = 1_000
 _MANY: dict[type, json.Decoder[Any]] = {
-    each: json.Decoder(list[list[each]])  # type: ignore[valid-type]
-    for each in (int, float, str)
+    element_type: json.Decoder(list[list[element_type]])  # type: ignore[valid-type]
+    for element_type in (int, float, str)
 }
 
 
 def spread_elements(arrays: Sequence[Any], kind: FieldType) -> tuple[Vector, Array]:
-    """As `multi_valued.elements`, of many rows: all values, one behind the other, and how many each
-    row has: shape (rows,), int64."""
+    """Like `multi_valued.elements` for many rows: returns all values concatenated, and the number
+    of values of each row, shape (rows,), int64."""
     if None in arrays:
-        found = [elements(array, kind) for array in arrays]
-        return vector_of(list(chain.from_iterable(found)), kind), _lengths(found)
+        element_lists = [elements(array, kind) for array in arrays]
+        return vector_of(list(chain.from_iterable(element_lists)), kind), _lengths(element_lists)
     if KINDS.get(kind.family) is int:
         return _integers(arrays, kind)
     lists = []
-    for at in range(0, len(arrays), _ROWS):  # few objects at once: a full collection looks at all
+    for at in range(0, len(arrays), _ROWS):  # few objects at once: a full collection visits all
         some = ",".join(arrays[at : at + _ROWS])
         lists += _MANY[KINDS.get(kind.family, str)].decode(f"[{some}]")
     flat = list(chain.from_iterable(lists))
@@ -543,11 +546,11 @@ def _lengths(lists: Sequence[Sequence[Any]]) -> Array:
 
 
 def _integers(arrays: Sequence[str], kind: FieldType) -> tuple[Vector, Array]:
-    """Without an object an element."""
+    """Like `spread_elements` for integers, without a Python object per element."""
     text = np.frombuffer(",".join(arrays).encode(), np.uint8)
     ends = np.flatnonzero(text == ord("]"))
     commas = np.cumsum(text == ord(","))[ends]
-    numbers = np.diff(commas, prepend=-1)  # one comma stands before every array but the first
+    numbers = np.diff(commas, prepend=-1)  # a comma precedes every array but the first
     is_empty = text[ends - 1] == ord("[")
     numbers[is_empty] = 0
     filled = [array for array in arrays if array != "[]"] if is_empty.any() else arrays
@@ -557,28 +560,28 @@ def _integers(arrays: Sequence[str], kind: FieldType) -> tuple[Vector, Array]:
 
 
 def entries_per_row(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Array | None:
-    """How many entries each of these rows has in an index: shape (rows,), int64. None where each
-    has one."""
+    """Returns the number of entries of each row in an index, shape (rows,), int64; None if every
+    row has one."""
     form = table.form(index)
     numbers: Array | None = None
     if form.array is not None:
         at, kind = form.positions[form.array], form.types[form.array]
         numbers = spread_elements(columns.column(at).to_list(), kind)[1]
     if form.predicate is not None:
-        held = held_rows(form.predicate, columns).astype(np.int64)
-        numbers = held if numbers is None else numbers * held
+        is_indexed = held_rows(form.predicate, columns).astype(np.int64)
+        numbers = is_indexed if numbers is None else numbers * is_indexed
     return numbers
 
 
-def _taken(
-    columns: row_batch.Columns, at: Array, made: Mapping[int, Vector] | None = None
+def _select_rows(
+    columns: row_batch.Columns, at: Array, replaced: Mapping[int, Vector] | None = None
 ) -> row_batch.Columns:
-    """The rows at these places; columns that were `made` for them, by position, are as they are."""
-    known = made or {}
+    """Returns the rows at `at`, with some columns replaced, by position."""
+    replacements = replaced or {}
 
     def column(_: row_batch.Columns, position: int) -> Vector:
-        found = known.get(position)
-        return columns.column(position).take(at) if found is None else found
+        replacement = replacements.get(position)
+        return columns.column(position).take(at) if replacement is None else replacement
 
     return row_batch.Columns(
         columns.fields,
@@ -591,20 +594,20 @@ def _taken(
 
 
 def _named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_batch.Columns:
-    """These rows with the handles by which the index names them: in a global one they begin with
-    the partition's id."""
+    """Returns the rows with the handles that the index's entries contain; in a global index they
+    begin with the partition's id."""
     part = table.form(index).part
     if not part:
         return columns
-    found = columns.handles
-    if isinstance(found, np.ndarray):
-        width = found.dtype.itemsize
-        whole: Array = np.empty((len(found), len(part) + width), np.uint8)
+    inner = columns.handles
+    if isinstance(inner, np.ndarray):
+        width = inner.dtype.itemsize
+        whole: Array = np.empty((len(inner), len(part) + width), np.uint8)
         whole[:, : len(part)] = np.frombuffer(part, np.uint8)
-        whole[:, len(part) :] = found.view(np.uint8).reshape(len(found), width)
-        handles: Keys = whole.view(f"V{len(part) + width}").reshape(len(found))
+        whole[:, len(part) :] = inner.view(np.uint8).reshape(len(inner), width)
+        handles: Keys = whole.view(f"V{len(part) + width}").reshape(len(inner))
     else:
-        handles = [part + handle for handle in as_bytes(found)]
+        handles = [part + handle for handle in as_bytes(inner)]
     return row_batch.Columns(
         columns.fields,
         columns.names,
@@ -617,27 +620,27 @@ def _named_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row
 
 
 def of_index(snapshot: Snapshot, span: Span) -> Iterator[Entries]:
-    """The live entries of a span of an index, piece by piece."""
+    """Yields the live entries of a span of an index, piece by piece."""
     for piece in snapshot.pieces(span):
         for run in filter(len, piece()):
             yield _live(run, snapshot.skip)
 
 
 def _live(run: RawRun, skip: int) -> Entries:
-    """Those whose payload begins with LIVE: what follows it is the suffix."""
+    """Returns entries whose payload begins with LIVE; the rest of the payload is the suffix."""
     live = run.data[run.at + skip] == LIVE[0]
     if not live.all():
         run = run.take(live)
     if not len(run):
         return Entries([], None)
-    behind = skip + len(LIVE)
-    widths = run.lengths - behind
+    start = skip + len(LIVE)
+    widths = run.lengths - start
     keys = run.padded(run.key_at, run.key_lengths)
-    return Entries(keys, run.cut(run.at + behind, widths) if widths.any() else None)
+    return Entries(keys, run.cut(run.at + start, widths) if widths.any() else None)
 
 
 def payloads(suffixes: Keys | None) -> bytes | list[bytes]:
-    """What entries hold: one payload for all, or a list."""
+    """Returns the payloads of entries: one for all, or a list."""
     if suffixes is None:
         return LIVE
     if not isinstance(suffixes, np.ndarray):

@@ -1,19 +1,19 @@
-"""The fill: index entries for the rows of one span, as sorted runs, never over anything that
-stands (law 6).
+"""Backfill: index entries for the rows of one span, put as sorted runs, never over an existing key
+(law 6).
 
     a fresh snapshot      must show the reorg's revision of the table (law 1)
       -> chunks of rows   only the columns the indexes need, as numpy columns
       -> keys             of all the order's indexes in one pass
-      -> a run per index  sorted; a key that a unique run has twice is kept aside
+      -> a run per index  sorted; repeated keys of a unique run are listed separately
     then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2);
-                        several wait for the disk together (Store.bulk_chain)
-      taken keys          plain: skipped. unique: not ours? judged (pipeline/verify/judge.py)
-    with the last batch   the row that says "finished", unless duplicates were found
-    where samples are asked for, `result` is a Summary of the rows too (pipeline/kernels/summary.py)
+                        several batches share one disk sync (Store.bulk_chain)
+      present keys        plain: skipped. unique: judged if another row's (pipeline/verify/judge.py)
+    with the last batch   the row that marks the span as finished, unless duplicates were found
+    with samples          `result` is also a Summary of the rows (pipeline/kernels/summary.py)
 
-It is a generator: each `next` reads, or does one chain of transactions, and yields a Batch; between
-two of them the one who steps it may wait, stop, or never come back. What it read may be old by the
-time it writes; the tombstones make that harmless.
+The kernel is a generator. Each `next` reads, or runs one chain of transactions, and yields a Batch.
+Between two batches the caller may wait or stop. Rows may be outdated when their entries are
+written; tombstones make that harmless.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -50,36 +50,36 @@ from exuvia.pipeline.kernels.entries import (
 from exuvia.pipeline.kernels.summary import Summary, add_chunk, parts_of
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, throttled
 from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
-Taken = list[tuple[bytes, bytes]]
+RefusedKeys = list[tuple[bytes, bytes]]
 CHAIN_ROWS = (1_024, 65_536)
 """Rows of the first chain, and the maximum. The time of the previous chains sets the size. The disk
 reports the time after the write, so the first chain is short: clients wait for it, too."""
 _LOOK_S = 0.05
 """How often a reading task lets its driver check the clients' latency. It rests in small steps."""
-_TOLD_ROWS = 2048
-"""A batch says how far its task is where about so many rows were not told."""
+_PROGRESS_ROWS = 2048
+"""A batch records its task's progress after about this many rows."""
 PIECE_ROWS = 4096
-"""Keys that are converted to Python's bytes at once. Freeing more returns pages to the system, and
-each page costs a fault to get back."""
+"""Keys that are converted to Python bytes at once. Freeing more returns pages to the system, and
+each page costs a page fault to get back."""
 
 
 @dataclass(frozen=True)
 class Run:
     """One index's entries of one span in key order.
 
-    `repeats`: (key, handle) that came a second time."""
+    `repeats`: (key, handle) of entries whose key occurred before."""
 
     index: IndexInfo
     keys: Keys | Sorted | InPlace
     suffixes: Keys | None
-    repeats: Taken
+    repeats: RefusedKeys
 
 
 def sorted_run(index: IndexInfo, parts: EntryParts) -> Run:
-    """The entries of many chunks as one sorted run, each key once. Empties `parts`."""
+    """Returns the entries of many chunks as one sorted run, each key once. Empties `parts`."""
     if not index.is_unique:
         return Run(index, in_order(parts.keys()), None, [])
     keys = joined(parts.keys())
@@ -119,14 +119,15 @@ class Fill:
         self._summary = Summary(len(self._parts), task.samples, task.span, task.limit)
 
     def steps(self) -> Steps:
-        """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
+        """Reads, then writes; returns the outcome. Raises Deposed when the epoch is lost."""
         runs = yield from self._read()
         yield Batch(0, 0.0)
         return (yield from self.put(runs))
 
     def put(self, runs: list[Run], rows: int | None = None, among: bytes = b"") -> Steps:
-        """Write runs, unique ones first, and finish the task; returns the outcome. `rows`: of which
-        they were made by another kernel, which has counted them already and names its commits."""
+        """Writes runs, unique ones first, and finishes the task; returns the outcome. `rows`:
+        number of source rows if another kernel made the runs; that kernel counts them, and `among`
+        names its commits."""
         if rows is not None:
             self._rows, self._counted = rows, True
         if among:
@@ -152,8 +153,8 @@ class Fill:
         )
 
     def _read(self) -> Generator[Batch, None, list[Run]]:
-        """The span's runs, unique indexes first, so that a plain one's last batch can say
-        "finished"."""
+        """Returns the span's runs, unique indexes first, so that a plain index's last batch can
+        mark the span as finished."""
         by_id = {index.id: index for index in self._table.info.indexes}
         indexes = sorted(
             (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
@@ -173,31 +174,31 @@ class Fill:
         return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
 
     def _write(self, run: Run, finishing: bool) -> Iterator[Batch]:
-        """Put a run; then judge the keys of a unique one that were taken."""
-        start, taken = 0, list(run.repeats)
+        """Puts a run, then judges the present keys of a unique one."""
+        start, present_keys = 0, list(run.repeats)
         while start < len(run.keys):
             try:
-                found, batch = self._chain(run, start, finishing)
+                refused, batch = self._chain(run, start, finishing)
             except Conflict:
                 self._pace.refused()
                 yield Batch(0, 0.0, 0.0)
                 continue
-            taken += found
+            present_keys += refused
             start += batch.rows
             yield batch
         judge = DuplicateJudge(self._store, self._order, self._table, run.index)
-        for key, handle in taken:
+        for key, handle in present_keys:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 return
             began = self._monotonic()
-            verdict = judge.taken(key, handle)
+            verdict = judge.resolve(key, handle)
             if isinstance(verdict, FoundDuplicate):
                 self._duplicates.append(verdict)
             self._placed += verdict is DuplicateVerdict.PLACED
             yield Batch(1, self._monotonic() - began)
 
-    def _chain(self, run: Run, start: int, finishing: bool) -> tuple[Taken, Batch]:
-        """Write a chain of transactions with put-if-absent of a run's keys.
+    def _chain(self, run: Run, start: int, finishing: bool) -> tuple[RefusedKeys, Batch]:
+        """Runs a chain of transactions with put-if-absent of a run's keys.
 
         The last transaction of a task records that its span is finished. Returns the keys of a
         unique index that other rows have, with the handles of the refused rows."""
@@ -208,7 +209,7 @@ class Fill:
             end = min(end, start + size)  # the operator asked for small writes
         last = finishing and end == len(run.keys)
         bulks = self._bulks(run, start, end, size, last)
-        first = next(bulks)  # nobody waits for the writer while that is made
+        first = next(bulks)  # prepared before the store's writer is acquired
         began = self._monotonic()
         results = self._store.bulk_chain(chain([first], bulks), settings.batch_s)
         seconds = self._monotonic() - began
@@ -218,7 +219,7 @@ class Fill:
         self._placed += sum(result.placed for result in results)
         batch = self._pace.succeeded(rows, seconds, settings.batch_s)
         if settings.write_speed:
-            batch = held_back(batch, _bytes_of(first), settings, self._order.at_once)
+            batch = throttled(batch, _bytes_of(first), settings, self._order.at_once)
         places = (
             (start + n * size + position, payload)
             for n, result in enumerate(results)
@@ -227,7 +228,7 @@ class Fill:
         return list(_keys_of_others(run, places)), batch
 
     def _bulks(self, run: Run, start: int, end: int, size: int, last: bool) -> Iterator[Bulk]:
-        """Transactions of `size` keys each."""
+        """Yields transactions of `size` keys each."""
         step = max(size, PIECE_ROWS - PIECE_ROWS % size)
         for piece in range(start, end, step):
             stop = min(piece + step, end)
@@ -241,10 +242,10 @@ class Fill:
                 yield Bulk(part, payload, self._required, puts, run.index.is_unique)
 
     def _checkpoint(self, at: int, number: int, size: int, last: bool) -> list[tuple[bytes, bytes]]:
-        """The checkpoint that a transaction writes. `at`: rows that its chain wrote before it,
-        `size`: its own rows."""
+        """Returns the checkpoint that a transaction writes. `at`: rows that its chain wrote before
+        it, `size`: its own rows."""
         batch = self._batches + at // size + 1
-        if at and not last and batch % max(1, _TOLD_ROWS // size):
+        if at and not last and batch % max(1, _PROGRESS_ROWS // size):
             return []
         done = self._written + at + number
         whole = last or self._counted or not self._entries
@@ -253,12 +254,12 @@ class Fill:
 
 
 def _keys_of_others(run: Run, places: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """The keys of a unique run that other rows have, given the payloads that were found."""
+    """Yields the keys of a unique run that other rows have, given the present payloads."""
     if run.suffixes is None:
         return
     for at, payload in places:
         ours = as_bytes(run.suffixes[at : at + 1])[0]
-        if ours and LIVE + ours != payload:  # not ours, if it has a handle
+        if ours and LIVE + ours != payload:  # a handle, and not ours
             (key,) = as_bytes(run.keys[at : at + 1])
             yield key, ours
 

@@ -1,19 +1,20 @@
-"""The import: rows of one unit of a file (pipeline/source_files.py), piece by piece, put where
-nothing stands.
+"""Imports the rows of one unit of a file (pipeline/source_files.py) piece by piece, never over an
+existing key.
 
-    a claim of the unit      what an attempt before this one still writes is refused from then on
-      -> what is missing     read behind the claim: every piece is put once
-      -> a piece             columns as the file has them
-      -> converted           as an INSERT would, by arrays where they are ordinary values
-      -> one sorted run      one transaction, with the row that says "finished up to here"
-    a primary key that is taken    is told, with the row of the file; the import has failed
+    a claim of the unit      from then on, earlier attempts that still run are refused
+      -> missing pieces      determined after the claim, so every piece is put once
+      -> a piece             columns as in the file
+      -> converted           like an INSERT, by arrays for ordinary values
+      -> one sorted run      one transaction, with the row that marks the piece as finished
+    a primary key that exists    is reported with the row of the file; the import has failed
 
-The transaction that meets a duplicate says that its piece is finished, and a process that dies
-before it tells has lost it: so who drives the import counts the rows in the end (phase_runner.py).
+The transaction that finds a duplicate also marks its piece as finished. If the process dies before
+it reports the duplicate, the report is lost. So the driver counts the rows at the end
+(phase_runner.py).
 
-Ids: a hidden row id is the number of the row in all files, and so is AUTO_INCREMENT where the file
-has none, NULL or 0. They need nobody's counter, and come out the same again. The greatest value of
-AUTO_INCREMENT stands with the finished span.
+A hidden row id is the number of the row in all files. So is an AUTO_INCREMENT value that is missing
+in the file, NULL or 0. These ids need no shared counter and are the same when repeated. The
+greatest AUTO_INCREMENT value is stored with the finished span.
 """
 
 import json
@@ -50,10 +51,10 @@ from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.sorted_rows import encoded_run
 from exuvia.pipeline.source_files import FilePiece
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
-from exuvia.pipeline.throttle import Batch, Steps, held_back
+from exuvia.pipeline.throttle import Batch, Steps, throttled
 
 ROW_ID, EXACT = "_tidb_rowid", "_exuvia_exact"
-"""Columns of a backup's and an export's files (backup/columns.py)."""
+"""Columns in files of backups and exports (backup/columns.py)."""
 
 _TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
 _BINARY = FieldType(Tp=TypeCode.VAR_STRING)
@@ -64,22 +65,24 @@ _RAW = (TypeCode.BIT,)
 
 
 def targets_of(source: ImportSource, table: Table, names: Sequence[str]) -> list[ColumnInfo | None]:
-    """The column that each field goes to. `names`: of the fields, where the file has them. Raises
-    8173."""
-    public = {each.name.L: each for each in table.columns}
+    """Returns each field's target column, or None. `names`: of the fields, if the file has them.
+    Raises 8173."""
+    public = {column.name.L: column for column in table.columns}
     if source.columns:
-        wanted: Sequence[str] = source.columns
+        field_names: Sequence[str] = source.columns
     elif source.format == source_files.CSV:
-        wanted = [each.name.O for each in table.columns if not each.is_generated]
+        field_names = [column.name.O for column in table.columns if not column.is_generated]
     else:
-        wanted = ["" if _is_ours(name) and name.lower() not in public else name for name in names]
-    found: list[ColumnInfo | None] = []
-    for name in wanted:
+        field_names = [
+            "" if _is_ours(name) and name.lower() not in public else name for name in names
+        ]
+    targets: list[ColumnInfo | None] = []
+    for name in field_names:
         column = public.get(name.lower())
         if name and column is None:
             raise ErrLoadDataPreCheckFailed(f"the table has no column '{name}' of the file")
-        found.append(column)
-    return found
+        targets.append(column)
+    return targets
 
 
 def _is_ours(name: str) -> bool:
@@ -106,12 +109,13 @@ class Import:
         self._rows = self._pieces = 0
 
     def steps(self) -> Steps:
-        """Returns the outcome. Raises Refused for what a row cannot be, 8160, Deposed."""
+        """Imports the unit and returns the outcome. Raises Refused for an invalid row, 8160,
+        Deposed."""
         source_files.require_same(self._file)
-        claim = self._claimed()
+        claim = self._claim()
         with self._store.read() as txn:
-            known = checkpoint.rows_of(txn, self._order.job_id)
-        rows, missing = checkpoint.within(known, self._order, self._task.span)
+            finished_spans = checkpoint.rows_of(txn, self._order.job_id)
+        rows, missing = checkpoint.within(finished_spans, self._order, self._task.span)
         if missing is None:
             return Outcome(ordinal=self._task.ordinal)
         place = source_files.place_of(missing.start)[1]
@@ -123,7 +127,7 @@ class Import:
             rows, place = rows + piece.rows, piece.end
             batch = Batch(piece.rows, self._monotonic() - began)
             if settings.write_speed:
-                batch = held_back(batch, size, settings, self._order.at_once)
+                batch = throttled(batch, size, settings, self._order.at_once)
             yield batch
             if len(self._duplicates) >= MOST_DUPLICATES:
                 break
@@ -137,8 +141,8 @@ class Import:
             duplicates=tuple(self._duplicates),
         )
 
-    def _claimed(self) -> Equal:
-        """Nobody else puts rows of this unit from now on."""
+    def _claim(self) -> Equal:
+        """Claims the unit: earlier attempts cannot put its rows any more."""
         key = keys.meta("progress", self._order.job_id, 0, self._number, self._start)
         mine = Equal(key, os.urandom(8))
 
@@ -161,22 +165,22 @@ class Import:
         self._targets = targets_of(self._source, self._table, ())
         self._exact = -1
         binary = [
-            each is not None and (each.type.family == Family.BYTES or each.type.Tp in _RAW)
-            for each in self._targets
+            target is not None and (target.type.family == Family.BYTES or target.type.Tp in _RAW)
+            for target in self._targets
         ]
         return source_files.TextPieces(self._source, self._file, binary).read(place, rows)
 
-    def _check_width(self, wanted: int) -> None:
-        if len(self._targets) != wanted:
+    def _check_width(self, expected: int) -> None:
+        if len(self._targets) != expected:
             raise ErrLoadDataPreCheckFailed(
-                f"{self._file.path} has {wanted} columns, and {len(self._targets)} are named"
+                f"{self._file.path} has {expected} columns, and {len(self._targets)} are named"
             )
 
     # -- one transaction ---------------------------------------------------------------------------
 
     def _put(self, piece: FilePiece | None, before: int, start: int, end: int, claim: Equal) -> int:
-        """Rows that come behind `before` of the unit, and that the unit is finished up to there;
-        how many bytes that were."""
+        """Puts a piece and marks the unit as finished up to `end`. `before`: number of the unit's
+        earlier rows. Returns the number of bytes."""
         self._pieces += 1
         stored: list[bytes] = []
         payloads: list[bytes] = []
@@ -197,31 +201,35 @@ class Import:
         puts += checkpoint.pairs_of(self._task, progress)
         answer = self._store.bulk(stored, payloads, [*self._order.fences, claim], puts, report=True)
         self._rows += rows
-        for position, standing in answer.present[:MOST_DUPLICATES]:
+        for position, present_row in answer.present[:MOST_DUPLICATES]:
             row = in_file + 1 + int(sorting[position])
-            self._duplicates.append(self._duplicate(stored[position], standing, row))
+            self._duplicates.append(self._duplicate(stored[position], present_row, row))
         return sum(map(len, stored)) + sum(map(len, payloads))
 
-    def _duplicate(self, key: bytes, standing: bytes, row: int) -> FoundDuplicate:
+    def _duplicate(self, key: bytes, present_row: bytes, row: int) -> FoundDuplicate:
         handle = key[len(self._table.row_prefix) :]
-        error = explain_duplicate(self._table, Duplicate(key, handle), self._table.decode(standing))
+        error = explain_duplicate(
+            self._table, Duplicate(key, handle), self._table.decode(present_row)
+        )
         text = f"{error.message}: row {row:,} of {self._file.path}"
         return FoundDuplicate(0, key, handle, handle, text)
 
 
 def _is_exact(name: str, table: Table) -> bool:
-    return name.rstrip("_") == EXACT and all(name.lower() != each.name.L for each in table.columns)
+    return name.rstrip("_") == EXACT and all(
+        name.lower() != column.name.L for column in table.columns
+    )
 
 
 def _auto_column(table: Table) -> ColumnInfo | None:
-    found = random_column(table.info)
-    if found is not None:
-        return found
-    return next((each for each in table.columns if each.auto_increment), None)
+    random_id = random_column(table.info)
+    if random_id is not None:
+        return random_id
+    return next((column for column in table.columns if column.auto_increment), None)
 
 
 def _most_id(table: Table, arrays: dict[str, Any]) -> int:
-    """The greatest value of AUTO_INCREMENT or AUTO_RANDOM, as its counter has it."""
+    """Returns the greatest value of AUTO_INCREMENT or AUTO_RANDOM, in the form of its counter."""
     column = _auto_column(table)
     if column is None or column.type.family not in (Family.INT, Family.UINT):
         return 0
@@ -236,7 +244,7 @@ def _most_id(table: Table, arrays: dict[str, Any]) -> int:
 
 
 class Conversion:
-    """Of one file's rows."""
+    """Converts columns of one file to columns of the table."""
 
     def __init__(self, table: Table, source: ImportSource, path: str) -> None:
         self._table = table
@@ -254,12 +262,13 @@ class Conversion:
         first_row: int,
         exact: int = -1,
     ) -> dict[str, Any]:
-        """As row_batch.encode takes them. `first_row`: the number of the first in the file;
-        `exact`: which column says what others could not. Raises Refused with row and file."""
-        said: dict[str, list[tuple[int, Value]]] = {}
+        """Returns columns in the form of row_batch.encode. `first_row`: the first row's number in
+        the file; `exact`: position of the column with values that the other columns cannot hold.
+        Raises Refused with row and file."""
+        patches_by_name: dict[str, list[tuple[int, Value]]] = {}
         if exact >= 0:
-            said = _said(columns[exact])
-        found: dict[str, Any] = {}
+            patches_by_name = _patches_of(columns[exact])
+        converted: dict[str, Any] = {}
         automatic = _auto_column(self._table)
         for column, target in zip(columns, targets, strict=True):
             if target is None:
@@ -268,22 +277,22 @@ class Conversion:
                 array = self._converted(column, target)
             except Refused as error:
                 raise self._located(error, column, target, first_row) from error
-            patches = said.get(target.name.O)
+            patches = patches_by_name.get(target.name.O)
             if patches:
                 array = _patched(array, patches)
             if target is automatic:
                 array = _numbered(self._table, target, array, first_id)
             if array.null_count and target.not_null:
                 at = int(np.flatnonzero(np.asarray(array.is_null()))[0])
-                raise _told(ErrBadNull(target.name.O), first_row + at, self._path)
-            found[target.name.L] = array
-        if automatic is not None and automatic.name.L not in found:
+                raise _with_place(ErrBadNull(target.name.O), first_row + at, self._path)
+            converted[target.name.L] = array
+        if automatic is not None and automatic.name.L not in converted:
             none = pa.nulls(rows, pa.int64())
-            found[automatic.name.L] = _numbered(self._table, automatic, none, first_id)
-        for each in self._table.info.cols:
-            if each.name.L not in found and is_current_timestamp(each):
-                found[each.name.L] = self._now(each, rows)
-        return found
+            converted[automatic.name.L] = _numbered(self._table, automatic, none, first_id)
+        for other in self._table.info.cols:
+            if other.name.L not in converted and is_current_timestamp(other):
+                converted[other.name.L] = self._now(other, rows)
+        return converted
 
     def _now(self, column: ColumnInfo, rows: int) -> pa.Array:
         now: Any = self._source.now
@@ -296,14 +305,14 @@ class Conversion:
     def _located(
         self, error: Refused, column: pa.Array, target: ColumnInfo, first_row: int
     ) -> Refused:
-        """The error with the first row that has it."""
+        """Returns the error with the first row that causes it."""
         for at in range(len(column)):
             try:
                 self._converted(column.slice(at, 1), target)
-            except Refused as found:
+            except Refused as located:
                 row = first_row + at
-                return _told(named(found, target.name.O, row), row, self._path)
-        return _told(named(error, target.name.O, first_row), first_row, self._path)
+                return _with_place(named(located, target.name.O, row), row, self._path)
+        return _with_place(named(error, target.name.O, first_row), first_row, self._path)
 
     def _converted(self, array: pa.Array, target: ColumnInfo) -> pa.Array:
         if pa.types.is_dictionary(array.type):
@@ -332,7 +341,7 @@ class Conversion:
         return array_of(converted_batch(change, Vector(source, values, nulls)))
 
     def _quick(self, array: pa.Array, field: FieldType) -> pa.Array | None:
-        """What Arrow converts by itself, None for what is not as ordinary as that."""
+        """Returns the array converted by Arrow, or None if its values are not simple enough."""
         kind, family = array.type, field.family
         if family == Family.DECIMAL and decimals.precision_of(field) > _WIDEST:
             return None
@@ -379,7 +388,7 @@ class Conversion:
 
 
 def _plain(array: pa.Array, field: FieldType) -> tuple[FieldType, Any]:
-    """Values as a Vector has them, and of which type they are."""
+    """Returns the values in the form of a Vector, and their type."""
     kind = array.type
     if pa.types.is_signed_integer(kind):
         return _INTEGER, np.asarray(array.cast(pa.int64()).fill_null(0))
@@ -428,12 +437,13 @@ def _fitting(array: pa.Array, field: FieldType) -> pa.Array | None:
 
 
 def _all(array: pa.Array, expression: str) -> bool:
-    found: bool = pc.all(pc.match_substring_regex(array, expression), min_count=0).as_py()
-    return found
+    is_match: bool = pc.all(pc.match_substring_regex(array, expression), min_count=0).as_py()
+    return is_match
 
 
 def _is_ordinary(array: pa.Array, digits: int, is_instant: bool) -> bool:
-    """Whether they are days, or moments of so many digits, that need no second look."""
+    """Whether all values are dates, or times with `digits` fraction digits, within the usual
+    range."""
     years = pc.min_max(pc.year(array)).as_py()
     if years["min"] is None:
         return True
@@ -447,39 +457,39 @@ def _is_ordinary(array: pa.Array, digits: int, is_instant: bool) -> bool:
 
 
 def _numbered(table: Table, column: ColumnInfo, array: pa.Array, first: int) -> pa.Array:
-    """AUTO_INCREMENT, AUTO_RANDOM: NULL and 0 are the number of the row. Raises 1264 where the type
-    has no such number."""
+    """Replaces NULL and 0 of AUTO_INCREMENT or AUTO_RANDOM by the row's number. Raises 1264 if the
+    type cannot hold it."""
     if column.type.family not in (Family.INT, Family.UINT):
         return array
     kind = pa.uint64() if column.type.unsigned else pa.int64()
     array = array.cast(kind)
-    given = np.asarray(pc.fill_null(array, 0))
-    missing = given == 0
+    values = np.asarray(pc.fill_null(array, 0))
+    missing = values == 0
     if not missing.any():
         return array
     numbers = np.arange(first, first + len(array), dtype=np.int64)
     if table.info.auto_random_bits:
         shard, bits = table.info.auto_random_bits, counter_bits(table.info, column)
         scattering = [scattered(number, shard, bits) for number in numbers.tolist()]
-        numbers = np.array(scattering, np.uint64).astype(given.dtype)
+        numbers = np.array(scattering, np.uint64).astype(values.dtype)
     for number in (int(numbers[missing].min()), int(numbers[missing].max())):
         try:
             convert(number, _INTEGER, column.type)
         except Refused as error:
             raise named(error, column.name.O, 0) from error
-    return pa.array(np.where(missing, numbers.astype(given.dtype), given), kind)
+    return pa.array(np.where(missing, numbers.astype(values.dtype), values), kind)
 
 
-def _said(told: pa.Array) -> dict[str, list[tuple[int, Value]]]:
-    found: dict[str, list[tuple[int, Value]]] = {}
-    for at in np.flatnonzero(np.asarray(told.is_valid())).tolist():
-        for name, stored in json.loads(told[at].as_py()).items():
-            found.setdefault(name, []).append((at, stored))
-    return found
+def _patches_of(exact_texts: pa.Array) -> dict[str, list[tuple[int, Value]]]:
+    patches: dict[str, list[tuple[int, Value]]] = {}
+    for at in np.flatnonzero(np.asarray(exact_texts.is_valid())).tolist():
+        for name, stored in json.loads(exact_texts[at].as_py()).items():
+            patches.setdefault(name, []).append((at, stored))
+    return patches
 
 
 def _patched(array: pa.Array, patches: Sequence[tuple[int, Value]]) -> pa.Array:
-    """Packed numbers where a file's type could not say the value."""
+    """Replaces values that the file's type could not hold by their stored numbers."""
     if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
         family = Family.DATE if pa.types.is_date(array.type) else Family.DATETIME
         packed = row_batch.packed_numbers(array, family)
@@ -490,7 +500,7 @@ def _patched(array: pa.Array, patches: Sequence[tuple[int, Value]]) -> pa.Array:
     return pa.array(values, array.type)
 
 
-def _told(error: Refused, row: int, path: str) -> Refused:
+def _with_place(error: Refused, row: int, path: str) -> Refused:
     where = path if f"at row {row}" in error.message else f"row {row:,} of {path}"
     return Refused(error.code, error.state, f"{error.message}; {where}")
 

@@ -1,33 +1,34 @@
-"""The move: rows of a span of an old partition, and their entries, put into the new partitions.
+"""Moves rows of a span of an old partition, and their entries, to the new partitions.
 
     fresh snapshots        must show the reorg's revision of the table (law 1)
-      -> some rows         the partition of each, by columns      (1526: the job ends)
-      -> batches of rows   the bytes as they stand, under the new partition's id
-      -> their entries     kept until all rows of the span are there
+      -> some rows         each one's partition, computed by columns   (1526: the job ends)
+      -> batches of rows   their bytes unchanged, under the new partition's id
+      -> their entries     collected until all rows of the span are written
     then a run per index   of all new partitions, sorted, in batches like those of the rows;
-                           several batches wait for the disk together (Store.bulk_chain)
-    the last batch         says that the span is finished
+                           several batches share one disk sync (Store.bulk_chain)
+    the last batch         marks the span as finished
 
-Each batch is one transaction that puts where nothing stands, and requires the reorg's epoch (law 2)
-and of every old row it is made of that it is still the one that was read. What it puts is thus true
-at that very moment, and writers in WRITE_REORG keep both sets from then on: neither a lost write
-nor a row or an entry that comes back. So no tombstones are needed, unlike a fill's (law 6): a row
-has a version that the store compares, an index entry has none (decision 015).
-    Conflict   a writer touched one of the rows: what is left of the batch is made of them anew
-    taken      a writer put it, or this has run: the same, or 8223
+Each batch is one transaction that puts only where no key is present. It requires the reorg's epoch
+(law 2) and that every copied row is unchanged since it was read. So it is correct at the moment of
+its commit, and writers in WRITE_REORG maintain both sets from then on. Neither a write is lost, nor
+does a deleted row or entry come back. A backfill needs tombstones (law 6), a
+move does not: the store compares versions of rows, which index entries do not have (decision 015).
+    Conflict   a writer changed one of the rows: the rest of the batch is copied again
+    present    put by a writer or an earlier run: must be equal, else 8223
 
-Rows come first: a writer who changes a row whose twin stands writes the entries whose keys change
-and leaves the others to the run; one who finds no twin puts it whole.
+Rows are written before entries. A writer that changes a row with a copy writes the entries whose
+keys change and leaves the others to the run. A writer that finds no copy puts row and entries.
 
-Entries of global indexes are not copied: theirs name another partition. They are put by a fill of
-the new index, once all rows are there, beside those of the partitions that stay. Writers leave it
-tombstones, so it may be blind (law 6); that the move, and no writer, has put a row that it reads
-makes no difference to it (tests/laws has the model).
+Entries of global indexes are not copied, because they contain the partition's id. A backfill of the
+new index puts them once all rows are moved, together with those of the partitions that stay.
+Writers leave tombstones for that backfill, so it need not check again the rows it has read (law 6).
+It makes no difference to it whether the move or a writer has put a row (model in tests/laws).
 
-`check moved`, `check apart` and `check fits` read only: rows of either set of partitions, each
-looked up in the other, where its twin must be, or where nothing may be that it could not stand
-beside (1062: UNDO of a TRUNCATE); and rows that are to become a partition, each of which must
-belong to it (1737).
+Three kernels only read:
+
+    check moved   looks up rows of each set in the other one, where the copy must be
+    check apart   UNDO of a TRUNCATE: no key may be present in the other set (1062)
+    check fits    rows that become a partition must belong to it (1737)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -66,8 +67,8 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
-    AGAIN_ROWS,
     CHUNK_ROWS,
+    REREAD_ROWS,
     Entries,
     as_bytes,
     fresh_snapshot,
@@ -80,42 +81,41 @@ from exuvia.pipeline.kernels.entries import (
 )
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, throttled
 
-# -- where rows belong -----------------------------------------------------------------------------
+# -- routers ---------------------------------------------------------------------------------------
 #
-# The pipeline knows no SQL: a *router*, "module:function", is a name that crosses to Spark's
-# workers. For a table whose partitions change it gives two ways, each of which answers for many
-# rows at once.
+# The pipeline does not depend on SQL. A *router* is a name, "module:function", that is sent to
+# Spark's workers. For a table whose partitions change it returns both sets of partitions, each of
+# which computes the partitions of many rows at once.
+_ID = slice(1, 9)  # position of the physical id in a key
 
-_ID = slice(1, 9)  # where a key has the physical id
 
-
-class Way(Protocol):
-    """One set of partitions. `positions`: of the columns that decide."""
+class PartitionSet(Protocol):
+    """One set of partitions. `positions`: the columns that decide a row's partition."""
 
     positions: list[int]
 
     def places(self, columns: Columns) -> Array:
-        """The physical id each row belongs to, 0: nowhere. Shape (rows,), int64."""
+        """Returns each row's physical id, 0 if no partition fits. Shape (rows,), int64."""
 
     def refusal(self, columns: Columns, row: int) -> Refused:
-        """1526, for a row that belongs nowhere."""
+        """Returns 1526 for a row that fits no partition."""
 
 
-class Ways(NamedTuple):
-    """To the set that is not read, and in the one that is."""
+class PartitionSets(NamedTuple):
+    """The set of partitions that is not read yet, and the one that is."""
 
-    other: Way
-    read: Way
+    other: PartitionSet
+    read: PartitionSet
 
 
-Router = Callable[[Table], Ways]
+Router = Callable[[Table], PartitionSets]
 
 
 @cache
-def router_named(text: str) -> Router:
-    """The function of that name. Raises Broken where none is wired."""
+def router_by_name(text: str) -> Router:
+    """Returns the function of that name. Raises Broken if the name is empty."""
     module, _, function = text.partition(":")
     if not function:
         raise Broken("rows are to be moved where no router is wired")
@@ -124,7 +124,7 @@ def router_named(text: str) -> Router:
 
 
 def under(places: Array, keys: Keys) -> Keys:
-    """The same keys (of rows or entries) under other physical ids."""
+    """Returns the same keys (of rows or entries) under other physical ids."""
     ids = places.astype(">u8")
     if isinstance(keys, list):
         pairs = zip(ids.view("V8").tolist(), keys, strict=True)
@@ -139,20 +139,20 @@ def under(places: Array, keys: Keys) -> Keys:
     return matrix.view(f"V{width}").reshape(len(keys))
 
 
-# -- what is put -----------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------
 #
-# As columns: rows and index entries, each because of one row as it was read.
+# Columns of rows and index entries. Each is derived from one source row.
 #
-#     keys      values     because of             required when it is put
-#     a row's   its bytes  the row it is copied   that one still has of `stamps`
-#     an entry's  handle   from, by its handle    likewise
+#     keys          values      source row           required at the commit
+#     a row's       its bytes   the copied row       the row still has its stamp in `stamps`
+#     an entry's    handle      found by `handles`   the row still has its stamp in `stamps`
 #
-# `at` names the ones that are meant, in the order in which they are put; parts share the arrays.
+# `at` selects the copies to put, in that order; parts share the arrays.
 
 
 class Copies(NamedTuple):
-    """`values`: payloads of rows; suffixes of entries, None in a plain index.
-    `index_id`: the entries', 0 for rows. `guards`: see rekey.py."""
+    """Copies to put. `values`: payloads of rows; suffixes of entries, None in a plain index.
+    `index_id`: 0 for rows. `guards`: see rekey.py."""
 
     keys: Keys
     values: Keys | None
@@ -166,36 +166,36 @@ class Copies(NamedTuple):
         return len(self.at) > 0
 
     def split(self, rows: int) -> "tuple[Copies, Copies]":
-        """The first so many, and the rest."""
+        """Returns the first `rows` copies, and the rest."""
         return self._replace(at=self.at[:rows]), self._replace(at=self.at[rows:])
 
     def key_list(self) -> list[bytes]:
-        """Where they are put."""
+        """Returns the selected keys."""
         return as_bytes(take(self.keys, self.at))
 
     def payloads(self) -> bytes | list[bytes]:
-        """What is put there."""
+        """Returns the selected payloads."""
         values = None if self.values is None else take(self.values, self.at)
         return as_bytes(values) if values is not None and not self.index_id else payloads(values)
 
     def sources(self, prefix: bytes) -> list[bytes]:
-        """Keys of the rows they are because of."""
+        """Returns the keys of the source rows."""
         return [prefix + handle for handle in as_bytes(take(self.handles, self.at))]
 
     def required(self, prefix: bytes) -> Standing:
-        """That those rows are the ones that were read."""
+        """Returns the requirement that the source rows are unchanged."""
         stamps = self.stamps[self.at].astype("<u8").tobytes()
         return Standing(self.sources(prefix), stamps, "lost update")
 
 
 def in_key_order(copies: Copies) -> Copies:
-    """Those that are meant, in key order."""
+    """Returns the selected copies in key order."""
     keys = take(copies.keys, copies.at)
     return copies._replace(at=copies.at[positions(keys)])
 
 
 def sorted_copies(parts: Sequence[Copies]) -> Copies:
-    """Copies of one index, or rows, as one run in key order."""
+    """Returns all copies of rows, or of one index, as one run in key order."""
     keys = joined([part.keys for part in parts])
     values = [part.values for part in parts if part.values is not None]
     return Copies(
@@ -229,8 +229,8 @@ class Move:
         self._rows = self._puts = self._placed = self._batches = 0
 
     def steps(self) -> Steps:
-        """Rows, then entries; returns the outcome. Raises Deposed, Refused."""
-        kept: list[list[Copies]] = [[] for _ in self._indexes]
+        """Moves rows, then entries; returns the outcome. Raises Deposed, Refused."""
+        parts_by_index: list[list[Copies]] = [[] for _ in self._indexes]
         start, end = self._task.span
         while True:
             began = self._monotonic()
@@ -238,15 +238,15 @@ class Move:
                 keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
                 if not keys:
                     break
-                rows, *entries = self._copied(snapshot, self._indexes, keys, raws)
+                rows, *entries = self._copy(snapshot, self._indexes, keys, raws)
             yield self._has_read(began)
             yield from self._put(in_key_order(rows))
-            made = self._entries_since(keys, entries)
-            for kept_of_index, copies in zip(kept, made, strict=False):
-                kept_of_index.append(copies)
+            copies_by_index = self._entries_after_put(keys, entries)
+            for index_parts, copies in zip(parts_by_index, copies_by_index, strict=False):
+                index_parts.append(copies)
             self._rows += len(keys)
             start = k.after(keys[-1])
-        for part in filter(None, kept):
+        for part in filter(None, parts_by_index):
             began = self._monotonic()
             run = sorted_copies(part)
             part.clear()
@@ -255,32 +255,32 @@ class Move:
         yield self._finish()
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
 
-    def _copied(
+    def _copy(
         self,
         snapshot: Snapshot,
         indexes: Sequence[IndexInfo],
         keys: list[bytes],
         raws: list[bytes],
     ) -> list[Copies]:
-        """Of rows as the store's chunks give them, then of their entries in each index."""
-        return copied(snapshot, self._source, self._way, indexes, keys, raws)
+        """Returns copies of rows of one chunk, then of their entries in each index."""
+        return copied(snapshot, self._source, self._target_set, indexes, keys, raws)
 
-    def _entries_since(self, keys: list[bytes], entries: list[Copies]) -> list[Copies]:
-        """Of rows that have been put, what their entries are; none where no such row is left."""
+    def _entries_after_put(self, keys: list[bytes], entries: list[Copies]) -> list[Copies]:
+        """Returns the entries of rows that have been put; empty if no such row is left."""
         return entries
 
     @cached_property
-    def _way(self) -> Way:
-        return router_named(self._task.order.router)(self._logical).other
+    def _target_set(self) -> PartitionSet:
+        return router_by_name(self._task.order.router)(self._logical).other
 
-    def _unlike(self, key: bytes) -> Refused:
-        return unlike(self._logical, key[k.HANDLE_AT :].hex())
+    def _mismatch(self, key: bytes) -> Refused:
+        return mismatch(self._logical, key[k.HANDLE_AT :].hex())
 
     def _has_read(self, began: float) -> Batch:
         return Batch(0, self._monotonic() - began)
 
     def _put(self, copies: Copies) -> Iterator[Batch]:
-        """Write all copies in batches. A refused batch is read and copied again.
+        """Writes all copies in batches. A refused batch is read and copied again.
 
         If the batch was read long ago, its age is the reason: it and the following rows are read
         again with the same batch size. If it was read just before, clients write its rows all the
@@ -298,34 +298,34 @@ class Move:
             except Conflict:
                 if is_fresh:
                     self._pace.refused()
-                batch, rest = part.split(size if is_fresh else max(size, AGAIN_ROWS))
-                waiting += [(rest, False), (self._as_they_stand(batch), True)]
+                batch, rest = part.split(size if is_fresh else max(size, REREAD_ROWS))
+                waiting += [(rest, False), (self._read_again(batch), True)]
                 done = Batch(0, 0.0, 0.0)
             yield done
 
-    def _as_they_stand(self, batch: Copies) -> Copies:
-        """The same of the rows of now; those that are gone are nobody's any more."""
+    def _read_again(self, batch: Copies) -> Copies:
+        """Returns the same copies from the current rows; deleted rows are left out."""
         with closing(fresh_snapshot(self._store, self._source)) as snapshot:
             raws = snapshot.get_many(batch.sources(self._source.row_prefix))
             if not raws:
                 return batch.split(0)[0]
             keys = sorted(raws)
             indexes = [index for index in self._indexes if index.id == batch.index_id]
-            made = self._copied(snapshot, indexes, keys, [raws[key] for key in keys])[-1]
-        return in_key_order(made)
+            copies = self._copy(snapshot, indexes, keys, [raws[key] for key in keys])[-1]
+        return in_key_order(copies)
 
     def _chain(self, copies: Copies, size: int) -> Batch:
-        """Transactions of `size` of them, as many as may wait for the disk together."""
+        """Runs transactions of `size` copies, as many as may share one disk sync."""
         settings = self._dial.read()
         starts = range(0, len(copies.at), size)
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
-            starts = starts[:1]  # who set that wants it slow
+            starts = starts[:1]  # the operator asked for small writes
         sent: list[Bulk] = []
         began = self._monotonic()
 
         def bulks() -> Iterator[Bulk]:
             nonlocal began
-            began = self._monotonic()  # the store has its writer: the wait for it is nobody's fault
+            began = self._monotonic()  # excludes the wait for the store's writer
             for start in starts:
                 part = copies._replace(at=copies.at[start : start + size])
                 sent.append(self._bulk(part, len(sent) + 1, start + len(part.at)))
@@ -337,16 +337,16 @@ class Move:
         self._batches, self._puts = self._batches + len(results), self._puts + rows
         self._placed += sum(result.placed for result in results)
         for bulk, result in zip(sent, results, strict=False):
-            self._require_alike(bulk, result, is_entry=copies.index_id != 0)
+            self._require_same(bulk, result, is_entry=copies.index_id != 0)
         paced = self._pace.chained(rows, len(results), seconds, settings.batch_s)
         if settings.write_speed:
             keys, values = sent[0].keys, sent[0].payloads
             put = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
-            paced = held_back(paced, put, settings, self._task.order.at_once)
+            paced = throttled(paced, put, settings, self._task.order.at_once)
         return paced
 
     def _bulk(self, copies: Copies, number: int, puts: int) -> Bulk:
-        """One transaction. `puts`: of the chain, this one's among them."""
+        """Returns one transaction. `puts`: copies of the chain up to and including this one."""
         order = self._task.order
         done = min(self._of, (self._puts + puts) // (1 + len(self._indexes)))
         progress = TaskProgress(done, self._of, self._batches + number, len(copies.at), False)
@@ -357,16 +357,16 @@ class Move:
         ]
         return Bulk(copies.key_list(), copies.payloads(), required, own, report=True)
 
-    def _require_alike(self, bulk: Bulk, result: BulkResult, is_entry: bool) -> None:
-        """What stood there is ours, or the same row in another layout."""
+    def _require_same(self, bulk: Bulk, result: BulkResult, is_entry: bool) -> None:
+        """Requires that each present key has the same entry, or the same row in any layout."""
         logical = self._logical
-        for n, stands in result.present:
+        for n, present in result.present:
             value = bulk.payloads if isinstance(bulk.payloads, bytes) else bulk.payloads[n]
-            if stands != value and (is_entry or logical.decode(stands) != logical.decode(value)):
-                raise self._unlike(bulk.keys[n])
+            if present != value and (is_entry or logical.decode(present) != logical.decode(value)):
+                raise self._mismatch(bulk.keys[n])
 
     def _finish(self) -> Batch:
-        """The last transaction of a task: its span is finished."""
+        """Runs the last transaction of a task, which marks its span as finished."""
         progress = TaskProgress(self._rows, self._of, self._batches + 1, 0, True)
         began = self._monotonic()
         self._store.bulk(
@@ -376,31 +376,30 @@ class Move:
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:
-    """The indexes that writers keep."""
+    """Returns the indexes that writers maintain."""
     return [form.info for form in table.forms if form.duty.adds]
 
 
 def copied_indexes(table: Table) -> list[IndexInfo]:
-    """Those whose entries lie with the rows, in the set that is not read. A global one of it is
-    filled, once the rows are there."""
+    """Returns the indexes of the new set whose entries are stored with the rows. Global indexes are
+    left out: they are filled after the rows."""
     cut = table.info.partition
     if cut is None or not cut.others:
         return indexes_of(table)
-    return [each for each in indexes_of(table.part(cut.others[0].id)) if not each.is_global]
+    return [index for index in indexes_of(table.part(cut.others[0].id)) if not index.is_global]
 
 
 def copied(
     snapshot: Snapshot,
     source: Table,
-    way: Way,
+    way: PartitionSet,
     indexes: Sequence[IndexInfo],
     keys: list[bytes],
     raws: list[bytes],
 ) -> list[Copies]:
-    """Copies of rows as the store's chunks give them, then of their entries in each index. Raises
-    1526."""
-    wanted = sorted({*way.positions, *positions_of(source, indexes)})
-    columns = row_batch.decode(source, keys, raws, snapshot.skip, wanted)
+    """Returns copies of rows of one chunk, then of their entries in each index. Raises 1526."""
+    needed = sorted({*way.positions, *positions_of(source, indexes)})
+    columns = row_batch.decode(source, keys, raws, snapshot.skip, needed)
     places = way.places(columns)
     if not places.all():
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
@@ -412,131 +411,132 @@ def copied(
     values = [raw[snapshot.skip :] for raw in raws]
     copies = [Copies(new, values, columns.handles, stamps, at)]
     for index in indexes:
-        made = of_columns(source, index, columns)
-        numbers = numbers_of_rows(index, columns.handles, made)
+        entries = of_columns(source, index, columns)
+        numbers = numbers_of_rows(index, columns.handles, entries)
         if numbers is None:
-            entry_keys = under(places, made.keys)
-            copies.append(Copies(entry_keys, made.suffixes, columns.handles, stamps, at, index.id))
+            entry_keys = under(places, entries.keys)
+            copies.append(
+                Copies(entry_keys, entries.suffixes, columns.handles, stamps, at, index.id)
+            )
         else:
-            entry_keys = under(places[numbers], made.keys)
-            copies.append(entries_of(index, made, entry_keys, columns.handles, stamps, numbers))
+            entry_keys = under(places[numbers], entries.keys)
+            copies.append(entries_of(index, entries, entry_keys, columns.handles, stamps, numbers))
     return copies
 
 
-def numbers_of_rows(index: IndexInfo, names: Keys, found: Entries) -> Array | None:
-    """Of which row each entry is, shape (entries,); None where each row has one. `names`: by what
-    entries name the rows."""
+def numbers_of_rows(index: IndexInfo, names: Keys, entries: Entries) -> Array | None:
+    """Returns each entry's row number, shape (entries,); None if every row has one entry. `names`:
+    the row handles that entries contain."""
     if index.holds_every_row:
         return None
-    assert found.handles is not None
+    assert entries.handles is not None
     number_of = {name: n for n, name in enumerate(as_bytes(names))}
-    return np.array([number_of[each] for each in as_bytes(found.handles)], np.int64)
+    return np.array([number_of[handle] for handle in as_bytes(entries.handles)], np.int64)
 
 
 def entries_of(
-    index: IndexInfo, found: Entries, keys: Keys, handles: Keys, stamps: Array, numbers: Array
+    index: IndexInfo, entries: Entries, keys: Keys, handles: Keys, stamps: Array, numbers: Array
 ) -> Copies:
-    """Entries under `keys`, because of the rows of these handles and stamps whose numbers those
-    are."""
+    """Returns copies of entries under `keys`. `numbers`: each one's row in `handles` and
+    `stamps`."""
     every: Array = np.arange(len(numbers))
     of = take(handles, numbers)
-    return Copies(keys, found.suffixes, of, stamps[numbers], every, index.id)
+    return Copies(keys, entries.suffixes, of, stamps[numbers], every, index.id)
 
 
-# -- what reads only -------------------------------------------------------------------------------
+# -- kernels that only read ------------------------------------------------------------------------
 
 
 def check_moved(store: Store, task: Task) -> Steps:
-    """The kernel of verification: rows of one span, each looked up in the other set in the same
-    snapshot."""
+    """Kernel of verification: looks up the rows of a span in the other set, in one snapshot."""
     order = task.order
-    ways = router_named(order.router)(order.logical)
+    ways = router_by_name(order.router)(order.logical)
     way = ways.other if order.physical_id in order.sources else ways.read
-    table, seen = order.table, 0
+    table, rows = order.table, 0
     faults: list[str] = []
     with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             columns = row_batch.decode(table, keys, raws, snapshot.skip, way.positions)
-            twin_keys = as_bytes(under(way.places(columns), keys))
-            faults += unlike_twins(table, snapshot, keys, raws, twin_keys)
-            seen += len(keys)
+            copy_keys = as_bytes(under(way.places(columns), keys))
+            faults += differing_rows(table, snapshot, keys, raws, copy_keys)
+            rows += len(keys)
             yield Batch(len(keys), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
+    return Outcome(ordinal=task.ordinal, rows=rows, result=(len(faults), faults[:MOST_LISTED]))
 
 
-def unlike_twins(
-    table: Table, snapshot: Snapshot, keys: list[bytes], raws: list[bytes], twin_keys: list[bytes]
+def differing_rows(
+    table: Table, snapshot: Snapshot, keys: list[bytes], raws: list[bytes], copy_keys: list[bytes]
 ) -> list[str]:
-    """Handles, as hex, of rows of `table` that are not the same under their twins' keys. An empty
-    key: there is no twin."""
-    twins = snapshot.get_many([key for key in twin_keys if key])
+    """Returns the handles, as hex, of rows that differ from their copies. An empty copy key means
+    that there is no copy."""
+    copies = snapshot.get_many([key for key in copy_keys if key])
     skip = snapshot.skip
     handles = []
-    for key, twin_key, raw in zip(keys, twin_keys, raws, strict=True):
-        twin = twins.get(twin_key)
-        if twin is not None and twin[skip:] == raw[skip:]:
-            continue  # the same bytes are the same row
-        if twin is None or table.decode(twin[skip:]) != table.decode(raw[skip:]):
+    for key, copy_key, raw in zip(keys, copy_keys, raws, strict=True):
+        copy = copies.get(copy_key)
+        if copy is not None and copy[skip:] == raw[skip:]:
+            continue  # equal bytes are the same row
+        if copy is None or table.decode(copy[skip:]) != table.decode(raw[skip:]):
             handles.append(key[HANDLE_AT:].hex())
     return handles
 
 
-def unlike(table: Table, handle: str) -> Refused:
-    """8223 for a row that is not the same in both sets."""
+def mismatch(table: Table, handle: str) -> Refused:
+    """Returns 8223 for a row that differs between both sets."""
     return ErrDataInconsistent(table.info.name.O, "partitions that change", handle, "", "")
 
 
 def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
-    """8223, where tasks of `check moved` found rows without a twin."""
+    """Returns 8223 if tasks of `check moved` found rows without an equal copy."""
     handles = [handle for outcome in outcomes for handle in outcome.result[1]]
-    return unlike(order.logical, handles[0]) if handles else None
+    return mismatch(order.logical, handles[0]) if handles else None
 
 
 def check_apart(store: Store, task: Task) -> Steps:
-    """The kernel of what two sets must fulfil before one joins the other: no row of the span has
-    the handle, or a unique key, of a row there. Raises 1062."""
+    """Kernel that precedes the join of two sets. No row of the span may have the handle, or a
+    unique key, of a row in the other set. Raises 1062."""
     order = task.order
-    way = router_named(order.router)(order.logical).other
+    way = router_by_name(order.router)(order.logical).other
     unique = [index for index in indexes_of(order.table) if index.is_unique]
-    wanted = sorted({*way.positions, *positions_of(order.table, unique)})
-    seen = 0
+    needed = sorted({*way.positions, *positions_of(order.table, unique)})
+    rows = 0
     with closing(fresh_snapshot(store, order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(order.table, keys, raws, snapshot.skip, wanted)
+            columns = row_batch.decode(order.table, keys, raws, snapshot.skip, needed)
             places = way.places(columns)
-            _refuse_met(order, snapshot, as_bytes(under(places, keys)))
+            _refuse_present(order, snapshot, as_bytes(under(places, keys)))
             for index in unique:
-                made = of_columns(order.table, index, columns)
-                numbers = numbers_of_rows(index, columns.handles, made)
+                entries = of_columns(order.table, index, columns)
+                numbers = numbers_of_rows(index, columns.handles, entries)
                 theirs = places if numbers is None else places[numbers]
-                _refuse_met(order, snapshot, as_bytes(under(theirs, made.keys)))
-            seen += len(keys)
+                _refuse_present(order, snapshot, as_bytes(under(theirs, entries.keys)))
+            rows += len(keys)
             yield Batch(len(keys), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen)
+    return Outcome(ordinal=task.ordinal, rows=rows)
 
 
-def _refuse_met(order: TaskOrder, snapshot: Snapshot, keys: list[bytes]) -> None:
-    """1062 where one of these keys, of rows or of entries, stands."""
-    found = snapshot.get_many(keys)
+def _refuse_present(order: TaskOrder, snapshot: Snapshot, keys: list[bytes]) -> None:
+    """Raises 1062 if one of these keys, of rows or entries, is present."""
+    present = snapshot.get_many(keys)
     for key in keys:
-        if key in found and found[key][snapshot.skip :] != TOMBSTONE:
-            there = order.logical.part(int.from_bytes(key[_ID], "big"))
-            met = writer.explain_duplicate(there, Duplicate(key, b""))
-            raise ErrDupEntry.with_text(f"{met.message}, by a row of both before and since")
+        if key in present and present[key][snapshot.skip :] != TOMBSTONE:
+            partition = order.logical.part(int.from_bytes(key[_ID], "big"))
+            error = writer.explain_duplicate(partition, Duplicate(key, b""))
+            raise ErrDupEntry.with_text(f"{error.message}, by a row of both before and since")
 
 
 def check_fits(store: Store, task: Task) -> Steps:
-    """The kernel of an exchange: every row of the span belongs to the partition. Raises 1737."""
+    """Kernel of an exchange: every row of the span belongs to the partition. Raises 1737."""
     order = task.order
-    way = router_named(order.router)(order.logical).read
+    way = router_by_name(order.router)(order.logical).read
     (partition,) = order.sources
-    seen = 0
+    rows = 0
     with closing(fresh_snapshot(store, order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             columns = row_batch.decode(order.table, keys, raws, snapshot.skip, way.positions)
             places: Array = way.places(columns)
             if not bool(np.all(places == partition)):
                 raise ErrRowDoesNotMatchPartition()
-            seen += len(keys)
+            rows += len(keys)
             yield Batch(len(keys), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen)
+    return Outcome(ordinal=task.ordinal, rows=rows)

@@ -1,21 +1,22 @@
-"""The move of rows to the handles of another primary key, or to hidden ids, and its verification.
+"""Moves rows to the handles of another primary key, or to hidden ids, and verifies the move.
 
     fresh snapshots        must show the reorg's revision of the table (law 1)
-      -> some rows         the new handle of each, by columns
-      -> batches of rows   the bytes as they stand, under the other id and the new handle
-      -> their entries     of the other set's indexes, kept until all rows of the span are there
+      -> some rows         each one's new handle, computed by columns
+      -> batches of rows   their bytes unchanged, under the other id and the new handle
+      -> their entries     of the other set's indexes, collected until all rows are written
 
-All else as a move between partitions (move.py): each batch puts where nothing stands and requires
-the old rows to be those that were read. The guard has been filled by then, and writers keep it, so
-no two rows have one new handle: what stands there is the row itself, put by its writer or by an
-earlier run.
+Everything else is as for a move between partitions (move.py): each batch puts only absent keys and
+requires unchanged old rows. The guard, a unique index on the new key, was filled before, and
+writers maintain it. So no two rows have the same new handle. A present key is the row itself, put
+by a writer or an earlier run.
 
-To hidden ids: the guard, on the key that goes, is in the other set and says which id a row's copy
-has. Rows without a copy get ids in their order, and their entries in the guard are put with them,
-by a transaction that requires that there are none: a row gets one copy, however often this is done.
+To hidden ids: the guard is an index of the other set on the dropped key. It contains the hidden id
+of a row's copy. Rows without a copy get ids in their order. One transaction puts them with their
+entries in the guard and requires that these are absent. So a row gets one copy, even if a task is
+repeated.
 
-`check rekeyed` looks up rows of either set in the other one. In a set with hidden ids the guard
-says where a row is.
+`check rekeyed` looks up rows of each set in the other one. In a set with hidden ids it finds a row
+through the guard.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,10 +45,10 @@ from exuvia.pipeline.kernels.entries import (
 from exuvia.pipeline.kernels.move import (
     Copies,
     Move,
+    differing_rows,
     entries_of,
     indexes_of,
     numbers_of_rows,
-    unlike_twins,
 )
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.sorted_rows import handles_in, row_ids_from
@@ -56,7 +57,7 @@ from exuvia.pipeline.throttle import Batch, Steps
 
 
 class RekeyMove(Move):
-    """The kernel for one task: to handles that follow from the rows."""
+    """The kernel for one task, for handles computed from the rows."""
 
     def __init__(
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
@@ -65,7 +66,7 @@ class RekeyMove(Move):
         self._target = self._source.rekeyed
         self._indexes = indexes_of(self._target)
 
-    def _copied(
+    def _copy(
         self,
         snapshot: Snapshot,
         indexes: Sequence[IndexInfo],
@@ -73,9 +74,9 @@ class RekeyMove(Move):
         raws: list[bytes],
     ) -> list[Copies]:
         columns = self._columns(snapshot, indexes, keys, raws)
-        made = as_bytes(handles_in(self._target, columns))
-        rows = self._rows_copied(snapshot, columns, raws, made)
-        return [rows, *self._entries(indexes, columns, made, rows.stamps)]
+        handles = as_bytes(handles_in(self._target, columns))
+        rows = self._rows_copied(snapshot, columns, raws, handles)
+        return [rows, *self._entries(indexes, columns, handles, rows.stamps)]
 
     def _columns(
         self,
@@ -84,15 +85,15 @@ class RekeyMove(Move):
         keys: list[bytes],
         raws: list[bytes],
     ) -> Columns:
-        wanted = sorted({*_positions(self._target), *positions_of(self._source, indexes)})
-        return row_batch.decode(self._source, keys, raws, snapshot.skip, wanted)
+        needed = sorted({*_positions(self._target), *positions_of(self._source, indexes)})
+        return row_batch.decode(self._source, keys, raws, snapshot.skip, needed)
 
     def _rows_copied(
-        self, snapshot: Snapshot, columns: Columns, raws: list[bytes], made: list[bytes]
+        self, snapshot: Snapshot, columns: Columns, raws: list[bytes], handles: list[bytes]
     ) -> Copies:
-        """Under the handles `made` for them."""
+        """Returns copies of rows under their new handles."""
         at: Array = np.arange(len(raws))
-        new = [self._target.row_prefix + handle for handle in made]
+        new = [self._target.row_prefix + handle for handle in handles]
         values = [raw[snapshot.skip :] for raw in raws]
         return Copies(new, values, columns.handles, snapshot.stamps(raws), at)
 
@@ -100,99 +101,108 @@ class RekeyMove(Move):
         self,
         indexes: Sequence[IndexInfo],
         columns: Columns,
-        made: list[bytes],
+        handles: list[bytes],
         stamps: Array,
     ) -> list[Copies]:
-        """Of these rows, which are named by the handles `made` for them."""
+        """Returns copies of the entries of rows with these new handles."""
         moved = Columns(
             columns.fields,
             columns.names,
             columns.positions,
-            made,
+            handles,
             lambda _, position: columns.column(position),
             columns.rows,
         )
         copies = []
         for index in indexes:
-            found = of_columns(self._target, index, moved)
+            entries = of_columns(self._target, index, moved)
             part = self._target.form(index).part
-            names = [part + handle for handle in made] if part else made
-            numbers = numbers_of_rows(index, names, found)
+            names = [part + handle for handle in handles] if part else handles
+            numbers = numbers_of_rows(index, names, entries)
             if numbers is None:
                 numbers = np.arange(columns.rows)
-            copies.append(entries_of(index, found, found.keys, columns.handles, stamps, numbers))
+            copies.append(
+                entries_of(index, entries, entries.keys, columns.handles, stamps, numbers)
+            )
         return copies
 
-    def _unlike(self, key: bytes) -> Refused:
-        return unlike(self._target, key[HANDLE_AT:].hex())
+    def _mismatch(self, key: bytes) -> Refused:
+        return mismatch(self._target, key[HANDLE_AT:].hex())
 
 
 class MoveToIds(RekeyMove):
-    """The kernel for one task: to hidden ids."""
+    """The kernel for one task, for hidden ids."""
 
     def __init__(
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
     ) -> None:
         super().__init__(store, task, dial, monotonic)
         self._guard = _guard_of(self._target)
-        self._indexes = [each for each in self._indexes if each.id != self._guard.info.id]
+        self._indexes = [index for index in self._indexes if index.id != self._guard.info.id]
         self._ids = IdAllocator(store).of(self._target.info)
-        self._given: Mapping[bytes, bytes] = {}
-        self._outrun = False
+        self._assigned: Mapping[bytes, bytes] = {}
+        self._overtaken = False
 
-    def _copied(
+    def _copy(
         self,
         snapshot: Snapshot,
         indexes: Sequence[IndexInfo],
         keys: list[bytes],
         raws: list[bytes],
     ) -> list[Copies]:
-        """The rows: only those without a copy."""
+        """Returns copies of rows that lack one, and of all entries."""
         columns = self._columns(snapshot, indexes, keys, raws)
         places = as_bytes(of_columns(self._target, self._guard.info, columns).keys)
-        made = _named(snapshot, places)
-        lacking = [n for n, handle in enumerate(made) if not handle]
-        self._give(made, lacking, as_bytes(columns.handles))
-        rows = self._rows_copied(snapshot, columns, raws, made)
-        rows = rows._replace(at=np.array(lacking, np.int64), guards=places)
-        return [rows, *self._entries(indexes, columns, made, rows.stamps)]
+        new_handles = _handles_at(snapshot, places)
+        uncopied = [n for n, handle in enumerate(new_handles) if not handle]
+        self._assign(new_handles, uncopied, as_bytes(columns.handles))
+        rows = self._rows_copied(snapshot, columns, raws, new_handles)
+        rows = rows._replace(at=np.array(uncopied, np.int64), guards=places)
+        return [rows, *self._entries(indexes, columns, new_handles, rows.stamps)]
 
-    def _give(self, made: list[bytes], lacking: list[int], handles: list[bytes]) -> None:
-        """Ids to rows that have none: those that they were to have before, or new ones."""
-        fresh = [n for n in lacking if handles[n] not in self._given]
+    def _assign(self, new_handles: list[bytes], uncopied: list[int], handles: list[bytes]) -> None:
+        """Assigns ids to uncopied rows: those assigned before, or new ones."""
+        fresh = [n for n in uncopied if handles[n] not in self._assigned]
         if fresh:
             first = self._ids.next("rowid", len(fresh))
             ids = as_bytes(row_ids_from(first, len(fresh)))
             for n, handle in zip(fresh, ids, strict=True):
-                made[n] = handle
-        for n in lacking:
-            made[n] = made[n] or self._given[handles[n]]
+                new_handles[n] = handle
+        for n in uncopied:
+            new_handles[n] = new_handles[n] or self._assigned[handles[n]]
 
-    def _as_they_stand(self, batch: Copies) -> Copies:
-        """Entries that are kept name the rows by the ids that these were to have."""
+    def _read_again(self, batch: Copies) -> Copies:
+        """Returns the same copies from the current rows, with the ids assigned before, because
+        collected entries contain them."""
         if batch.index_id:
-            return super()._as_they_stand(batch)
+            return super()._read_again(batch)
         handles = as_bytes(take(batch.handles, batch.at))
         ids = [key[HANDLE_AT:] for key in batch.key_list()]
-        self._given = dict(zip(handles, ids, strict=True))
-        made = super()._as_they_stand(batch)
-        self._given = {}
-        self._outrun = self._outrun or len(made.at) < len(batch.at)
-        return made
+        self._assigned = dict(zip(handles, ids, strict=True))
+        copies = super()._read_again(batch)
+        self._assigned = {}
+        self._overtaken = self._overtaken or len(copies.at) < len(batch.at)
+        return copies
 
-    def _entries_since(self, keys: list[bytes], entries: list[Copies]) -> list[Copies]:
-        """Whoever does this task too may have put rows that did not change under ids of its own."""
-        if not self._outrun:
+    def _entries_after_put(self, keys: list[bytes], entries: list[Copies]) -> list[Copies]:
+        """Returns the entries of the rows. If another process runs this task too, it may have put
+        unchanged rows under other ids; then the entries are built again."""
+        if not self._overtaken:
             return entries
-        self._outrun = False
+        self._overtaken = False
         with closing(fresh_snapshot(self._store, self._source)) as snapshot:
             raws = snapshot.get_many(keys)
-            there = [key for key in keys if key in raws]
-            found = [raws[key] for key in there]
-            return self._copied(snapshot, self._indexes, there, found)[1:] if there else []
+            present_keys = [key for key in keys if key in raws]
+            present_raws = [raws[key] for key in present_keys]
+            return (
+                self._copy(snapshot, self._indexes, present_keys, present_raws)[1:]
+                if present_keys
+                else []
+            )
 
     def _bulk(self, copies: Copies, number: int, puts: int) -> Bulk:
-        """Rows come with their entries in the guard, which has none yet."""
+        """Returns one transaction. Rows are put with their entries in the guard, which must be
+        absent."""
         bulk = super()._bulk(copies, number, puts)
         if copies.index_id:
             return bulk
@@ -207,52 +217,51 @@ class MoveToIds(RekeyMove):
 
 def _guard_of(other: Table) -> IndexForm:
     if other.guard is None:
-        raise Broken(f"nothing says where rows of {other.info.name.O} have their copies")
+        raise Broken(f"no index maps rows of {other.info.name.O} to their copies")
     return other.guard
 
 
-def _named(snapshot: Snapshot, places: list[bytes]) -> list[bytes]:
-    """The handles that these entries of the guard name; empty where there is none."""
-    found = snapshot.get_many(places)
-    held = [found.get(key, b"")[snapshot.skip :] for key in places]
-    return [each[len(LIVE) :] if is_live(each) else b"" for each in held]
+def _handles_at(snapshot: Snapshot, places: list[bytes]) -> list[bytes]:
+    """Returns the handles in these entries of the guard; b"" for absent entries."""
+    payloads = snapshot.get_many(places)
+    entries = [payloads.get(key, b"")[snapshot.skip :] for key in places]
+    return [entry[len(LIVE) :] if is_live(entry) else b"" for entry in entries]
 
 
-def unlike(table: Table, handle: str) -> Refused:
-    """8223 for a row that is not the same in both sets."""
+def mismatch(table: Table, handle: str) -> Refused:
+    """Returns 8223 for a row that differs between both sets."""
     return ErrDataInconsistent(table.info.name.O, "primary key that changes", handle, "", "")
 
 
 def check_rekeyed(store: Store, task: Task) -> Steps:
-    """The kernel of verification: rows of one span, each looked up in the other set in the same
-    snapshot."""
+    """Kernel of verification: looks up the rows of a span in the other set, in one snapshot."""
     table = task.order.table
-    other, seen = table.rekeyed, 0
+    other, rows = table.rekeyed, 0
     faults: list[str] = []
     positions = _positions(other)
     with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             columns = row_batch.decode(table, keys, raws, snapshot.skip, positions)
-            there = _keys_there(snapshot, other, columns)
-            faults += unlike_twins(table, snapshot, keys, raws, there)
-            seen += len(keys)
+            there = _keys_in(snapshot, other, columns)
+            faults += differing_rows(table, snapshot, keys, raws, there)
+            rows += len(keys)
             yield Batch(len(keys), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
+    return Outcome(ordinal=task.ordinal, rows=rows, result=(len(faults), faults[:MOST_LISTED]))
 
 
 def _positions(other: Table) -> list[int]:
     return sorted(set(other.handle_positions or _guard_of(other).positions))
 
 
-def _keys_there(snapshot: Snapshot, other: Table, columns: Columns) -> list[bytes]:
-    """Keys of the same rows in the other set; empty where there is none."""
+def _keys_in(snapshot: Snapshot, other: Table, columns: Columns) -> list[bytes]:
+    """Returns the keys of the same rows in the other set; b"" for missing rows."""
     if other.handle_positions:
         return [other.row_prefix + handle for handle in as_bytes(handles_in(other, columns))]
     places = as_bytes(of_columns(other, _guard_of(other).info, columns).keys)
-    return [handle and other.row_prefix + handle for handle in _named(snapshot, places)]
+    return [handle and other.row_prefix + handle for handle in _handles_at(snapshot, places)]
 
 
 def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
-    """8223, where tasks found rows that are not the same in both sets."""
+    """Returns 8223 if tasks found rows that differ between both sets."""
     handles = [handle for outcome in outcomes for handle in outcome.result[1]]
-    return unlike(order.table, handles[0]) if handles else None
+    return mismatch(order.table, handles[0]) if handles else None

@@ -1,19 +1,19 @@
-"""Hidden row ids that two partitions have: all rows of an id but one get new ones.
+"""Gives new hidden row ids to rows whose id occurs in several partitions.
 
-    handles of all sources, side by side, in order     the same one twice -> the first source keeps
-      -> a transaction for some of these rows          it, other rows go and come under new ids,
-                                                       entries too
+    ids of all sources, merged in order            the same id twice -> the first source keeps it,
+      -> a transaction for some of these rows      the other rows are deleted and inserted with
+                                                   new ids, including entries
 
-Each partition has its own ids until EXCHANGE PARTITION brings rows of another table. Rows that move
-keep their id, and what a row is in the other set is found by it (decision 015), so no two that move
-may have the same. This is done before any writer puts rows into the other set: then there is no
-twin that would have to follow, and the table's counter gives no id that any row has. So from here
-on ids differ for good, whichever partition a row is in, and no writer has to know of it.
+Each partition has its own ids until EXCHANGE PARTITION adds rows of another table. Moved rows keep
+their ids, and a row is found by its id in the other set (decision 015). So no two moved rows may
+have the same id. This runs before writers put rows into the other set. At that time there are no
+copies that would have to follow, and the table's counter only gives unused ids. From then on ids
+are unique in all partitions without any work by writers.
 
-A row is read and written in one transaction as a client's update would be, so whoever writes it
-meanwhile makes one of the two wait; it requires the revision that was planned with, so that it
-never runs beside writers of a later state. Rows that this has done are not found again: whoever
-takes over begins anew.
+A row is read and written in one transaction, like a client's update, so a concurrent writer and
+this one wait for each other. The transaction requires the planned revision, so it never runs
+together with writers of a later state. Rows with new ids are not found again: a new owner simply
+starts again.
 
 A transaction that began before and then changes such a row sees two rows. One is the row of its
 snapshot, the other its own under the new id. The same happens if another client deletes a row and
@@ -41,33 +41,35 @@ from exuvia.pipeline.sorted_rows import row_ids_from
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 
-WINDOW_ROWS = 100_000  # of all sources together
-BATCH_ROWS = 100  # of one transaction
+WINDOW_ROWS = 100_000  # for all sources together
+BATCH_ROWS = 100  # for one transaction
 
-Found = list[tuple[int, bytes]]
-"""Rows: physical id, handle."""
+RowKeys = list[tuple[int, bytes]]
+"""Rows as (physical id, handle)."""
 
 
 def renumber(store: Store, task: Task) -> Steps:
-    """The kernel for one range of ids, which is a span of the first source. Raises Conflict."""
+    """The kernel for a range of ids, given as a span of the first source. Raises Conflict."""
     order, logical = task.order, task.order.logical
     ids = IdAllocator(store).of(logical.info)
-    seen = 0
+    rows_read = 0
     with closing(fresh_snapshot(store, logical)) as snapshot:
-        for rows, found in held_twice(snapshot, order.sources, _beside(task)):
-            for at in range(0, len(found), BATCH_ROWS):
-                some = found[at : at + BATCH_ROWS]
+        for rows, repeated in repeated_ids(snapshot, order.sources, _spans_of_sources(task)):
+            for at in range(0, len(repeated), BATCH_ROWS):
+                some = repeated[at : at + BATCH_ROWS]
                 first = ids.next("rowid", len(some))
-                given = as_bytes(row_ids_from(first, len(some)))
-                store.transact(partial(_change, order=order, found=some, given=given))
-            seen += rows
+                new_handles = as_bytes(row_ids_from(first, len(some)))
+                store.transact(
+                    partial(_change, order=order, repeated=some, new_handles=new_handles)
+                )
+            rows_read += rows
             yield Batch(rows, 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen)
+    return Outcome(ordinal=task.ordinal, rows=rows_read)
 
 
-def _beside(task: Task) -> list[Span]:
-    """The same ids in each source."""
-    first, *_ = prefixes = [k.row_prefix(each) for each in task.order.sources]
+def _spans_of_sources(task: Task) -> list[Span]:
+    """Returns the span of the same ids in each source."""
+    first, *_ = prefixes = [k.row_prefix(source) for source in task.order.sources]
     start, end = task.span
     ends = end if end.startswith(first) else b""
     return [
@@ -76,18 +78,18 @@ def _beside(task: Task) -> list[Span]:
     ]
 
 
-def held_twice(
+def repeated_ids(
     snapshot: Snapshot, sources: Sequence[int], spans: Sequence[Span]
-) -> Iterator[tuple[int, Found]]:
-    """Some rows further each time: how many, and those of them whose id a source before theirs has
-    too."""
+) -> Iterator[tuple[int, RowKeys]]:
+    """Yields (number of rows read, rows whose id also occurs in an earlier source), window by
+    window."""
     chunks = [snapshot.chunks(span, max(100, WINDOW_ROWS // len(spans))) for span in spans]
     ahead: list[Array] = [np.empty(0, ">u8")] * len(spans)
     ended = [False] * len(spans)
     while True:
-        for n, each in enumerate(chunks):
+        for n, chunk in enumerate(chunks):
             if not len(ahead[n]) and not ended[n]:
-                keys, _ = next(each, ([], []))
+                keys, _ = next(chunk, ([], []))
                 ended[n] = not keys
                 ahead[n] = np.frombuffer(b"".join(key[HANDLE_AT:] for key in keys), ">u8")
         last = [ids[-1] for ids in ahead if len(ids)]
@@ -99,12 +101,14 @@ def held_twice(
         order = np.argsort(window, kind="stable")
         again = order[1:][window[order][1:] == window[order][:-1]]
         of = np.repeat(np.arange(len(spans)), counts)
-        found = [(sources[int(of[n])], int(window[n]).to_bytes(8, "big")) for n in again]
-        yield len(window), found
+        repeated = [(sources[int(of[n])], int(window[n]).to_bytes(8, "big")) for n in again]
+        yield len(window), repeated
 
 
-def _change(txn: Transaction, order: TaskOrder, found: Found, given: list[bytes]) -> None:
-    """Raises Conflict where the table has another revision by now."""
+def _change(
+    txn: Transaction, order: TaskOrder, repeated: RowKeys, new_handles: list[bytes]
+) -> None:
+    """Inserts rows under new ids. Raises Conflict if the table has another revision."""
     for fence in order.fences:
         txn.require_this(fence)
     revision, planned = k.revision(order.info.id), k.number(order.revision)
@@ -112,7 +116,7 @@ def _change(txn: Transaction, order: TaskOrder, found: Found, given: list[bytes]
         raise Conflict("the table is at another revision")
     txn.require(revision)
     logical: Table = order.logical
-    for (physical_id, handle), new in zip(found, given, strict=True):
+    for (physical_id, handle), new in zip(repeated, new_handles, strict=True):
         part = logical.part(physical_id)
         row = reader.get(txn, part, handle)
         if row is not None:

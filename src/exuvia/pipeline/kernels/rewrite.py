@@ -1,31 +1,31 @@
-"""The rewrite: the hidden column of every row that has none yet, in the order of the rows' keys,
-and the entries of the hidden indexes that hold it, in one pass over the rows.
+"""Fills the hidden column of every row that lacks it, in key order. The same pass fills the hidden
+indexes that contain the column.
 
     a fresh snapshot       must show the reorg's revision of the table (law 1)
-      -> some rows         those whose layout has the hidden column are done: their writer did it
-      -> its values        the old column's, converted as columns (catalog/convert)
-      -> payloads          the row's bytes, moved, with the new value (row_batch.with_column)
+      -> some rows         rows whose layout has the hidden column are done: their writer filled it
+      -> its values        converted from the old column, as columns (catalog/convert)
+      -> payloads          the row's bytes with the new value (row_batch.with_column)
       -> entries           that these rows should have
-    then batches, each requiring the reorg's epoch (law 2) and of every row that it is still the one
-    that was read: a row that changed since was written by somebody who knows the hidden column;
-    several wait for the disk together (Store.bulk_chain)
-      a conflict           that batch is read again; what is left of it is written
-    when all rows of the span are written, their entries as sorted runs, as a fill's (fill.py); the
-    last batch says that the span is finished, for the column and for the indexes
+    then batches, each requiring the reorg's epoch (law 2) and every row unchanged since it was
+    read: a changed row was written by a writer that fills the hidden column. Several batches share
+    one disk sync (Store.bulk_chain)
+      a conflict           that batch is read again, and the remaining rows are written
+    after all rows of the span, their entries as sorted runs like a backfill's (fill.py); the last
+    batch marks the span as finished, for the column and for the indexes
 
-So it never overwrites (law 6): no update is lost, and a late or second task of a span finds
-nothing to do. An entry is kept for writing when its row was found with the column, or was committed
-with it by this task, and not before: to the model of the fill that commit is the fill's read of the
-row. Who changes the row from then on leaves a tombstone where the entry would be put.
+So it never overwrites (law 6): no update is lost, and a late or repeated task of a span finds
+nothing to do. An entry is collected only when its row was read with the column, or was committed
+with it by this task. In the model of the backfill, that commit is the backfill's read of the row.
+Later writers of the row leave a tombstone where the entry would be put.
 
-`check column` and `verify column` read only: rows that do not fit the new type, and rows whose
-hidden value is not their old one converted.
+Two kernels only read. `check column` finds rows that do not fit the new type, `verify column` rows
+whose hidden value is not their old value converted.
 
-A column that is added has no old one: its values are AUTO_INCREMENT ids (`numbers`; a row that has
-one keeps it) or what its expression gives.
+An added column has no old column: its values are AUTO_INCREMENT ids (`numbers`; existing ids are
+kept) or results of its expression.
 
-UNDO of a MODIFY is the same rewrite back, but that a row which still has its former value gets that
-one (ColumnChange.former_at).
+def _former_values(change: ColumnChange, columns: Columns) -> Vector | None:
+    return columns.column(change.former_at) if change.former_at >= 0 else None
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,9 +57,9 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import (
-    AGAIN_ROWS,
     CHUNK_ROWS,
     NEAR_ROWS,
+    REREAD_ROWS,
     WORD,
     Entries,
     EntryParts,
@@ -74,16 +74,18 @@ from exuvia.pipeline.kernels.entries import (
 from exuvia.pipeline.kernels.fill import Fill, sorted_run
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch, BatchSize, Steps, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, throttled
 from exuvia.pipeline.verify.judge import row_names
 from exuvia.pipeline.verify.scan import Sums, hash_entries, index_of
 
 
 class Unwritten(NamedTuple):
-    """Rows to be written, in key order: their new payloads, if they are still the ones of these
-    stamps (uint64), and the entries that they are to have, by index. `as_of`: the commit that
-    they were read at, 0 where it was not the same for all. `offsets`: where in an index's entries
-    those of each row begin, and the end; shape (rows + 1,), None where each row has one."""
+    """Rows to write, in key order: new payloads, the stamps (uint64) that the old rows must still
+    have, and the entries of each index.
+
+    `as_of`: the commit at which all were read, or 0 if it differs. `offsets`: for each index, the
+    positions in its entries where each row's begin, and the end; shape (rows + 1,), None if each
+    row has one entry."""
 
     keys: list[bytes]
     stamps: Array
@@ -93,12 +95,14 @@ class Unwritten(NamedTuple):
     offsets: Sequence[Array | None] = ()
 
     def part(self, start: int, end: int) -> "Unwritten":
-        """Some of them."""
+        """Returns the rows from `start` to `end`."""
         start, end = min(start, len(self.keys)), min(end, len(self.keys))
         offsets = [None if at is None else at[start : end + 1] for at in self.offsets]
         entries = [
-            some_of(each, start, end) if at is None else some_of(each, int(at[0]), int(at[-1]))
-            for each, at in zip(self.entries, offsets, strict=True)
+            some_of(entries, start, end)
+            if at is None
+            else some_of(entries, int(at[0]), int(at[-1]))
+            for entries, at in zip(self.entries, offsets, strict=True)
         ]
         return Unwritten(
             self.keys[start:end],
@@ -113,42 +117,48 @@ class Unwritten(NamedTuple):
 NOTHING = Unwritten([], np.zeros(0, np.uint64), [], [])
 
 
-def together(parts: Iterable[Unwritten]) -> Unwritten:
-    """Some rows, then others."""
-    found = [part for part in parts if part.keys]
-    if len(found) < 2:
-        return found[0] if found else NOTHING
-    same = len({part.as_of for part in found}) == 1
+def concatenated(parts: Iterable[Unwritten]) -> Unwritten:
+    """Returns several groups of rows as one."""
+    filled_parts = [part for part in parts if part.keys]
+    if len(filled_parts) < 2:
+        return filled_parts[0] if filled_parts else NOTHING
+    same = len({part.as_of for part in filled_parts}) == 1
     return Unwritten(
-        list(chain.from_iterable(part.keys for part in found)),
-        np.concatenate([part.stamps for part in found]),
-        list(chain.from_iterable(part.payloads for part in found)),
-        [all_of(each) for each in zip(*(part.entries for part in found), strict=True)],
-        found[0].as_of if same else 0,
-        [_joined_offsets(each) for each in zip(*(part.offsets for part in found), strict=True)],
+        list(chain.from_iterable(part.keys for part in filled_parts)),
+        np.concatenate([part.stamps for part in filled_parts]),
+        list(chain.from_iterable(part.payloads for part in filled_parts)),
+        [
+            all_of(entry_parts)
+            for entry_parts in zip(*(part.entries for part in filled_parts), strict=True)
+        ],
+        filled_parts[0].as_of if same else 0,
+        [
+            _joined_offsets(offset_parts)
+            for offset_parts in zip(*(part.offsets for part in filled_parts), strict=True)
+        ],
     )
 
 
 def _joined_offsets(offsets: Sequence[Array | None]) -> Array | None:
-    """Those of some rows, then of others."""
-    numbers = [np.diff(each) for each in offsets if each is not None]
+    """Returns the offsets of concatenated rows."""
+    numbers = [np.diff(offset_array) for offset_array in offsets if offset_array is not None]
     return np.concatenate([[0], np.cumsum(np.concatenate(numbers))]) if numbers else None
 
 
 def some_of(entries: Entries, start: int, end: int) -> Entries:
-    """Those from `start` to `end`."""
+    """Returns the entries from `start` to `end`."""
     suffixes = None if entries.suffixes is None else entries.suffixes[start:end]
     return Entries(entries.keys[start:end], suffixes)
 
 
 def all_of(parts: Sequence[Entries]) -> Entries:
-    """The entries of some rows, then of others."""
-    suffixes = [each.suffixes for each in parts if each.suffixes is not None]
-    return Entries(joined([each.keys for each in parts]), joined(suffixes) if suffixes else None)
+    """Returns several groups of entries as one."""
+    suffixes = [part.suffixes for part in parts if part.suffixes is not None]
+    return Entries(joined([part.keys for part in parts]), joined(suffixes) if suffixes else None)
 
 
 def change_of(table: Table, column_id: int) -> ColumnChange:
-    """What is owed to the column of that id. Raises Broken where nothing is."""
+    """Returns the pending change of the column. Raises Broken if the column does not change."""
     for change in table.changes:
         if table.info.cols[change.position].id == column_id:
             return change
@@ -167,30 +177,33 @@ class Rewrite:
         self._change = change_of(self._table, task.order.changing)
         self._done = layouts_with(self._table, task.order.changing)
         indexes = [index_of(task.order, n) for n in task.order.index_ids]
-        self._indexes = sorted(indexes, key=lambda index: not index.is_unique)  # as a fill's
-        self._entries = [EntryParts() for _ in indexes]  # of rows that have the column
+        self._indexes = sorted(indexes, key=lambda index: not index.is_unique)  # as in Fill
+        self._entries = [EntryParts() for _ in indexes]  # for rows that have the column
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(CHUNK_ROWS, near=store.near)
         self._rows = self._written = self._batches = 0
 
     def steps(self) -> Steps:
-        """Read some, write them, and so on; then the entries; returns the outcome. Raises Deposed,
-        Refused."""
+        """Reads and writes rows in turn, then writes the entries; returns the outcome. Raises
+        Deposed, Refused."""
         start, end = self._task.span
         while True:
             began = self._monotonic()
             with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-                read = list(_some_rows(runs_of(snapshot, Span(start, end))))
-            if not read:
+                runs_read = list(_some_rows(runs_of(snapshot, Span(start, end))))
+            if not runs_read:
                 break
-            rows = together([self._prepared(snapshot, run) for run in read])
+            rows = concatenated([self._prepared(snapshot, run) for run in runs_read])
             yield Batch(0, self._monotonic() - began)
             yield from self._write(rows)
-            self._rows += sum(map(len, read))
-            start = k.after(read[-1].take([-1]).keys()[0])
+            self._rows += sum(map(len, runs_read))
+            start = k.after(runs_read[-1].take([-1]).keys()[0])
         began = self._monotonic()
-        runs = [sorted_run(*each) for each in zip(self._indexes, self._entries, strict=True)]
+        runs = [
+            sorted_run(*index_and_parts)
+            for index_and_parts in zip(self._indexes, self._entries, strict=True)
+        ]
         self._entries = []
         yield Batch(0, self._monotonic() - began)
         fill = Fill(self._store, self._task, self._dial, self._monotonic)
@@ -198,25 +211,25 @@ class Rewrite:
         return replace(outcome, placed=outcome.placed + self._written)
 
     def _prepared(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
-        """Those of the rows that are to be written; the entries of the others are kept."""
+        """Returns the rows that lack the column; collects the entries of the others."""
         if not len(run):
             return NOTHING
         done = has_column(self._done, run, snapshot.skip)
         if not done.any():
             return self._unwritten(snapshot, run)
         if self._indexes:
-            wanted, theirs = positions_of(self._table, self._indexes), run.take(done)
+            needed, theirs = positions_of(self._table, self._indexes), run.take(done)
             self.keep(
                 self._entries_of(
-                    row_batch.decode(self._table, theirs, theirs, snapshot.skip, wanted)
+                    row_batch.decode(self._table, theirs, theirs, snapshot.skip, needed)
                 )
             )
         return NOTHING if done.all() else self._unwritten(snapshot, run.take(~done))
 
     def _unwritten(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
-        """Rows that all lack the column. Refused where a value does not fit it."""
-        made = numbers(self._store, self._table, self._change, len(run))
-        columns = converted(self._table, self._change, run, snapshot.skip, made)
+        """Returns rows that all lack the column, ready to write. Raises Refused for a misfit."""
+        numbered = numbers(self._store, self._table, self._change, len(run))
+        columns = converted(self._table, self._change, run, snapshot.skip, numbered)
         payloads = rewritten(self._table, self._change, columns, run, snapshot.skip)
         keys = as_bytes(run.cut(run.key_at, run.key_lengths))
         stamps = snapshot.stamps(run)
@@ -228,18 +241,18 @@ class Rewrite:
         return [of_columns(self._table, index, columns) for index in self._indexes]
 
     def _offsets(self, index: IndexInfo, columns: Columns) -> Array | None:
-        """Where those of each row begin: Unwritten.offsets."""
+        """Returns Unwritten.offsets of an index."""
         numbers = entries_per_row(self._table, index, columns)
         return None if numbers is None else np.concatenate([[0], np.cumsum(numbers)])
 
     def keep(self, entries: list[Entries]) -> None:
-        """They are to be written: their rows have the column, and whoever changes one from now on
-        says so by a tombstone."""
-        for kept, some in zip(self._entries, entries, strict=False):
-            kept.add(some)
+        """Collects entries to write. Their rows have the column, and writers that change one from
+        now on leave a tombstone."""
+        for collected, some in zip(self._entries, entries, strict=False):
+            collected.add(some)
 
     def _write(self, rows: Unwritten) -> Iterator[Batch]:
-        """Write the rows in batches. The rest of a refused batch is read again. Batches shrink as
+        """Writes the rows in batches. The rest of a refused batch is read again. Batches shrink as
         in a move (Move._put)."""
         done, start, is_fresh = self._rows, 0, False
         while start < len(rows.keys):
@@ -250,9 +263,9 @@ class Rewrite:
             except Conflict:
                 if is_fresh:
                     self._pace.refused()
-                end = start + (size if is_fresh else max(size, AGAIN_ROWS))
+                end = start + (size if is_fresh else max(size, REREAD_ROWS))
                 keys, rest = rows.keys[start:end], rows.part(end, len(rows.keys))
-                rows, start, is_fresh = together([self._as_it_stands(keys), rest]), 0, True
+                rows, start, is_fresh = concatenated([self._read_again(keys), rest]), 0, True
                 yield Batch(0, 0.0, 0.0)
                 continue
             is_fresh = False
@@ -260,20 +273,20 @@ class Rewrite:
             done, start = done + written.rows, start + written.rows
             yield written
 
-    def _as_it_stands(self, keys: list[bytes]) -> Unwritten:
-        """Those of the rows that are still to be written, from a new snapshot."""
+    def _read_again(self, keys: list[bytes]) -> Unwritten:
+        """Returns those of the rows that still lack the column, from a new snapshot."""
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             raws = snapshot.get_many(keys)
             keys = [key for key in keys if key in raws]
             return self._prepared(snapshot, RawRun.of(keys, [raws[key] for key in keys]))
 
     def _chain(self, rows: Unwritten, size: int, done: int) -> Batch:
-        """Transactions of `size` rows, as many of them as may wait for the disk together. `done`:
-        rows before these."""
+        """Runs transactions of `size` rows, as many as may share one disk sync. `done`: number of
+        earlier rows."""
         settings = self._dial.read()
         starts = range(0, max(1, len(rows.keys)), size)
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
-            starts = starts[:1]  # who set that wants it slow
+            starts = starts[:1]  # the operator asked for small writes
         bulks = (self._bulk(rows, at, size, n, done + at) for n, at in enumerate(starts, 1))
         began = self._monotonic()
         results = self._store.bulk_chain(bulks, settings.batch_s)
@@ -283,11 +296,11 @@ class Rewrite:
         paced = self._pace.succeeded(number, seconds, settings.batch_s)
         if settings.write_speed:
             put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
-            paced = held_back(paced, put, settings, self._task.order.at_once)
+            paced = throttled(paced, put, settings, self._task.order.at_once)
         return paced
 
     def _bulk(self, rows: Unwritten, at: int, size: int, number: int, done: int) -> Bulk:
-        """One transaction: the rows, if they still are what was read, and how far the task is."""
+        """Returns one transaction: rows that must be unchanged, and the task's progress."""
         keys, payloads = rows.keys[at : at + size], rows.payloads[at : at + size]
         progress = TaskProgress(done + len(keys), 0, self._batches + number, len(keys), False)
         puts = checkpoint.pairs_of(self._task, progress)
@@ -299,7 +312,7 @@ class Rewrite:
 
 
 def layouts_with(table: Table, column_id: int) -> frozenset[int]:
-    """Layouts that hold the column."""
+    """Returns ids of the layouts that contain the column."""
     return frozenset(
         layout.id
         for layout in table.info.exuvia_layouts
@@ -308,7 +321,7 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
 
 
 def has_column(layout_ids: frozenset[int], run: RawRun, skip: int) -> Array:
-    """Which of the rows name one of these layouts. Shape (n,), bool."""
+    """Returns which rows have one of these layouts. Shape (n,), bool."""
     named = row_batch.layouts_of(run, skip)
     if (named == named[0]).all():
         return np.full(len(run), int(named[0]) in layout_ids)
@@ -316,21 +329,21 @@ def has_column(layout_ids: frozenset[int], run: RawRun, skip: int) -> Array:
 
 
 def _some_rows(runs: Iterator[RawRun]) -> Iterator[RawRun]:
-    """The first runs, CHUNK_ROWS of them or some more, in runs of no more than NEAR_ROWS: what is
-    made of them lies in the processor's cache."""
-    seen = 0
+    """Yields the first CHUNK_ROWS rows or slightly more, in runs of at most NEAR_ROWS: the
+    processor's cache holds everything computed from a run."""
+    rows = 0
     for run in runs:
         for at in range(0, len(run), NEAR_ROWS):
             yield run.take(slice(at, at + NEAR_ROWS))
-        seen += len(run)
-        if seen >= CHUNK_ROWS:
+        rows += len(run)
+        if rows >= CHUNK_ROWS:
             return
 
 
 def numbers(store: Store, table: Table, change: ColumnChange, count: int) -> Vector | None:
-    """The next AUTO_INCREMENT ids for so many rows, None for a column that gets none. Exactly they
-    are taken, in a transaction of their own: those of a batch that is refused are given to nobody.
-    Raises 1467, SchemaChanged."""
+    """Returns the next AUTO_INCREMENT ids for `count` rows, or None if the column gets no ids. The
+    ids are reserved in a separate transaction; those of a refused batch stay unused. Raises 1467,
+    SchemaChanged."""
     if not change.is_numbered:
         return None
     field = table.info.cols[change.position].type
@@ -340,42 +353,42 @@ def numbers(store: Store, table: Table, change: ColumnChange, count: int) -> Vec
 
 
 def converted(
-    table: Table, change: ColumnChange, run: RawRun, skip: int, made: Vector | None = None
+    table: Table, change: ColumnChange, run: RawRun, skip: int, new_values: Vector | None = None
 ) -> Columns:
-    """The rows' columns, the hidden one among them, which is `made` already or of their values.
-    Refused where a value does not fit it."""
+    """Returns the rows' columns with the hidden one: `new_values` if given, else converted. Raises
+    Refused for a value that does not fit."""
     columns = row_batch.decode(table, run, run, skip)
-    made = _made(table, change, columns) if made is None else made
+    new_values = _new_values(table, change, columns) if new_values is None else new_values
 
     def make(_: Columns, position: int) -> Vector:
-        return made if position == change.position else columns.column(position)
+        return new_values if position == change.position else columns.column(position)
 
-    shown_as = columns.fields, columns.names, columns.positions
-    return Columns(*shown_as, columns.handles, make, columns.rows)
+    shape = columns.fields, columns.names, columns.positions
+    return Columns(*shape, columns.handles, make, columns.rows)
 
 
-def _made(table: Table, change: ColumnChange, columns: Columns) -> Vector:
+def _new_values(table: Table, change: ColumnChange, columns: Columns) -> Vector:
     if change.computed is not None:
         reads, width = change.computed.reads, len(table.info.cols)
-        lists = [columns.column(each).to_list() for each in reads]
-        found = []
+        lists = [columns.column(source).to_list() for source in reads]
+        new_values = []
         for values in zip(*lists, strict=True) if lists else repeat((), columns.rows):
             row: list[Value] = [None] * width
             for at, value in zip(reads, values, strict=True):
                 row[at] = value
-            found.append(change.computed.value(row))
-        return vector_of(found, table.info.cols[change.position].type)
+            new_values.append(change.computed.value(row))
+        return vector_of(new_values, table.info.cols[change.position].type)
     return type_change_batch.converted_batch(
-        change, columns.column(change.source), _former(change, columns)
+        change, columns.column(change.source), _former_values(change, columns)
     )
 
 
-def _former(change: ColumnChange, columns: Columns) -> Vector | None:
+def _former_values(change: ColumnChange, columns: Columns) -> Vector | None:
     return columns.column(change.former_at) if change.former_at >= 0 else None
 
 
 def read_by(change: ColumnChange) -> list[int]:
-    """Positions of the columns that its values are made of."""
+    """Returns positions of the columns that the new values depend on."""
     if change.computed is not None:
         return list(change.computed.reads)
     return [change.source, change.former_at] if change.former_at >= 0 else [change.source]
@@ -384,7 +397,7 @@ def read_by(change: ColumnChange) -> list[int]:
 def rewritten(
     table: Table, change: ColumnChange, columns: Columns, run: RawRun, skip: int
 ) -> list[bytes]:
-    """Payloads of the rows with the hidden column."""
+    """Returns the rows' payloads with the hidden column."""
     column_id, new = table.info.cols[change.position].id, columns.column(change.position)
     moved = row_batch.with_column(table, run, skip, column_id, new)
     if moved is not None:
@@ -395,26 +408,28 @@ def rewritten(
     return encode(table, arrays, len(run))
 
 
-# -- what reads only -------------------------------------------------------------------------------
+# -- kernels that only read ------------------------------------------------------------------------
 
 
 class Offenders:
-    """Rows that do not fit a column's new type: chunks in, their number and the first 20 out."""
+    """Finds rows that do not fit a column's new type: counts them, and lists the first 20."""
 
     def __init__(self, table: Table, change: ColumnChange) -> None:
         self._table = table
         self._change = change
         self.number = 0
-        self.seen = 0
-        self.first: list[tuple[str, str]] = []  # a row's name, the value it has
+        self.rows = 0
+        self.first: list[tuple[str, str]] = []  # (row's name, value)
         self.error: Refused | None = None
 
     def look(self, run: RawRun, skip: int) -> None:
-        """Some rows, as the store's pieces give them."""
+        """Tests a run of rows."""
         at = self._change.source
         columns = row_batch.decode(self._table, [], run, skip, read_by(self._change))
         values = columns.column(at)
-        bad = type_change_batch.offenders(self._change, values, _former(self._change, columns))
+        bad = type_change_batch.offenders(
+            self._change, values, _former_values(self._change, columns)
+        )
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
             self.error = type_change_batch.error_of(self._change, first)
@@ -425,16 +440,17 @@ class Offenders:
             text = "NULL" if value is None else text_in_error(value, values.field)
             self.first.append((name, text))
         self.number += len(bad)
-        self.seen += len(run)
+        self.rows += len(run)
 
     def outcome(self, task: Task) -> Outcome:
         error = [self.error.code, self.error.state, self.error.message] if self.error else []
         result = (self.number, self.first, error)
-        return Outcome(ordinal=task.ordinal, rows=self.seen, result=result)
+        return Outcome(ordinal=task.ordinal, rows=self.rows, result=result)
 
 
 def offending(error: Refused, number: int, first: Sequence[Sequence[str]]) -> Refused:
-    """The error of the first row that does not fit; all are counted, the first 20 listed."""
+    """Returns the error of the first misfit with the number of misfits and a list of the first
+    20."""
     first = first[:MOST_LISTED]
     more = ", ..." if number > len(first) else ""
     rows = "row does" if number == 1 else "rows do"
@@ -444,7 +460,7 @@ def offending(error: Refused, number: int, first: Sequence[Sequence[str]]) -> Re
 
 
 def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
-    """What all tasks of `check column` found, None where every row fits."""
+    """Returns the combined error of all tasks of `check column`, or None if every row fits."""
     number = sum(outcome.result[0] for outcome in outcomes)
     if not number:
         return None
@@ -457,11 +473,14 @@ _FIRST_ENTRIES = 1_000
 
 
 def fits_by_index(store: Store, order: TaskOrder) -> bool:
-    """Whether a public index that begins with the column shows that all its integers fit a narrower
-    type: its least and its greatest live entry do. False: the rows must be read.
+    """Whether a public index proves that all of the column's integers fit a narrower type.
 
-    A conversion of integers is a range check, so what lies between two that fit fits. NULL sorts
-    before all numbers. The snapshot shows all that was written before writers obeyed the type."""
+    The index begins with the column, and its least and greatest live entries fit. If False, the
+    rows must be read.
+
+    A conversion of integers is a range check, so all values between two that fit also fit. NULL
+    sorts before all numbers. The snapshot shows everything that was written before writers applied
+    the new type."""
     table = order.table
     change = change_of(table, order.changing)
     index = _index_by(table, change)
@@ -489,7 +508,7 @@ def fits_by_index(store: Store, order: TaskOrder) -> bool:
 
 
 def _index_by(table: Table, change: ColumnChange) -> IndexInfo | None:
-    """A public index whose keys begin with the column's integers as they are."""
+    """Returns a public index whose keys begin with the column's unchanged integers, or None."""
     old, new = change.old, change.new
     if old is None or new is None or not {old.Tp, new.Tp} <= set(INTEGER_BITS):
         return None
@@ -508,17 +527,17 @@ def _index_by(table: Table, change: ColumnChange) -> IndexInfo | None:
 
 
 def _edge(snapshot: Snapshot, span: Span, reverse: bool) -> bytes | None:
-    """The first or the last live entry; b"": behind more tombstones than are worth a look."""
-    for seen, (key, raw) in enumerate(snapshot.scan(span, reverse)):
+    """Returns the first or last live entry, or None; b"" after too many tombstones."""
+    for skipped, (key, raw) in enumerate(snapshot.scan(span, reverse)):
         if is_live(raw[snapshot.skip :]):
             return key
-        if seen >= _FIRST_ENTRIES:
+        if skipped >= _FIRST_ENTRIES:
             return b""
     return None
 
 
 def check_column(store: Store, task: Task) -> Steps:
-    """How many rows of the span do not fit the new type, the first as text, and the error."""
+    """Kernel: the number of rows that do not fit the new type, the first as text, and the error."""
     table = task.order.table
     offenders = Offenders(table, change_of(table, task.order.changing))
     with closing(fresh_snapshot(store, table)) as snapshot:
@@ -529,25 +548,26 @@ def check_column(store: Store, task: Task) -> Steps:
 
 
 def verify_column(store: Store, task: Task) -> Steps:
-    """Every row of the span holds its old value converted; 8223 for the first that does not. In the
-    same pass what the order's indexes should hold, for their comparison."""
+    """Kernel: every row's hidden value must be its old value converted; 8223 for the first that is
+    not. The same pass sums the entries that the order's indexes should have, for their
+    comparison."""
     table = task.order.table
     change = change_of(table, task.order.changing)
     done = layouts_with(table, task.order.changing)
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     sums = [Sums(task.buckets) for _ in indexes]
-    wanted = sorted({*read_by(change), change.position, *positions_of(table, indexes)})
-    seen = 0
+    needed = sorted({*read_by(change), change.position, *positions_of(table, indexes)})
+    rows = 0
     with closing(fresh_snapshot(store, table)) as snapshot:
         for run in runs_of(snapshot, task.span):
-            columns = row_batch.decode(table, [], run, snapshot.skip, wanted)
+            columns = row_batch.decode(table, [], run, snapshot.skip, needed)
             columns.handles = row_batch.handles_of_run(table, run)
             lacking = np.flatnonzero(~has_column(done, run, snapshot.skip)).tolist()
-            stands = columns.column(change.position)
+            current = columns.column(change.position)
             if change.is_numbered:
-                bad = [*lacking, *np.flatnonzero(_nulls_or_zeros(stands)).tolist()]
+                bad = [*lacking, *np.flatnonzero(_nulls_or_zeros(current)).tolist()]
             else:
-                bad = [*lacking, *differing(_made(table, change, columns), stands)]
+                bad = [*lacking, *differing(_new_values(table, change, columns), current)]
             if bad:
                 one = run.take([min(bad)])
                 [name] = row_names(table, one.keys(), one, snapshot.skip)
@@ -557,19 +577,19 @@ def verify_column(store: Store, task: Task) -> Steps:
             for side, index in zip(sums, indexes, strict=True):
                 entries = of_columns(table, index, columns)
                 side.add(hash_entries(entries.keys, entries.suffixes))
-            seen += len(run)
+            rows += len(run)
             yield Batch(len(run), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=seen, result=[side.packed() for side in sums])
+    return Outcome(ordinal=task.ordinal, rows=rows, result=[side.packed() for side in sums])
 
 
 def _nulls_or_zeros(vector: Vector) -> Array:
-    """Which are no AUTO_INCREMENT id. Shape (n,), bool."""
-    none: Array = vector.values == 0
-    return none if vector.nulls is None else none | vector.nulls
+    """Returns which values are no AUTO_INCREMENT id. Shape (n,), bool."""
+    is_missing: Array = vector.values == 0
+    return is_missing if vector.nulls is None else is_missing | vector.nulls
 
 
 def differing(one: Vector, other: Vector) -> list[int]:
-    """Positions where two vectors of one type differ."""
+    """Returns positions where two vectors of one type differ."""
     if not storage_of(one.field).code and one.values.equals(other.values):
         return []
     if _bytes_of(one) == _bytes_of(other):

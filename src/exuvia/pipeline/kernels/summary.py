@@ -1,11 +1,12 @@
-"""What statistics need of some rows: the kernel of ANALYZE, and what a fill gathers meanwhile.
+"""Summaries of rows for statistics: the kernel of ANALYZE, and the sampling of a backfill.
 
-    a span's rows --chunks--> Summary      rows; of each part nulls, bytes, a sketch of
-                                           different values; a sample of whole rows
+    a span's rows --chunks--> Summary      rows; per part: nulls, bytes, a sketch of distinct
+                                           values; a sample of whole rows
     Summary + Summary = Summary of both    spans of a table, partitions of a table
 
-A part is a column, or an index of several columns (or of the beginning of one): what its key would
-be. Values are hashed as their collation compares them. Nothing is written, so nothing is fenced.
+A part is a column, or an index of several columns or of a prefix: its values are the index's keys.
+Values are hashed so that values equal in their collation have equal hashes. Nothing is written, so
+nothing is fenced.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,24 +45,24 @@ from exuvia.pipeline.verify.scan import hash_keys
 
 # -- a sample of rows ------------------------------------------------------------------------------
 #
-# Rows drawn evenly from a table: each row draws a lot, those with the smallest lots are kept.
+# A uniform sample of a table's rows: each row draws a lot, and the smallest lots are sampled.
 #
-#     row    0    1    2    3    4 ...        lots are even between 0 and 1
-#     lot   .71  .02  .93  .08  .44           limit .1: rows 1 and 3 are kept
+#     row    0    1    2    3    4 ...        lots are uniform between 0 and 1
+#     lot   .71  .02  .93  .08  .44           limit .1: rows 1 and 3 are sampled
 #
-# The limit is set beforehand from how many rows there are about, so what a task brings back is not
-# much more than what is kept in the end. Lots are drawn from a seed that follows from the span, so
-# a span that is read twice gives the same rows. Two samples merge into a sample of both, whatever
-# their sizes: the smallest lots of all. Only the columns that are looked at are kept; at most BYTES
-# of them, which makes the sample of a table with long values a smaller one.
+# The limit is set in advance from the approximate number of rows, so a task returns little more
+# than the final sample. The random seed is derived from the span, so reading a span twice gives the
+# same rows. Two samples merge into a sample of both, whatever their sizes: the smallest lots of
+# all. Only the examined columns are retained, and at most BYTES of them, which makes the sample of
+# a table with long values smaller.
 
 ROWS = 100_000
 BYTES = 64 << 20
-_SLACK = 1.25  # how many more are drawn, since the rows are counted only about
+_SLACK = 1.25  # oversampling, because the number of rows is approximate
 
 
 def limit_of(most: int, rows: int) -> float:
-    """The limit of lots that makes a sample of at most `most` of about `rows` rows."""
+    """Returns the limit of lots for a sample of at most `most` of about `rows` rows."""
     return min(1.0, _SLACK * most / max(1, rows))
 
 
@@ -69,8 +70,8 @@ PackedSample = tuple[float, int, bytes, bytes, list[Packed]]
 
 
 class Sample:
-    """See the module. `lots` and `places` (which of the rows it was) belong to `values`, a vector
-    for each column that is looked at; none before the first rows."""
+    """A sample of rows. `lots` and `places` (the rows' numbers) are parallel to `values`, one
+    vector per examined column; `values` is empty before the first rows."""
 
     def __init__(self, most: int, span: Span, limit: float = 1.0) -> None:
         self._most = most
@@ -78,71 +79,71 @@ class Sample:
         self._limit = limit
         self._rows = 0
         self._pieces: list[_Piece] = []
-        self._kept = self._bytes = 0
+        self._retained = self._bytes = 0
 
     def add(self, columns: Columns, positions: Sequence[int]) -> None:
-        """A chunk of rows, in the order of the table, of which those columns are looked at."""
+        """Adds a chunk of rows in table order; `positions`: the examined columns."""
         lots: Array = self._random.random(columns.rows)
-        kept = np.flatnonzero(lots < self._limit)
-        values = [columns.take(position, kept) for position in positions] if len(kept) else []
-        self._take(_Piece(lots[kept], kept, values), columns.rows)
+        sampled = np.flatnonzero(lots < self._limit)
+        values = [columns.take(position, sampled) for position in positions] if len(sampled) else []
+        self._take(_Piece(lots[sampled], sampled, values), columns.rows)
 
     def merge(self, other: "Sample") -> None:
-        """Take in the sample of the rows that follow."""
-        self._tighten(other._limit)
+        """Adds the sample of the following rows."""
+        self._lower_limit(other._limit)
         whole = other._piece()
         self._take(whole.take(np.flatnonzero(whole.lots < self._limit)), other._rows)
 
     def _take(self, few: "_Piece", rows: int) -> None:
-        """The sampled ones of the next `rows` rows."""
+        """Adds the sampled rows of the next `rows` rows."""
         if len(few.lots):
             self._pieces.append(few._replace(places=few.places + self._rows))
-            self._kept += len(few.lots)
+            self._retained += len(few.lots)
             self._bytes += few.bytes
         self._rows += rows
-        if self._kept > 2 * self._most or self._bytes > 2 * BYTES:
+        if self._retained > 2 * self._most or self._bytes > 2 * BYTES:
             self.cut()
 
     def cut(self) -> None:
-        """Keep no more than may be kept."""
+        """Reduces the sample to its maximum size."""
         lots = self.lots
-        kept = min(self._most, len(lots))
+        size = min(self._most, len(lots))
         if self._bytes > BYTES:
-            kept = min(kept, max(1, len(lots) * BYTES // self._bytes))
-        if kept < len(lots):
-            self._tighten(float(np.partition(lots, kept)[kept]))
+            size = min(size, max(1, len(lots) * BYTES // self._bytes))
+        if size < len(lots):
+            self._lower_limit(float(np.partition(lots, size)[size]))
 
-    def _tighten(self, limit: float) -> None:
-        """Lower the limit, for good."""
+    def _lower_limit(self, limit: float) -> None:
+        """Lowers the limit permanently."""
         if limit >= self._limit:
             return
         self._limit = limit
         whole = self._piece()
         few = whole.take(np.flatnonzero(whole.lots < limit))
         self._pieces = [few]
-        self._kept, self._bytes = len(few.lots), few.bytes
+        self._retained, self._bytes = len(few.lots), few.bytes
 
     def _piece(self) -> "_Piece":
-        """All that is kept, in one piece."""
+        """Returns the whole sample as one piece."""
         if len(self._pieces) != 1:
-            self._pieces = [_joined(self._pieces)] if self._pieces else [_NOTHING]
+            self._pieces = [_joined(self._pieces)] if self._pieces else [_EMPTY]
         return self._pieces[0]
 
     @property
     def lots(self) -> Array:
-        """What the rows drew. Shape (n,)."""
+        """The lots of the sampled rows. Shape (n,)."""
         return self._piece().lots
 
     @property
     def places(self) -> Array:
-        """Which of the rows they were. Shape (n,), int64."""
+        """The numbers of the sampled rows. Shape (n,), int64."""
         return self._piece().places
 
     @property
     def values(self) -> list[Vector]:
         return self._piece().values
 
-    # -- the way from a worker ---------------------------------------------------------------------
+    # -- transfer from a worker --------------------------------------------------------------------
 
     def packed(self) -> PackedSample:
         self.cut()
@@ -164,79 +165,78 @@ class _Piece(NamedTuple):
     places: Array
     values: list[Vector]
 
-    def take(self, kept: Array) -> "_Piece":
-        """Those at these places among them."""
-        return _Piece(
-            self.lots[kept], self.places[kept], [column.take(kept) for column in self.values]
-        )
+    def take(self, at: Array) -> "_Piece":
+        """Returns the rows at these positions."""
+        return _Piece(self.lots[at], self.places[at], [column.take(at) for column in self.values])
 
     @property
     def bytes(self) -> int:
-        """About how many its values take."""
+        """Approximate size of the values."""
         return sum(int(column.values.nbytes) for column in self.values)
 
 
-_NOTHING = _Piece(np.zeros(0), np.zeros(0, np.int64), [])
+_EMPTY = _Piece(np.zeros(0), np.zeros(0, np.int64), [])
 
 
 def _joined(pieces: list[_Piece]) -> _Piece:
-    pieces = [piece for piece in pieces if len(piece.lots)] or [_NOTHING]
+    pieces = [piece for piece in pieces if len(piece.lots)] or [_EMPTY]
     lots = np.concatenate([piece.lots for piece in pieces])
     places = np.concatenate([piece.places for piece in pieces])
     values = [joined(column) for column in zip(*(piece.values for piece in pieces), strict=True)]
     return _Piece(lots, places, values)
 
 
-# -- how many different values ---------------------------------------------------------------------
+# -- number of distinct values ---------------------------------------------------------------------
 #
-# A sketch that keeps the smallest of their hashes.
+# A sketch of the smallest hashes.
 #
-#     values --hash--> 64-bit words, even all over        the k smallest different ones are kept
-#     n <= k different ones       exactly n               (as far as 64-bit words differ)
+#     values --hash--> uniform 64-bit words           the k smallest distinct words are retained
+#     n <= k distinct values      exactly n           (if no two hashes are equal)
 #     more                        (k - 1) / the k-th smallest as a share of all words
 #
 # The standard error is 1 / sqrt(k - 2): 0.55 % for 32,768. Two sketches merge into the sketch of
-# both, in any order, so spans and partitions are read apart. Once the sketch is full almost every
-# value is turned away by one comparison, which a vector does in a nanosecond.
+# both, in any order, so spans and partitions are read separately. Once the sketch is full, almost
+# every value is rejected by one comparison, which a vector does in a nanosecond.
 #
 # Source: Bar-Yossef et al., "Counting distinct elements in a data stream" (2002); Beyer et al., "On
 # synopses for distinct-value estimation under multiset operations" (2007).
 
-KEPT = 32_768
+SKETCH_WORDS = 32_768
 _ALL = float(1 << 64)
 
 
 class Distinct:
-    """See the module. `smallest`: sorted, different words. Shape (at most kept,), uint64."""
+    """A sketch of distinct values. `smallest`: sorted distinct words. Shape (at most `size`,),
+    uint64."""
 
-    def __init__(self, kept: int = KEPT, smallest: Array | None = None) -> None:
-        self._kept = kept
+    def __init__(self, size: int = SKETCH_WORDS, smallest: Array | None = None) -> None:
+        self._retained = size
         self._smallest: Array = np.zeros(0, np.uint64) if smallest is None else smallest
         self._waiting: list[Array] = []
         self._number_waiting = 0
         self._compact()
 
     def add(self, words: Array) -> None:
-        """Take hashes in. Shape (n,), uint64."""
+        """Adds hashes. Shape (n,), uint64."""
         if self._limit is not None:
             words = words[words < self._limit]
         if len(words):
             self._waiting.append(words)
             self._number_waiting += len(words)
-            if self._number_waiting > 2 * self._kept:
+            if self._number_waiting > 2 * self._retained:
                 self._compact()
 
     def merge(self, other: "Distinct") -> None:
-        """Take another sketch in."""
+        """Adds another sketch."""
         self.add(other.smallest)
 
     def _compact(self) -> None:
         if self._waiting:
             words = np.sort(np.concatenate([self._smallest, *self._waiting]))
             is_new = np.append(True, words[1:] != words[:-1])
-            self._smallest = words[is_new][: self._kept]
+            self._smallest = words[is_new][: self._retained]
             self._waiting, self._number_waiting = [], 0
-        full = len(self._smallest) == self._kept
+        full = len(self._smallest) == self._retained
         self._limit = self._smallest[-1] if full else None
 
     @property
@@ -247,25 +247,25 @@ class Distinct:
 
     @property
     def count(self) -> int:
-        """How many different values were taken in, about."""
+        """Approximate number of distinct values added."""
         words = self.smallest
-        if len(words) < self._kept:
+        if len(words) < self._retained:
             return len(words)
-        return round((self._kept - 1) * _ALL / float(words[-1]))
+        return round((self._retained - 1) * _ALL / float(words[-1]))
 
 
 # -- summaries -------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
-    """Columns whose values are looked at together; `lengths` are prefixes, -1 for all."""
+    """Columns examined together; `lengths` are prefix lengths, -1 for whole values."""
 
     positions: tuple[int, ...]
     lengths: tuple[int, ...]
 
 
 class PartSummary:
-    """Of one part. `bytes`: of values that are not NULL."""
+    """Summary of one part. `bytes`: size of the values that are not NULL."""
 
     def __init__(self, nulls: int = 0, size: int = 0, distinct: Distinct | None = None) -> None:
         self.nulls = nulls
@@ -274,7 +274,7 @@ class PartSummary:
 
 
 class Summary:
-    """Of some rows of a table."""
+    """Summary of some rows of a table."""
 
     def __init__(self, parts: int, samples: int, span: Span, limit: float = 1.0) -> None:
         self.rows = 0
@@ -282,7 +282,7 @@ class Summary:
         self.sample = Sample(samples, span, limit)
 
     def merge(self, other: "Summary") -> None:
-        """Take in the summary of the rows that follow."""
+        """Adds the summary of the following rows."""
         self.rows += other.rows
         for mine, theirs in zip(self.parts, other.parts, strict=True):
             mine.nulls += theirs.nulls
@@ -291,7 +291,7 @@ class Summary:
         self.sample.merge(other.sample)
 
     def encode(self) -> bytes:
-        """For the way from a worker."""
+        """Returns the encoding for the transfer from a worker."""
         parts = [(p.nulls, p.bytes, p.distinct.smallest.tobytes()) for p in self.parts]
         return msgspec.msgpack.encode((self.rows, parts, self.sample.packed()))
 
@@ -313,17 +313,17 @@ _Encoded = tuple[int, list[tuple[int, int, bytes]], PackedSample]
 
 
 def positions_of(parts: Iterable[Part]) -> list[int]:
-    """Of the columns that the parts are made of, in order."""
+    """Returns the positions of the parts' columns, in order."""
     return sorted({position for part in parts for position in part.positions})
 
 
 def types_of(table: Table, parts: Iterable[Part]) -> list[FieldType]:
-    """The types of these columns."""
+    """Returns the types of the parts' columns."""
     return [table.info.cols[position].type for position in positions_of(parts)]
 
 
 def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> list[Part]:
-    """The columns at these positions, then the indexes."""
+    """Returns the parts of the columns at these positions, then of the indexes."""
     parts = [Part((position,), (-1,)) for position in columns]
     for index_id in index_ids:
         index = next(index for index in table.info.indexes if index.id == index_id)
@@ -335,7 +335,7 @@ def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> 
 
 
 def summarize(store: Store, task: Task) -> Steps:
-    """The kernel: `result` is the span's Summary, encoded."""
+    """The kernel of ANALYZE: `result` is the span's encoded Summary."""
     table = task.order.table
     parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
     summary = Summary(len(parts), task.samples, task.span, task.limit)
@@ -348,7 +348,7 @@ def summarize(store: Store, task: Task) -> Steps:
 
 
 def add_chunk(whole: Summary, parts: Sequence[Part], columns: Columns) -> None:
-    """Look at a chunk of rows, of which there are the columns of all parts."""
+    """Adds a chunk of rows that has the columns of all parts."""
     whole.rows += columns.rows
     for part, summary in zip(parts, whole.parts, strict=True):
         words = _words(part, columns)
@@ -371,7 +371,7 @@ def _bytes(columns: Columns, position: int) -> int:
 
 
 def encoded(part: Part, columns: Columns) -> pa.Array:
-    """The part's keys: bytes that sort as its values do, NULL first. A binary array."""
+    """Returns the part's keys: bytes that sort like its values, NULL first. A binary array."""
     pieces = [
         part_bytes(columns.column(position), length)
         for position, length in zip(part.positions, part.lengths, strict=True)
@@ -383,14 +383,14 @@ def encoded(part: Part, columns: Columns) -> pa.Array:
 
 
 def _words(part: Part, columns: Columns) -> Array:
-    """A hash of each row's value, even over all 64-bit words. Shape (n,), uint64."""
+    """Returns a hash of each row's value, uniform over 64-bit words. Shape (n,), uint64."""
     words: Array | None = None
     for position, length in zip(part.positions, part.lengths, strict=True):
         cells, nulls = columns.padded(position), columns.nulls(position)
         if cells is not None and _equal_as_bytes(cells, columns.field(position), length):
             more = _mixed(hash_keys(cells))
         else:
-            more = _one(columns.column(position), length)
+            more = _column_words(columns.column(position), length)
         if nulls is not None and len(part.positions) > 1:
             more = np.where(nulls, np.uint64(0), more)
         words = more if words is None else _mixed(words * np.uint64(3) + more)
@@ -399,17 +399,17 @@ def _words(part: Part, columns: Columns) -> Array:
 
 
 def _equal_as_bytes(texts: Padded, field: FieldType, length: int) -> bool:
-    """Whether values are equal if and only if their bytes are; see `_compared`."""
+    """Whether values are equal exactly if their bytes are; see `_comparable`."""
     rules = collation(field.Collate) if field.family == Family.STRING else None
     if length >= 0 or (rules is not None and rules.fold is not None):
         return False
     if rules is None or not rules.pads:
         return True
-    last = texts.matrix[np.arange(len(texts)), texts.lengths - 1]  # of an empty one a zero
+    last = texts.matrix[np.arange(len(texts)), texts.lengths - 1]  # zero for an empty text
     return not (last == ord(" ")).any()
 
 
-def _one(values: Vector, length: int) -> Array:
+def _column_words(values: Vector, length: int) -> Array:
     field = values.field
     if field.family in NUMBERS:
         return _mixed(sortable(values))
@@ -419,17 +419,17 @@ def _one(values: Vector, length: int) -> Array:
         for n in range(1, stored.shape[1]):
             words = _mixed(words + stored[:, n])
         return words
-    return _mixed(hash_texts(_compared(values, field, length)))
+    return _mixed(hash_texts(_comparable(values, field, length)))
 
 
 def hash_texts(texts: pa.Array) -> Array:
-    """A hash of each text's bytes, the same however wide the others are. Shape (n,), uint64."""
+    """Returns a hash of each text's bytes, independent of the other texts. Shape (n,), uint64."""
     offsets, data = buffers_of(texts)
     at, lengths = offsets[:-1], np.diff(offsets)
     hashes = np.zeros(len(lengths), np.uint64)
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
         return hash_keys(data.view(f"V{lengths[0]}"))
-    # by how many bits their lengths have: zeros behind the shorter ones are at most as many
+    # grouped by the bit length of their lengths, so padding at most doubles a text
     classes = np.frexp(lengths)[1]
     for size in np.unique(classes[lengths > 0]).tolist():
         which = np.flatnonzero(classes == size)
@@ -437,8 +437,8 @@ def hash_texts(texts: pa.Array) -> Array:
     return hashes
 
 
-def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
-    """Texts so that those that are equal have equal bytes."""
+def _comparable(values: Vector, field: FieldType, length: int) -> pa.Array:
+    """Returns texts such that equal values have equal bytes."""
     if length >= 0:
         return part_bytes(values, length)
     rules = collation(field.Collate) if field.family == Family.STRING else None
@@ -449,14 +449,14 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
-    """Without the spaces that they end in."""
+    """Returns texts without trailing spaces."""
     offsets, data = buffers_of(texts)
     ends = offsets[1:][np.diff(offsets) > 0]
     return pc.utf8_rtrim(texts, " ") if (data[ends - 1] == ord(" ")).any() else texts
 
 
 def _mixed(words: Array) -> Array:
-    """Splitmix64's last step: every bit of a word moves every bit of its hash."""
+    """Splitmix64's last step: each bit of a word affects every bit of its hash."""
     words = words.astype(np.uint64, copy=False)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -464,24 +464,23 @@ def _mixed(words: Array) -> Array:
     return mixed
 
 
-# -- while a fill has the rows in its hands --------------------------------------------------------
+# -- statistics from a backfill --------------------------------------------------------------------
 #
-# fill task -> its span's Summary -> Gathered       one Summary of the index's parts, when every
-# span
-#                                                   was filled for this driver
+# fill task -> its span's Summary -> Gathered   one Summary of the index's parts, if this driver
+#                                               filled every span
 #
-# A driver that took over from another has not what that one's tasks found: nothing is made of a
+# A new driver does not have the summaries of its predecessor's tasks. It gathers nothing for that
 # part, and the index is analyzed later like any other.
 
 LEAST_ROWS = 1000
-"""A smaller table's statistics would cost more than they tell."""
+"""The statistics of smaller tables cost more than they are worth."""
 
 Keep = Callable[[TaskOrder, Table, Summary], None]
-"""What is done with the summary of a table's new indexes; the table is a partition, or a whole."""
+"""Stores the summary of a table's new indexes. The table is a partition, or a whole table."""
 
 
 class Gathered:
-    """See the module. `rows`: how many the table has, about."""
+    """Summaries of a backfill's tasks. `rows`: approximate rows of the table."""
 
     def __init__(self, order: TaskOrder, rows: int) -> None:
         self._parts = list(dict.fromkeys(parts_of(order.table, (), order.index_ids)))
@@ -490,20 +489,20 @@ class Gathered:
         self._by_start: dict[bytes, tuple[Span, bytes]] = {}
 
     def asking(self, tasks: Sequence[Task]) -> list[Task]:
-        """The fill's tasks, which are to look at their rows too."""
-        asked = {"samples": ROWS, "limit": self._limit}
-        return [msgspec.structs.replace(task, **asked) for task in tasks]
+        """Returns the backfill's tasks with sampling enabled."""
+        sampling = {"samples": ROWS, "limit": self._limit}
+        return [msgspec.structs.replace(task, **sampling) for task in tasks]
 
     def take(self, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
-        """Take in what tasks found."""
+        """Adds the summaries of finished tasks."""
         for outcome in outcomes:
             if outcome.kind == DONE and isinstance(outcome.result, bytes):
                 span = tasks[outcome.ordinal].span
                 self._by_start[span.start] = span, outcome.result
 
     def whole(self, span: Span) -> Summary | None:
-        """Of all rows of the span, None where some were not looked at."""
-        if span not in SpanSet(seen for seen, _ in self._by_start.values()):
+        """Returns the summary of all rows of the span, or None if some were not sampled."""
+        if span not in SpanSet(covered for covered, _ in self._by_start.values()):
             return None
         summary = Summary(len(self._parts), ROWS, span, self._limit)
         for start in sorted(self._by_start):
@@ -513,21 +512,21 @@ class Gathered:
 
 
 class MergedSummary:
-    """Summaries of partitions as one, as long as each has one."""
+    """One summary of all partitions, if each partition has one."""
 
     def __init__(self) -> None:
-        self._found: Summary | None = None
-        self._lacks = False
+        self._merged: Summary | None = None
+        self._is_incomplete = False
 
     def take(self, summary: Summary | None) -> None:
-        """The next partition's."""
-        if summary is None or self._found is None:
-            self._lacks = self._lacks or summary is None
-            self._found = summary
+        """Adds the next partition's summary."""
+        if summary is None or self._merged is None:
+            self._is_incomplete = self._is_incomplete or summary is None
+            self._merged = summary
         else:
-            self._found.merge(summary)
+            self._merged.merge(summary)
 
     @property
     def summary(self) -> Summary | None:
-        """Of all of them."""
-        return None if self._lacks else self._found
+        """The summary of all partitions, or None."""
+        return None if self._is_incomplete else self._merged

@@ -1,1 +1,1 @@
-"""Whether what a reorg wrote, or a user asks about, is what the rows say."""
+"""Verification: compares what a reorg wrote, or an index that a user checks, with the rows."""

@@ -1,27 +1,25 @@
-"""Whether an index holds what its rows say, under live writes and without a common snapshot (law
-9).
+"""Compares an index with its rows under live writes, without a common snapshot (law 9).
 
     1  sum        rows  -> the entries they should have -> bucket sums     two scans, any snapshots,
-                  index -> the entries that stand       -> bucket sums     in parallel, in any order
+                  index -> the entries present          -> bucket sums     in parallel, in any order
                   or both in one snapshot
-    2  collect    the same two scans again, but only entries of buckets that differ
-    3  judge      entries that only one side has: row and entry once more, in one snapshot
+    2  collect    the same two scans, but only entries of buckets that differ
+    3  judge      entries of one side only: row and entry are read again, in one snapshot
 
-A write between the two scans makes its bucket differ; step 3 clears it. A fault makes its bucket
-differ too, and is still there in step 3. So there are no false alarms, and a fault passes only if
-64-bit sums collide. Buckets are collected at most `_BUCKETS_AT_ONCE` at a time, so that an index
-gone entirely costs bounded memory.
+A write between the two scans makes its bucket differ; step 3 clears it. A fault also makes its
+bucket differ, and is still present in step 3. So there are no false alarms, and a fault is missed
+only if 64-bit sums collide. At most `_BUCKETS_AT_ONCE` buckets are collected at a time, so that an
+empty index needs bounded memory.
 
-Beside clients, and where tasks run one after another anyhow, the first step is one task with one
-snapshot: no write makes a bucket differ, so the second step, which reads everything again, is not
-needed. A snapshot of so much of a busy store keeps what is replaced meanwhile, so it is for
-TOGETHER_ROWS at most.
+While clients are active, or if tasks run one after another anyway, step 1 is one task with one
+snapshot. Then no write makes a bucket differ, and step 2, which reads everything again, is skipped.
+A long snapshot of a busy store keeps old versions, so it is limited to TOGETHER_ROWS.
 
-`verification` is a conversation without I/O of its own scans: it yields waves of tasks and is sent
-their outcomes, so that this process and Spark serve alike. `check_index` is a check in one call:
+`verification` is a generator without I/O: it yields waves of tasks and is sent their outcomes. This
+process or Spark runs them. `check_index` is a check in one call:
 
-    fast      that conversation, its waves run in this process
-    slow      row codec and single keys: every row has its entry, every entry its row, one snapshot
+    fast      `verification`, with waves run in this process
+    slow      by single keys: every row has its entry, every entry its row, in one snapshot
     sample    the slow way on a few short ranges of both sides
 """
 
@@ -68,8 +66,8 @@ def verification(
     at_once: int = 1,
     together: bool = False,
 ) -> Waves:
-    """Compare the order's indexes with the table: yields waves, returns the faults (at most
-    MOST_FAULTS). `together`: in one snapshot, if there are not too many rows for it."""
+    """Compares the order's indexes with the table: yields waves, returns the faults (at most
+    MOST_FAULTS). `together`: in one snapshot, unless there are too many rows."""
     scans = _Scans(store, order, span_rows, total, at_once, together)
     outcomes = yield scans.sums()
     faults: list[Fault] = []
@@ -89,8 +87,8 @@ def verification(
 def differences(
     store: Store, order: TaskOrder, span_rows: int, take: Callable[[list[Entry], list[Entry]], None]
 ) -> Generator[Wave, list[Outcome], int]:
-    """All entries of the order's one index in buckets that differ, for `take(should, stand)`, a
-    bounded number at a time; yields waves, returns how many rows there were."""
+    """Calls `take(should, stand)` with all entries of the order's one index in buckets that differ,
+    a bounded number at a time. Yields waves, returns the number of rows."""
     scans = _Scans(store, order, span_rows, None, 1, together=True)
     outcomes = yield scans.sums()
     for index_id, numbers in scans.differing(outcomes).items():
@@ -101,7 +99,7 @@ def differences(
 
 
 class _Scans:
-    """The tasks of one comparison and what their outcomes add up to."""
+    """The tasks of one comparison, and the combination of their outcomes."""
 
     def __init__(
         self,
@@ -124,12 +122,12 @@ class _Scans:
 
     @cached_property
     def _rows(self) -> list[tuple[TaskOrder, Span]]:
-        """Of each partition, where the order is about them all."""
-        found: list[tuple[TaskOrder, Span]] = []
+        """The spans of rows, of all partitions for a global index."""
+        rows: list[tuple[TaskOrder, Span]] = []
         for part in self._order.table.parts:
             order = replace(self._order, physical_id=part.physical_id)
-            found += [(order, span) for span in self._cut([part.row_span()])]
-        return found
+            rows += [(order, span) for span in self._cut([part.row_span()])]
+        return rows
 
     @cached_property
     def _entries(self) -> dict[int, list[Span]]:
@@ -153,10 +151,10 @@ class _Scans:
     def _of_rows(self, kind: str, index_id: int, chosen: bytes) -> list[Task]:
         tasks = self._tasks(kind, [span for _, span in self._rows], index_id, chosen)
         pairs = zip(tasks, self._rows, strict=True)
-        return [replace(each, order=order) for each, (order, _) in pairs]
+        return [replace(task, order=order) for task, (order, _) in pairs]
 
     def sums(self) -> Wave:
-        """Both sides, all indexes; a column that they follow from too."""
+        """Returns the wave that sums both sides of all indexes, and checks a changing column."""
         if self._together:
             (part,) = self._order.table.parts
             (task,) = self._tasks("sum both", [part.row_span()], 0, b"")
@@ -169,14 +167,14 @@ class _Scans:
         return _numbered(wave)
 
     def differing(self, outcomes: list[Outcome]) -> dict[int, Array]:
-        """Buckets that differ, per index."""
+        """Returns the buckets that differ, per index."""
         should = {n: Sums(self._buckets) for n in self._order.index_ids}
         stand = {n: Sums(self._buckets) for n in self._order.index_ids}
         if self._together:
             packed = outcomes[0].result
             half = len(packed) // 2
-            for side, found in ((should, packed[:half]), (stand, packed[half:])):
-                for n, (raw, rows) in zip(self._order.index_ids, found, strict=True):
+            for side, half_of_sums in ((should, packed[:half]), (stand, packed[half:])):
+                for n, (raw, rows) in zip(self._order.index_ids, half_of_sums, strict=True):
                     side[n].merge(_unpacked(raw, rows))
             return {n: should[n].differing(stand[n]) for n in self._order.index_ids}
         for outcome in outcomes[: len(self._rows)]:
@@ -190,17 +188,17 @@ class _Scans:
         return {n: should[n].differing(stand[n]) for n in self._order.index_ids}
 
     def rows_of(self, outcomes: list[Outcome]) -> int:
-        """How many rows the first wave saw."""
-        return sum(each.rows for each in outcomes[: 1 if self._together else len(self._rows)])
+        """Returns the number of rows that the first wave read."""
+        return sum(outcome.rows for outcome in outcomes[: 1 if self._together else len(self._rows)])
 
     def collections(self, index_id: int, chosen: bytes) -> Wave:
-        """Both sides of one index, chosen buckets only."""
+        """Returns the wave that collects both sides of one index, in the chosen buckets."""
         wave = self._of_rows("collect rows", index_id, chosen)
         wave += self._tasks("collect entries", self._entries[index_id], index_id, chosen)
         return _numbered(wave)
 
     def collected(self, outcomes: list[Outcome]) -> tuple[list[Entry], list[Entry]]:
-        """What should stand and what stands."""
+        """Returns the entries that should be present, and those that are."""
         split = len(self._rows)
         return _entries(outcomes[:split]), _entries(outcomes[split:])
 
@@ -216,7 +214,7 @@ def _entries(outcomes: list[Outcome]) -> list[Entry]:
 
 
 def _numbered(wave: Wave) -> Wave:
-    """The wave, each task with its place in it."""
+    """Returns the wave with each task's place in it."""
     return [replace(task, ordinal=n) for n, task in enumerate(wave)]
 
 
@@ -229,7 +227,7 @@ _SAMPLE_ROWS = 256
 
 @dataclass(frozen=True)
 class Report:
-    """What a check saw. No faults: index and table agree."""
+    """The result of a check. Without faults, index and table agree."""
 
     index: str
     faults: list[Fault]
@@ -242,7 +240,7 @@ def check_index(
     mode: str = "fast",
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Report:
-    """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable,
+    """Compares an index with its table; `mode` is fast, slow or sample. Raises Unavailable,
     Deposed."""
     faults: list[Fault] = []
     for part in (table,) if index.is_global else table.parts:
@@ -250,23 +248,25 @@ def check_index(
             order = order_for(part, (index.id,))
             order = all_parts(order) if index.is_global else order
             waves = verification(store, order, SPAN_ROWS, together=True)
-            faults += done_here(store, waves, monotonic)
+            faults += run_here(store, waves, monotonic)
         elif mode == "slow":
             with store.read() as txn:
-                for each in part.parts:
-                    faults += _entry_by_entry(txn, each, index, each.row_span(), None, None)
+                for partition in part.parts:
+                    faults += _entry_by_entry(
+                        txn, partition, index, partition.row_span(), None, None
+                    )
                 faults += _entry_by_entry(txn, part, index, None, part.index_span(index), None)
         else:
             faults += sample(store, part, index)
     return Report(index.idx_name.O, faults)
 
 
-def done_here(
+def run_here(
     store: Store,
     waves: Generator[list[Task], list[Outcome], Answer],
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """What a conversation of waves returns, all of them run in this process."""
+    """Runs all waves in this process and returns the generator's return value."""
     executor = Executor(store, None, Fixed(), monotonic)
     try:
         tasks = next(waves)
@@ -287,10 +287,11 @@ def check_rule(
     judge: str,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Refused | None:
-    """Hold every row to a rule that all writers obey; the rule's error with the offenders counted.
+    """Tests every row with a rule that all writers follow. Returns the rule's error with the
+    number of violations, or None.
 
-    Each span is judged in one snapshot, the rows and what they are held to: so there is no false
-    alarm beside writers. Raises Unavailable, Deposed."""
+    Each span's rows and everything the rule looks up are read in one snapshot, so writers cause no
+    false alarm. Raises Unavailable, Deposed."""
     order = replace(order_for(table, ()), rule=rule, judge=judge)
     spans = cut(store, [part.row_span() for part in table.parts], SPAN_ROWS)
 
@@ -298,11 +299,11 @@ def check_rule(
         tasks = (Task(kind="check rows", order=order, span=span) for span in spans)
         return (yield _numbered(list(tasks)))
 
-    return refusal_of(store, order, done_here(store, wave(), monotonic))
+    return refusal_of(store, order, run_here(store, wave(), monotonic))
 
 
 def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
-    """The slow way on short ranges, spread over both sides."""
+    """Checks short ranges, spread over both sides, the slow way."""
     faults: list[Fault] = []
     rows = [(part, span) for part in table.parts for span in store.split(part.row_span(), _SAMPLES)]
     entries = store.split(table.index_span(index), _SAMPLES)
@@ -324,7 +325,7 @@ def _entry_by_entry(
 ) -> list[Fault]:
     judge = FaultJudge(table, index)
     faults: list[Fault] = []
-    seen = set()
+    reported = set()
 
     def findings() -> Iterator[Fault | None]:
         if rows is not None:
@@ -335,8 +336,8 @@ def _entry_by_entry(
                 yield judge.of_entry(txn, key)
 
     for fault in findings():
-        if fault is not None and fault not in seen:
-            seen.add(fault)
+        if fault is not None and fault not in reported:
+            reported.add(fault)
             faults.append(fault)
         if len(faults) >= MOST_FAULTS:
             break

@@ -1,10 +1,10 @@
-"""What can be wrong with an index, and the judgement of single entries, each in one snapshot.
+"""Faults of an index, and the judgement of single entries, each in one snapshot.
 
     missing      a row has no entry
-    orphan       an entry has no row, or one that its partial index does not hold, or without that
-                 element
-    wrong        an entry stands, but its row has other values, or the key belongs to another row
-    duplicate    two rows have one key of a unique index
+    orphan       an entry without a row, or whose row its partial index excludes, or whose row's
+                 array lacks the element
+    wrong        an entry whose row has other values, or whose key belongs to another row
+    duplicate    two rows with the same key of a unique index
 
 The text of a fault is that of TiDB's error 8223: handle, values in the index, values in the row.
 """
@@ -40,7 +40,7 @@ MOST_FAULTS = 100
 
 
 class FaultJudge:
-    """Judges entries of one index by the row codec, in the snapshot of the transaction given."""
+    """Judges single entries of one index, in the snapshot of the given transaction."""
 
     def __init__(self, table: Table, index: IndexInfo) -> None:
         self._table = table
@@ -48,26 +48,27 @@ class FaultJudge:
         self._form = table.form(index)
 
     def compare(self, store: Store, should: Iterable[Entry], stand: Iterable[Entry]) -> list[Fault]:
-        """The faults among entries that only one of two scans saw, judged in one new snapshot."""
+        """Returns the faults among entries that only one of two scans found, judged in one new
+        snapshot."""
         handles = {(key, suffix): handle for key, suffix, handle in should}
-        standing = {(key, suffix) for key, suffix, _ in stand}
+        present = {(key, suffix) for key, suffix, _ in stand}
         with store.read() as txn:
             faults = {
                 key: next(self.of_row(txn, handles[key, s], key), None)
-                for key, s in handles.keys() - standing
+                for key, s in handles.keys() - present
             }
-            for key, _ in standing - handles.keys():
+            for key, _ in present - handles.keys():
                 if faults.get(key) is None:
                     faults[key] = self.of_entry(txn, key)
         confirmed = (faults[key] for key in sorted(faults))
         return [fault for fault in confirmed if fault is not None][:MOST_FAULTS]
 
     def of_row(self, txn: Transaction, handle: bytes, only: bytes | None = None) -> Iterator[Fault]:
-        """Which of its entries the row of this handle, if it exists, has not: a handle of the
-        table, or of the partition, that this is about. `only`: looks at the one of that key."""
+        """Yields the faults of a row's entries; `handle` is one of this table or partition. `only`:
+        judges just the entry with that key."""
         row = row_of(txn, self._table, self._index, handle)
-        wanted = () if row is None else index_entries(self._table, self._index, row, handle)
-        for key, unique in wanted:
+        expected = () if row is None else index_entries(self._table, self._index, row, handle)
+        for key, unique in expected:
             if row is None or (only is not None and key != only):
                 continue
             entry = txn.get(key)
@@ -80,7 +81,7 @@ class FaultJudge:
                 yield self._fault("wrong", handle, text, self._row_text(row, key))
 
     def of_entry(self, txn: Transaction, key: bytes) -> Fault | None:
-        """Whether the entry at this key, if it is live, has its row."""
+        """Returns the fault of the entry at this key, or None."""
         entry = txn.get(key)
         if entry is None or not is_live(entry):
             return None
@@ -88,24 +89,25 @@ class FaultJudge:
         row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return self._fault("orphan", handle, self._entry_text(key, entry), "")
-        wanted = dict(index_entries(self._table, self._index, row, handle))
-        if key in wanted and entry == (self._form.payload(handle) if wanted[key] else LIVE):
+        expected = dict(index_entries(self._table, self._index, row, handle))
+        if key in expected and entry == (self._form.payload(handle) if expected[key] else LIVE):
             return None
         text, row_text = self._entry_text(key, entry), self._row_text(row)
-        if self._index.is_multi_valued and key not in wanted:
+        if self._index.is_multi_valued and key not in expected:
             return self._fault("orphan", handle, text, row_text)
-        if not wanted:
+        if not expected:
             return self._fault("orphan", handle, text, f"{row_text} outside of the predicate")
         return self._fault("wrong", handle, text, row_text)
 
-    # -- words -----------------------------------------------------------------------------------
+    # -- texts -----------------------------------------------------------------------------------
 
     def _entry_text(self, key: bytes, payload: bytes) -> str:
         decoded, _ = key_codec.split_entry(self._table, self._index, key, payload)
         return f"key {key[VALUES_AT:].hex()}" if decoded is None else self._text(decoded, True)
 
     def _row_text(self, row: list[object], key: bytes = b"") -> str:
-        """Its values; in the place of an array the element of that key, or all of them."""
+        """Returns the row's values as text; an array is replaced by the element in `key`, if
+        any."""
         parts = [row[at] for at in self._positions()]
         decoded = self._form.keys.decode(key, VALUES_AT)[0] if key else None
         if self._form.array is None or decoded is None:
@@ -132,7 +134,7 @@ class FaultJudge:
 
 
 def row_name(table: Table, handle: bytes) -> str:
-    """A row by its primary key, for people: id 3, a-b 1-x, _tidb_rowid 7."""
+    """Returns a row's primary key as text: id 3, a-b 1-x, _tidb_rowid 7."""
     if not table.handle_positions:
         return f"_tidb_rowid {handle_text(table, handle)}"
     columns = [table.info.cols[position] for position in table.handle_positions]
@@ -163,43 +165,42 @@ def row_names(
 
 
 def text_of(value: Value, kind: FieldType) -> str:
-    """A value for people; bytes as far as they are text."""
-    shown = values.to_text(value, kind)
-    return shown if isinstance(shown, str) else shown.decode("utf-8", "replace")
+    """Returns a value as text; bytes that are not UTF-8 are replaced."""
+    text = values.to_text(value, kind)
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")
 
 
 def handle_text(table: Table, handle: bytes) -> str:
-    """A handle for people: the number of an integer handle, hex of others."""
+    """Returns a handle as text: an integer as a number, others as hex."""
     is_number = not table.info.is_common_handle and len(handle) == WORD_BYTES
     return str(read_i64(handle)) if is_number else handle.hex()
 
 
 # -- duplicates ------------------------------------------------------------------------------------
 #
-# Keys that a unique index would hold twice: the fill found them taken, they are judged one by one
-# (law 6).
+# Keys that a unique index would have twice. A backfill finds them present and judges each (law 6).
 #
 #     entry at the key        row of our handle          other handle's row    verdict
 #     ours                    -                          -                     settled
-#     anything                gone, or has another key   -                     settled by its writer
-#     tombstone, or nothing   has the key                -                     ours is put
+#     anything                deleted, or another key    -                     settled by its writer
+#     tombstone, or absent    has the key                -                     our entry is put
 #     another handle's        has the key                has the key           a duplicate
-#     another handle's        has the key                has not               left to verification
+#     another handle's        has the key                does not have it      left to verification
 #
-# Ours is put only if row and entry are still as the snapshot showed them; otherwise it is judged
-# again. Duplicates are told to people:
+# Our entry is put only if row and entry are unchanged; otherwise it is judged again. The error
+# message lists the duplicates:
 #
 #     Duplicate entry '7' for key 't.ua' (2 duplicates: '7' of id 3 and id 9, '8' of id 4 and id 5)
 #
-# A key that n rows have counts n - 1 times. `DuplicateScan` is made before there is a job, of small
-# tables; what comes later, and large tables, are judged by the fill (`DuplicateJudge`).
+# A key of n rows counts n - 1 times. `DuplicateScan` checks small tables before there is a job;
+# later rows and large tables are judged by the backfill (`DuplicateJudge`).
 
 
 _TRIES = 20
 
 
 class DuplicateVerdict(Enum):
-    """What became of a taken key."""
+    """The outcome for a present key without a duplicate."""
 
     SETTLED = 1
     PLACED = 2
@@ -214,18 +215,18 @@ class DuplicateJudge:
     table: Table
     index: IndexInfo
 
-    def taken(self, key: bytes, handle: bytes) -> DuplicateVerdict | FoundDuplicate:
-        """Judge one key for the row of `handle`.
+    def resolve(self, key: bytes, handle: bytes) -> DuplicateVerdict | FoundDuplicate:
+        """Judges one key for the row of `handle`.
 
-        Raises Conflict if writers never leave it alone, Deposed."""
+        Raises Conflict if writers keep changing it, Deposed."""
 
         def judged(txn: Transaction) -> DuplicateVerdict | FoundDuplicate:
-            held, mine = txn.get(key), LIVE + handle
-            row = None if held == mine else row_with(txn, self.table, self.index, handle, key)
+            current, mine = txn.get(key), LIVE + handle
+            row = None if current == mine else row_with(txn, self.table, self.index, handle, key)
             if row is None:
                 return DuplicateVerdict.SETTLED
-            if held is not None and is_live(held):
-                other = held[1:]
+            if current is not None and is_live(current):
+                other = current[1:]
                 if row_with(txn, self.table, self.index, other, key) is None:
                     return DuplicateVerdict.SETTLED
                 text = entry_text(self.table, key, other, row)
@@ -244,31 +245,31 @@ class DuplicateJudge:
 def row_with(
     txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes
 ) -> Row | None:
-    """The row of this handle, if it exists in the snapshot and has this key."""
+    """Returns the row of this handle if it has this key in the snapshot, else None."""
     part, inner = table.holder(table.form(index), handle)
     row = reader.get(txn, part, inner)
-    found = () if row is None else index_entries(part, index, row, inner)
-    return row if any(each == key for each, _ in found) else None
+    entries = () if row is None else index_entries(part, index, row, inner)
+    return row if any(entry_key == key for entry_key, _ in entries) else None
 
 
 def row_of(txn: Transaction, table: Table, index: IndexInfo, handle: bytes) -> Row | None:
-    """The row of a handle of the table or partition; of a partitioned table it begins with the
-    partition's id."""
+    """Returns the row of a handle of the table or partition; in a partitioned table the handle
+    begins with the partition's id."""
     if not table.is_partitioned:
         return reader.get(txn, table, handle)
     part, inner = table.holder(table.form(index), handle)
-    if part.physical_id not in {each.physical_id for each in table.parts}:
+    if part.physical_id not in {partition.physical_id for partition in table.parts}:
         return None
     return reader.get(txn, part, inner)
 
 
 def entry_text(table: Table, key: bytes, handle: bytes, row: Row | None) -> str:
-    """The key's value as 1062 prints it: that of `row`, which has the key."""
+    """Returns error 1062's text for the key; `row` has the key."""
     return writer.explain_duplicate(table, Duplicate(key, handle), row).message
 
 
 def _row_at(table: Table, columns: Columns, at: int) -> Row:
-    """One of the rows, with NULL for all other columns."""
+    """Returns row `at` of the columns, with NULL for all other columns."""
     row: Row = [None] * len(table.info.cols)
     for position in columns.positions:
         row[position] = columns.column(position).take(np.array([at])).to_list()[0]
@@ -278,7 +279,8 @@ def _row_at(table: Table, columns: Columns, at: int) -> Row:
 def duplicates_refusal(
     table: Table, duplicates: Sequence[FoundDuplicate], number: int, *, at_least: bool = False
 ) -> Refused:
-    """1062 with MySQL's text for the first, how many there are, and the others as notes."""
+    """Returns 1062 with MySQL's text for the first duplicate, their number, and the others as
+    notes."""
     first = duplicates[0].text
     pairs = []  # '7' of id 3 and id 9
     for duplicate in duplicates[:MOST_LISTED]:
@@ -294,48 +296,49 @@ def duplicates_refusal(
 
 
 class DuplicateScan:
-    """One unique index and the rows of a table or its partitions in a snapshot. Keys of a local
-    index begin with the partition. Raises nothing until it is asked."""
+    """Finds duplicates of one unique index in a snapshot of the table or its partitions. Keys of a
+    local index begin with the partition. Raises nothing; `refusal` returns the error."""
 
     def __init__(self, index: IndexInfo) -> None:
         self._index = index
-        self._holders: dict[bytes, bytes] = {}
+        self._handles: dict[bytes, bytes] = {}
         self.duplicates: list[FoundDuplicate] = []
         self.number = 0
         self.nulls: list[str] = []
         self.null_number = 0
 
     def rows(self, table: Table, snapshot: Snapshot, interrupt: Callable[[], None]) -> None:
-        """All rows of the table or partition. `interrupt` is called now and then, and may raise."""
-        wanted = positions_of(table, [self._index])
+        """Adds all rows of the table or partition. `interrupt` is called regularly and may
+        raise."""
+        needed = positions_of(table, [self._index])
         for keys, raws in snapshot.chunks(table.row_span(), CHUNK_ROWS):
             interrupt()
-            columns = row_batch.decode(table, keys, raws, snapshot.skip, wanted)
+            columns = row_batch.decode(table, keys, raws, snapshot.skip, needed)
             columns = held_by(table, self._index, columns)
             if not columns.rows:
                 continue
-            made, nulls = row_batch.index_keys(table, self._index, columns)
+            entry_keys, nulls = row_batch.index_keys(table, self._index, columns)
             empty = [False] * columns.rows if nulls is None else nulls.tolist()
             handles = columns.handle_list()
             at = PART_BYTES if self._index.is_global else 0
-            found = enumerate(zip(as_bytes(made), handles, empty, strict=True))
-            for n, (key, handle, is_null) in found:
+            numbered = enumerate(zip(as_bytes(entry_keys), handles, empty, strict=True))
+            for n, (key, handle, is_null) in numbered:
                 if is_null:
                     self.null_number += 1
                     if len(self.nulls) < MOST_LISTED:
                         self.nulls.append(row_name(table, handle[at:]))
                     continue
-                other = self._holders.setdefault(key, handle)
+                other = self._handles.setdefault(key, handle)
                 if other is handle:
                     continue
                 self.number += 1
                 if len(self.duplicates) < MOST_DUPLICATES:
                     text = entry_text(table, key, other, _row_at(table, columns, n))
-                    twice = FoundDuplicate(self._index.id, key, handle, other, text)
-                    self.duplicates.append(twice)
+                    duplicate = FoundDuplicate(self._index.id, key, handle, other, text)
+                    self.duplicates.append(duplicate)
 
     def refusal(self, table: Table) -> Refused | None:
-        """1138 for a primary key with a NULL, 1062 for keys that are there twice."""
+        """Returns 1138 for a primary key with a NULL, or 1062 for duplicate keys."""
         if self._index.is_primary and self.null_number:
             return counted(ErrInvalidUseOfNull(), self.null_number, self.nulls)
         if self.number:

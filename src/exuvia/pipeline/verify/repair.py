@@ -1,12 +1,12 @@
-"""Putting an index right that a check found wrong: ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX.
+"""Repairs an index with faults: ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX.
 
-    recover   entries that rows should have and have not     are put
-    cleanup   entries that stand and no row has              are removed
+    recover   puts entries that rows should have
+    cleanup   removes entries without a row
 
-What differs is found as verification finds it (pipeline/verify/compare.py), so that it runs beside
-writers; each entry is judged once more in the transaction that puts it right, which commits only
-if row and entry are as it saw them. An entry of a unique index that another row holds is left: if
-that row has not the value, clean up first; if it has, people must decide.
+Differences are found as in verification (pipeline/verify/compare.py), so writers may be active.
+Each entry is judged again in the transaction that repairs it, which commits only if row and entry
+are unchanged. A key of a unique index that belongs to another row is left alone. If that row does
+not have the value, run cleanup first; if it has, the user must choose one of the rows.
 """
 
 from collections.abc import Callable, Generator
@@ -31,9 +31,9 @@ Waves = Generator[list[Task], list[Outcome], int]
 
 
 class Repair:
-    """One index of one physical table, or a global one of all of them.
+    """Repairs one index of a physical table, or a global index of all partitions.
 
-    `done`: entries put or removed so far."""
+    `done`: number of entries put or removed."""
 
     def __init__(self, store: Store, table: Table, index: IndexInfo, guard: Guard) -> None:
         self._store = store
@@ -44,25 +44,26 @@ class Repair:
         self.done = 0
 
     def recover(self, order: TaskOrder) -> Waves:
-        """Put what is missing: yields waves of tasks, returns how many rows were scanned."""
+        """Puts missing entries: yields waves of tasks, returns the number of rows read."""
         return differences(self._store, order, SPAN_ROWS, self._put_missing)
 
     def cleanup(self, order: TaskOrder) -> Waves:
-        """Remove what has no row."""
+        """Removes entries without a row; yields and returns as `recover`."""
         return differences(self._store, order, SPAN_ROWS, self._remove_orphans)
 
     def _put_missing(self, should: list[Entry], stand: list[Entry]) -> None:
-        standing = {(key, suffix) for key, suffix, _ in stand}
-        missing = (handle for key, suffix, handle in should if (key, suffix) not in standing)
+        present = {(key, suffix) for key, suffix, _ in stand}
+        missing = (handle for key, suffix, handle in should if (key, suffix) not in present)
         self._repair(list(dict.fromkeys(missing)), self._put)
 
     def _remove_orphans(self, should: list[Entry], stand: list[Entry]) -> None:
-        wanted = {(key, suffix) for key, suffix, _ in should}
-        orphans = [key for key, suffix, _ in stand if (key, suffix) not in wanted]
+        expected = {(key, suffix) for key, suffix, _ in should}
+        orphans = [key for key, suffix, _ in stand if (key, suffix) not in expected]
         self._repair(orphans, self._remove)
 
     def _repair(self, wrong: list[bytes], repair_one: Callable[[Transaction, bytes], int]) -> None:
-        """Some in a transaction. `repair_one`: how many entries it has written."""
+        """Repairs `_ATOMIC` keys in a transaction. `repair_one` returns the number of entries it
+        wrote."""
         for at in range(0, len(wrong), _ATOMIC):
             together = wrong[at : at + _ATOMIC]
 
@@ -74,31 +75,31 @@ class Repair:
             self.done += self._store.transact(repaired, _TRIES)
 
     def _put(self, txn: Transaction, handle: bytes) -> int:
-        """All that the row of this handle lacks."""
+        """Puts all missing entries of the row with this handle."""
         row = row_of(txn, self._table, self._index, handle)
         if row is None:
             return 0
         put = 0
         for key, unique in key_codec.index_entries(self._table, self._index, row, handle):
-            held, wanted = txn.get(key), self._form.payload(handle) if unique else LIVE
-            if held == wanted or is_live(held):
+            current, payload = txn.get(key), self._form.payload(handle) if unique else LIVE
+            if current == payload or is_live(current):
                 continue
             txn.require(self._table.row_key(handle))
             txn.require(key)
-            txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, wanted)
+            txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, payload)
             put += 1
         return put
 
     def _remove(self, txn: Transaction, key: bytes) -> int:
-        held = txn.get(key)
-        if held is None or not is_live(held):
+        current = txn.get(key)
+        if current is None or not is_live(current):
             return 0
-        _, handle = key_codec.split_entry(self._table, self._index, key, held)
+        _, handle = key_codec.split_entry(self._table, self._index, key, current)
         row = row_of(txn, self._table, self._index, handle)
         if row is not None:
-            wanted = dict(key_codec.index_entries(self._table, self._index, row, handle))
+            expected = dict(key_codec.index_entries(self._table, self._index, row, handle))
             payload = self._form.payload(handle)
-            if key in wanted and held == (payload if wanted[key] else LIVE):
+            if key in expected and current == (payload if expected[key] else LIVE):
                 return 0
         txn.require(self._table.row_key(handle))
         txn.delete(key)

@@ -1,12 +1,12 @@
-"""Rows held to a rule of SQL's (CHECK, FOREIGN KEY, NOT NULL) before it becomes public: what
-offends is counted, the first are listed.
+"""Tests rows with a rule of SQL (CHECK, FOREIGN KEY, NOT NULL) before it becomes public. Violations
+are counted, the first ones listed.
 
-    a span's rows -> rule -> how many offend, the first of them as text
+    a span's rows -> rule -> number of violations, the first as text
 
-The pipeline knows no SQL: whoever wires a process names a *judge*, "module:function", that makes
-the rule for one snapshot (a rule may look elsewhere in it: a child for its parent). It is a name
-and no object, so that it crosses to Spark's workers as it is. Nothing is written, so nothing is to
-be fenced or kept: a check that is left begins anew.
+The pipeline does not depend on SQL. The process is configured with a *judge*: the name
+"module:function" of a function that returns the rule for one snapshot. A rule may read other
+tables, such as a child's parent. A name can be sent to Spark's workers. Nothing is written, so
+nothing is fenced or stored: an interrupted check starts again.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,26 +32,26 @@ Row = Sequence[Value]
 
 
 class RowRule(Protocol):
-    """What rows are held to, for one snapshot."""
+    """A rule for rows, for one snapshot."""
 
-    positions: list[int]  # of the columns that it reads and shows
+    positions: list[int]  # columns that it reads and shows
 
     def offends(self, columns: Columns) -> list[int]:
-        """Which of these rows (of `positions`) break it, in order."""
+        """Returns which of these rows (columns `positions`) violate the rule, in order."""
 
     def text(self, row: Row) -> str:
-        """A row as a person would find it."""
+        """Returns a row as text for users."""
 
     def refusal(self) -> Refused:
-        """What the statement is told, without the rows."""
+        """Returns the statement's error, without the rows."""
 
 
 Judge = Callable[[Transaction, Table, TableRule], RowRule]
 
 
 @cache
-def judge_named(name: str) -> Judge:
-    """The function of that name. Raises Broken where none was wired."""
+def judge_by_name(name: str) -> Judge:
+    """Returns the function of that name. Raises Broken if the name is empty."""
     module, _, function = name.partition(":")
     if not function:
         raise Broken("rows are to be checked where no judge is wired")
@@ -60,7 +60,7 @@ def judge_named(name: str) -> Judge:
 
 
 def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refused:
-    """The rule's error with the rows counted; `first` are their names and texts."""
+    """Returns the rule's error with the number of violations; `first`: their names and texts."""
     first = first[:MOST_LISTED]
     more = ", ..." if number > len(first) else ""
     rows = "row does" if number == 1 else "rows do"
@@ -69,7 +69,7 @@ def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refus
 
 
 def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
-    """What all tasks of a check found, None where every row obeys."""
+    """Returns the combined error of all tasks of a check, or None if no row violates the rule."""
     number = sum(outcome.result[0] for outcome in outcomes)
     if not number:
         return None
@@ -77,23 +77,23 @@ def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> R
         raise Broken("a check without a rule")
     first = [row for outcome in outcomes for row in outcome.result[1]]
     with store.read() as txn:
-        return refusal(judge_named(order.judge)(txn, order.logical, order.rule), number, first)
+        return refusal(judge_by_name(order.judge)(txn, order.logical, order.rule), number, first)
 
 
 class Breaches:
-    """Rows that break a rule: chunks in, their number and the first 20 out."""
+    """Finds rows that violate a rule: counts them, and lists the first 20."""
 
     def __init__(self, rule: RowRule, table: Table) -> None:
         self._rule = rule
         self._table = table
         self.number = 0
-        self.seen = 0
-        self.first: list[tuple[str, str]] = []  # a row's name, the row as text
+        self.rows = 0
+        self.first: list[tuple[str, str]] = []  # (row's name, row as text)
 
     def look(self, keys: list[bytes], raws: list[bytes], skip: int) -> None:
-        """Some rows, as the store's chunks give them."""
-        wanted = list(self._rule.positions)
-        columns = row_batch.decode(self._table, keys, raws, skip, wanted)
+        """Tests a chunk of rows."""
+        needed = list(self._rule.positions)
+        columns = row_batch.decode(self._table, keys, raws, skip, needed)
         bad = self._rule.offends(columns)
         listed = bad[: MOST_LISTED - len(self.first)]
         rows = columns.to_rows() if listed else []
@@ -103,20 +103,20 @@ class Breaches:
             texts = (self._rule.text(rows[n]) for n in listed)
             self.first += zip(names, texts, strict=True)
         self.number += len(bad)
-        self.seen += len(raws)
+        self.rows += len(raws)
 
 
 def check_rows(store: Store, task: Task) -> Steps:
-    """The kernel: how many rows of the span offend, and the first of them."""
+    """The kernel: number of violations in the span, and the first of them."""
     table, plan = task.order.table, task.order.rule
     if plan is None:
         raise Broken("a check without a rule")
     with closing(fresh_snapshot(store, table)) as snapshot:
-        rule = judge_named(task.order.judge)(Transaction(store, snapshot), table, plan)
+        rule = judge_by_name(task.order.judge)(Transaction(store, snapshot), table, plan)
         breaches = Breaches(rule, table)
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             breaches.look(keys, raws, snapshot.skip)
             yield Batch(len(raws), 0.0)
     return Outcome(
-        ordinal=task.ordinal, rows=breaches.seen, result=(breaches.number, breaches.first)
+        ordinal=task.ordinal, rows=breaches.rows, result=(breaches.number, breaches.first)
     )

@@ -1,20 +1,19 @@
-"""The scans of a comparison, as kernels over one span; compare.py says what they are for.
+"""The scans of a comparison (compare.py), as kernels over one span.
 
     sum rows, sum entries            checksums per bucket: a few bytes for a million rows
-    sum both                         those of all of a table and its indexes, in one snapshot
+    sum both                         those of a whole table and its indexes, in one snapshot
     collect rows, collect entries    (key, suffix, handle) of the entries in chosen buckets
     checksum                         CRC-64 of the pairs of a span, for ADMIN CHECKSUM TABLE
 
-Each yields after every chunk, so that it can be made to rest between any two of them. Checksums are
-free of order: two sides that hold the same entries have the same sums, however they are read.
+Each yields after every chunk, so it can be made to rest. Checksums do not depend on order: two
+sides with the same entries have the same sums.
 
     h = hash(key, suffix)          64 bits, the same in every process
-    sums[h >> shift] += h          a bucket for 64 rows; one that differs is looked at key by key
+    sums[h >> shift] += h          a bucket for 64 rows; differing buckets are compared key by key
 
-The hash reads a key as little-endian words, multiplies each by its own odd number, mixes, adds and
-mixes again. A word of zeros adds nothing, so the width that a batch happened to be padded to does
-not matter; the length is mixed in. It guards against loss and mistakes, not against an adversary
-who chooses keys.
+The hash reads a key as little-endian words, multiplies each by a different odd number, mixes, adds
+and mixes again. A word of zeros adds nothing, so padding does not matter; the length is mixed in.
+The hash detects loss and mistakes, not an adversary who chooses keys.
 """
 
 from collections.abc import Iterator
@@ -47,7 +46,8 @@ _MASK = (1 << 64) - 1
 
 
 def buckets_for(rows: int) -> int:
-    """How many buckets (a power of two) for so many rows: at least rows / 64, within bounds."""
+    """Returns the number of buckets for `rows`: a power of two, at least rows / 64, within
+    bounds."""
     buckets = _LEAST_BUCKETS
     while buckets * ROWS_PER_BUCKET < rows and buckets < _MOST_BUCKETS:
         buckets *= 2
@@ -55,7 +55,7 @@ def buckets_for(rows: int) -> int:
 
 
 def hash_keys(keys: Keys) -> Array:
-    """A 64-bit hash per key. Shape (n,), uint64."""
+    """Returns a 64-bit hash per key. Shape (n,), uint64."""
     rows = len(keys)
     if not rows:
         return np.zeros(0, dtype=np.uint64)
@@ -90,8 +90,8 @@ def _mixed(word: Array) -> Array:
 
 
 def hash_entries(keys: Keys, suffixes: Keys | None) -> Array:
-    """The hash of whole entries: key, and what the payload holds behind LIVE. None: nothing, in
-    all of them."""
+    """Returns the hash of whole entries: key, and payload without LIVE. `suffixes` None: all are
+    empty."""
     hashes = hash_keys(keys)
     if suffixes is None:
         return hashes
@@ -102,7 +102,7 @@ def hash_entries(keys: Keys, suffixes: Keys | None) -> Array:
 
 
 def bucket_of(hashes: Array, buckets: int) -> Array:
-    """The bucket of each hash. Shape (n,), int64."""
+    """Returns the bucket of each hash. Shape (n,), int64."""
     return (hashes >> np.uint64(64 - (buckets.bit_length() - 1))).astype(np.int64)
 
 
@@ -114,29 +114,30 @@ class Sums:
         self.rows = 0
 
     def add(self, hashes: Array) -> None:
-        """Take entries in, by their hashes."""
+        """Adds entries by their hashes."""
         np.add.at(self.sums, bucket_of(hashes, len(self.sums)), hashes)
         self.rows += len(hashes)
 
     def packed(self) -> tuple[bytes, int]:
-        """As it crosses to the driver."""
+        """Returns the form that is sent to the driver."""
         return self.sums.tobytes(), self.rows
 
     def merge(self, other: "Sums") -> None:
-        """Take another part of the same side in."""
+        """Adds another part of the same side."""
         self.sums += other.sums
         self.rows += other.rows
 
     def differing(self, other: "Sums") -> Array:
-        """Numbers of the buckets that differ."""
+        """Returns the numbers of the buckets that differ."""
         return np.flatnonzero(self.sums != other.sums)
 
 
-Entry = tuple[bytes, bytes, bytes]  # key, suffix, handle where it is known
+Entry = tuple[bytes, bytes, bytes]  # key, suffix, handle if known
 
 
 def sum_rows(store: Store, task: Task) -> Steps:
-    """Checksums of the entries that the span's rows should have, for every index of the order."""
+    """Kernel: sums of the entries that the span's rows should have, for every index of the
+    order."""
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     sums = [Sums(task.buckets) for _ in indexes]
     table = task.order.table
@@ -149,17 +150,17 @@ def sum_rows(store: Store, task: Task) -> Steps:
 
 
 def sum_entries(store: Store, task: Task) -> Steps:
-    """Checksums of the live entries in a span of one index."""
+    """Kernel: sums of the live entries in a span of one index."""
     sums = Sums(task.buckets)
-    for entries in _standing(store, task):
+    for entries in _present(store, task):
         sums.add(hash_entries(entries.keys, entries.suffixes))
         yield Batch(len(entries.keys), 0.0)
     return _summed(task, [sums])
 
 
 def sum_both(store: Store, task: Task) -> Steps:
-    """Checksums of what the table's rows should have, then of what stands, for every index of the
-    order: of one moment, so that no write makes them differ."""
+    """Kernel: sums of the entries that rows should have, then of the entries present, for every
+    index of the order. One snapshot, so that no write makes them differ."""
     table = task.order.table
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     should, stand = ([Sums(task.buckets) for _ in indexes] for _ in range(2))
@@ -181,7 +182,7 @@ def _summed(task: Task, sums: list[Sums]) -> Outcome:
 
 
 def collect_rows(store: Store, task: Task) -> Steps:
-    """The entries of the chosen buckets that the span's rows should have."""
+    """Kernel: entries in the chosen buckets that the span's rows should have."""
     table = task.order.table
     entries: list[Entry] = []
     with closing(fresh_snapshot(store, table)) as snapshot:
@@ -193,15 +194,15 @@ def collect_rows(store: Store, task: Task) -> Steps:
 
 
 def collect_entries(store: Store, task: Task) -> Steps:
-    """The live entries of the chosen buckets in a span of one index."""
+    """Kernel: live entries in the chosen buckets of a span of one index."""
     collected: list[Entry] = []
-    for entries in _standing(store, task):
+    for entries in _present(store, task):
         collected.extend(_chosen(task, entries))
         yield Batch(len(entries.keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=len(collected), result=collected)
 
 
-def _standing(store: Store, task: Task) -> Iterator[Entries]:
+def _present(store: Store, task: Task) -> Iterator[Entries]:
     with closing(fresh_snapshot(store, task.order.table)) as snapshot:
         yield from of_index(snapshot, task.span)
 
@@ -216,7 +217,7 @@ def _chosen(task: Task, entries: Entries) -> Iterator[Entry]:
 
 
 def index_of(order: TaskOrder, index_id: int) -> IndexInfo:
-    """The order's index of that id."""
+    """Returns the order's index of that id."""
     index = order.info.index_by_id(index_id)
     assert index is not None, index_id
     return index
@@ -224,14 +225,14 @@ def index_of(order: TaskOrder, index_id: int) -> IndexInfo:
 
 # -- the checksum of a table -----------------------------------------------------------------------
 #
-# The one that TiDB's users compare: CRC-64 of every pair, XORed, in no order.
+# The same as TiDB's: CRC-64 of every pair, XORed, independent of order.
 #
 #     crc(key, payload) = CRC-64/ECMA of the bytes of the key, then of the payload
-#     a table           = the XOR over all rows and all live index entries; how many; how many bytes
+#     a table           = XOR over all rows and live index entries; their number; their bytes
 #
-# Commit sequences and tombstones are no part of it: two stores that hold the same have the same.
-# The CRC is computed for a chunk at once: a step per byte position, over the pairs that are as
-# long. Source: ECMA-182, reflected as in Go's crc64.ECMA.
+# Commit sequences and tombstones are excluded: stores with the same rows have the same checksum.
+# The CRC of a chunk is computed in one step per byte position, over all pairs that are long enough.
+# Source: ECMA-182, reflected as in Go's crc64.ECMA.
 
 _POLYNOMIAL = 0xC96C5795D7870F42
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -251,7 +252,7 @@ _TABLE = _table()
 
 
 def crc64(texts: list[bytes]) -> Array:
-    """CRC-64/ECMA of each. Shape (n,), uint64."""
+    """Returns the CRC-64/ECMA of each text. Shape (n,), uint64."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     order = np.argsort(lengths, kind="stable")
     crcs: Array = np.zeros(len(texts), np.uint64)
@@ -267,7 +268,7 @@ def crc64(texts: list[bytes]) -> Array:
 
 
 def _sorted(joined: bytes, lengths: Array) -> Array:
-    """The CRCs of pieces that stand one behind the other, the short ones first."""
+    """Returns the CRCs of concatenated pieces, in order of length."""
     crc: Array = np.full(len(lengths), _ALL)
     if joined:
         data = np.frombuffer(joined, np.uint8)
@@ -281,7 +282,7 @@ def _sorted(joined: bytes, lengths: Array) -> Array:
 
 
 def checksum(store: Store, task: Task) -> Steps:
-    """The kernel: (XOR, pairs, bytes) of a span."""
+    """Kernel: (XOR, number of pairs, bytes) of a span."""
     total, pairs, size = np.uint64(0), 0, 0
     with closing(fresh_snapshot(store, task.order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):

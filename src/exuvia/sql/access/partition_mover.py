@@ -20,7 +20,7 @@ from exuvia.base.types import Family, Value
 from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
-from exuvia.pipeline.kernels.move import Ways
+from exuvia.pipeline.kernels.move import PartitionSets
 from exuvia.sql.access.partitions import NOWHERE, Route, other_route, route_of
 from exuvia.sql.expr import Column, columns_of
 from exuvia.sql.result import Row
@@ -120,7 +120,7 @@ def _nulls_first(found: Array, vector: Vector) -> Array:
     return found if vector.nulls is None else np.where(vector.nulls, 0, found)
 
 
-def mover(table: Table) -> Ways:
+def mover(table: Table) -> PartitionSets:
     """The ways of a table's rows."""
 
     def way(route: Route) -> RouteWay:
@@ -130,4 +130,4 @@ def mover(table: Table) -> Ways:
     assert found is not None
     read = way(route_of(table))
     changes = found.moving or found.guarded
-    return Ways(way(other_route(table, found)) if changes else read, read)
+    return PartitionSets(way(other_route(table, found)) if changes else read, read)

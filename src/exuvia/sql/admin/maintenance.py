@@ -374,7 +374,7 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
 def _checksums(session: SessionApi, part: Table, with_global: bool) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.checkpoint import cut  # imports pyarrow, so only on demand
     from exuvia.pipeline.task import Outcome, Task, order_for
-    from exuvia.pipeline.verify.compare import done_here
+    from exuvia.pipeline.verify.compare import run_here
 
     store = session.services.store
     sides: list[tuple[int, Span]] = [(0, part.row_span())]
@@ -399,13 +399,13 @@ def _checksums(session: SessionApi, part: Table, with_global: bool) -> list[tupl
             found.append(outcomes[0].result)
         return found
 
-    return done_here(store, waves())
+    return run_here(store, waves())
 
 
 def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
     from exuvia.pipeline.task import all_parts, order_for
-    from exuvia.pipeline.verify.compare import done_here
+    from exuvia.pipeline.verify.compare import run_here
     from exuvia.pipeline.verify.repair import Repair  # imports pyarrow, so only on demand
 
     table = existing_table(session, node.table, f"admin {node.kind} index")
@@ -421,7 +421,7 @@ def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
         method = mending.recover if node.kind == "recover" else mending.cleanup
         order = order_for(part, (index.id,))
         order = all_parts(order) if index.is_global else order
-        scanned += done_here(services.store, method(order))
+        scanned += run_here(services.store, method(order))
         done += mending.done
     if node.kind == "recover":
         return Result(columns_of("ADDED_COUNT# SCAN_COUNT#"), [[done, scanned]])
