@@ -1,3 +1,3 @@
-"""A backup of rows: one moment of a store as Parquet files, and a new store of either engine made
-of them (decision 076). A copy of an embedded store's file is kv/lmdb/backup.py.
+"""Row backups: one moment of a store as Parquet files, and the restore into a new store of either
+engine (decision 076). A file copy of an embedded store is kv/lmdb/backup.py.
 """

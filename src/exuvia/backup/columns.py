@@ -1,6 +1,6 @@
-"""Columns of rows as Parquet columns, for any reader, and back without a loss.
+"""Columns of rows as Parquet columns for any reader, and back without loss.
 
-    MySQL                         Parquet                       what Spark says
+    MySQL                         Parquet                       Spark type
     integers                      INT64                         bigint
     BIGINT UNSIGNED, BIT          UINT_64                       decimal(20,0)
     DECIMAL up to 38 digits       DECIMAL(p, s)                 decimal(p, s)
@@ -10,16 +10,17 @@
     BINARY, BLOB                  binary                        binary
     DATE                          DATE                          date
     DATETIME                      TIMESTAMP of microseconds     timestamp_ntz
-    TIMESTAMP                     likewise, adjusted to UTC     timestamp
+    TIMESTAMP                     TIMESTAMP adjusted to UTC     timestamp
     TIME                          its text, -838:59:59.000000   string
     YEAR                          INT64                         bigint
 
-What such a type cannot say (a zero date, an ENUM's error value, a SET whose text is another one's)
-is NULL there, and stands in one more text column of the file as JSON, by the name of the column:
-{"placed": 0}, the number that rows hold (base/types.py). It is NULL in nearly all rows.
+Some values have no form in the Parquet type: a zero date, an ENUM's error value, a SET with the
+same text as another. They are NULL in their column and kept as JSON in one more text column of the
+file, by column name: {"placed": 0}. The number is the one stored in rows (base/types.py). This
+extra column is NULL in nearly all rows.
 
-A table whose rows have hidden ids has them in `_tidb_rowid`. VIRTUAL columns are computed when rows
-are read, so they are not there.
+Tables whose rows have hidden ids store them in `_tidb_rowid`. VIRTUAL columns are computed on read
+and therefore left out.
 """
 
 import json
@@ -38,45 +39,45 @@ from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 
 ROW_ID = "_tidb_rowid"
 EXACT = "_exuvia_exact"
-_NAMED = (TypeCode.ENUM, TypeCode.SET)
+_BY_NAME = (TypeCode.ENUM, TypeCode.SET)
 _WORDS = (TypeCode.LONGLONG, TypeCode.BIT)
 
 
 def stored_columns(info: TableInfo) -> list[ColumnInfo]:
-    """The columns that stand in rows and clients read."""
+    """Public columns that are stored in rows: all but VIRTUAL ones."""
     return [c for c in info.cols if c.state == SchemaState.PUBLIC and not c.is_virtual]
 
 
 def exact_name(info: TableInfo) -> str:
-    """The name of the column for what types cannot say: one that no column has."""
-    taken = {column.name.L for column in info.cols}
-    found = EXACT
-    while found in taken:
-        found += "_"
-    return found
+    """Returns an unused name for the column of values that the Parquet types cannot hold."""
+    used_names = {column.name.L for column in info.cols}
+    name = EXACT
+    while name in used_names:
+        name += "_"
+    return name
 
 
 def has_row_ids(info: TableInfo) -> bool:
-    """Whether its rows have hidden ids."""
+    """Whether the table's rows have hidden ids."""
     return not (info.pk_is_handle or info.is_common_handle)
 
 
 def schema_of(info: TableInfo) -> pa.Schema:
-    """Of a table's files."""
+    """Returns the Parquet schema of a table's files."""
     fields = [pa.field(ROW_ID, pa.int64(), False)] if has_row_ids(info) else []
     fields += [pa.field(c.name.O, _type(c.type)) for c in stored_columns(info)]
     return pa.schema([*fields, pa.field(exact_name(info), pa.string())])
 
 
 def texts_of(info: TableInfo) -> list[str]:
-    """Names of the columns whose values a dictionary may shorten. Not of numbers: 0.0 and -0.0
-    would be one."""
+    """Names of the columns that may be dictionary-encoded: texts. Numbers are left out because a
+    dictionary would merge 0.0 and -0.0."""
     columns = stored_columns(info)
     return [c.name.O for c in columns if pa.types.is_string(_type(c.type))]
 
 
 def _type(field: FieldType) -> pa.DataType:
-    if field.Tp in _NAMED or field.family == Family.TIME:
+    if field.Tp in _BY_NAME or field.family == Family.TIME:
         return pa.string()
     if field.family == Family.DATE:
         return pa.date32()
@@ -91,29 +92,29 @@ def _type(field: FieldType) -> pa.DataType:
 
 
 def to_batch(info: TableInfo, rows: Columns, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as they go into a file. `info`: the table as the backup has it; `rows` have its columns,
-    in its order."""
+    """Returns rows as a batch of a file. `info`: the table as stored in the backup; `rows` has the
+    same columns in the same order."""
     columns = stored_columns(info)
     vectors = [rows.column(position) for position in rows.positions]
-    arrays = [_readable(vector) for vector in vectors]
+    arrays = [_to_arrow(vector) for vector in vectors]
     exact = _exact([c.name.O for c in columns], vectors, arrays, rows.rows)
-    hidden = [row_ids(rows)] if has_row_ids(info) else []
-    return pa.RecordBatch.from_arrays([*hidden, *arrays, exact], schema=schema)
+    row_id_arrays = [row_ids(rows)] if has_row_ids(info) else []
+    return pa.RecordBatch.from_arrays([*row_id_arrays, *arrays, exact], schema=schema)
 
 
 def row_ids(rows: Columns) -> pa.Array:
-    """The hidden ids of rows, int64."""
+    """Returns the hidden ids of rows, int64."""
     raw = np.frombuffer(b"".join(rows.handle_list()), ">u8")
     return pa.array((raw.astype(np.uint64) - np.uint64(1 << 63)).view(np.int64))
 
 
-def _readable(vector: Vector) -> pa.Array:
-    """The column, NULL where its type cannot say the value."""
+def _to_arrow(vector: Vector) -> pa.Array:
+    """Returns the column as an Arrow array, NULL where the type cannot hold the value."""
     field, kind = vector.field, _type(vector.field)
-    if field.Tp in _NAMED or field.family == Family.TIME:
+    if field.Tp in _BY_NAME or field.family == Family.TIME:
         distinct, at = np.unique(vector.values, return_inverse=True)
-        texts = [_text(each, field) for each in distinct.tolist()]
-        return _without(pa.array(texts, kind).take(pa.array(at)), vector.nulls)
+        texts = [_text(stored, field) for stored in distinct.tolist()]
+        return _with_nulls(pa.array(texts, kind).take(pa.array(at)), vector.nulls)
     if field.family in (Family.DATE, Family.DATETIME):
         numbers, lost = _since_1970(vector.values.astype(np.int64), field.family)
         nulls = lost if vector.nulls is None else lost | vector.nulls
@@ -123,7 +124,7 @@ def _readable(vector: Vector) -> pa.Array:
 
 
 def _text(stored: int, field: FieldType) -> str | None:
-    """Of an ENUM, a SET or a TIME; None where it is not the text of this value alone."""
+    """Returns the text of an ENUM, SET or TIME, or None if another value has the same text."""
     try:
         text = to_text(stored, field)
         return text if _number(text, field) == stored else None
@@ -132,17 +133,17 @@ def _text(stored: int, field: FieldType) -> str | None:
 
 
 def _number(text: str, field: FieldType) -> int:
-    """The value whose text this is."""
+    """Returns the stored number of a text: the inverse of `_text`."""
     elements = field.Elems or ()
     if field.Tp == TypeCode.ENUM:
         return elements.index(text) + 1
     if field.Tp == TypeCode.SET:
-        return sum(1 << elements.index(each) for each in text.split(",")) if text else 0
-    found: int = from_text(text, field)
-    return found
+        return sum(1 << elements.index(element) for element in text.split(",")) if text else 0
+    packed: int = from_text(text, field)
+    return packed
 
 
-def _without(array: pa.Array, nulls: Array | None) -> pa.Array:
+def _with_nulls(array: pa.Array, nulls: Array | None) -> pa.Array:
     if nulls is None:
         return array
     return pc.if_else(pa.array(nulls), pa.scalar(None, array.type), array)
@@ -152,8 +153,9 @@ _DAY_US = 86_400_000_000
 
 
 def _since_1970(packed: Array, family: Family) -> tuple[Array, Array]:
-    """Packed dates as days, date-times as microseconds since 1970; and which are none: a part is
-    zero, or the month has no such day. Parquet's readers know the years 1 to 9999."""
+    """Returns (numbers, lost): packed dates as days and date-times as microseconds since 1970.
+    `lost` marks values that are not calendar dates: a part is zero, or the month has no such day.
+    Parquet readers support the years 1 to 9999."""
     day = packed if family == Family.DATE else packed >> 37
     year, month = day >> 9, day >> 5 & 15
     months = ((year - 1970) * 12 + np.maximum(month, 1) - 1).astype("M8[M]")
@@ -167,7 +169,7 @@ def _since_1970(packed: Array, family: Family) -> tuple[Array, Array]:
 
 
 def _packed(numbers: Array, family: Family) -> Array:
-    """Inverse of `_since_1970`, of what is a date."""
+    """Inverse of `_since_1970` for calendar dates."""
     days = numbers if family == Family.DATE else numbers // _DAY_US
     dates = days.astype("M8[D]")
     years, months = dates.astype("M8[Y]"), dates.astype("M8[M]")
@@ -185,8 +187,8 @@ def _packed(numbers: Array, family: Family) -> Array:
 def _exact(
     names: Sequence[str], vectors: Sequence[Vector], arrays: Sequence[pa.Array], rows: int
 ) -> pa.Array:
-    """What the arrays do not say."""
-    said: dict[int, dict[str, int]] = {}
+    """Returns the JSON column of values that are NULL in the arrays but not in the rows."""
+    lost_values: dict[int, dict[str, int]] = {}
     for name, vector, array in zip(names, vectors, arrays, strict=True):
         missing = array.null_count - (0 if vector.nulls is None else int(vector.nulls.sum()))
         if not missing:
@@ -195,37 +197,40 @@ def _exact(
         if vector.nulls is not None:
             lost &= ~vector.nulls
         for at in np.flatnonzero(lost).tolist():
-            said.setdefault(at, {})[name] = int(vector.values[at])
-    if not said:
+            lost_values.setdefault(at, {})[name] = int(vector.values[at])
+    if not lost_values:
         return pa.nulls(rows, pa.string())
-    return pa.array([json.dumps(said[n]) if n in said else None for n in range(rows)], pa.string())
+    return pa.array(
+        [json.dumps(lost_values[n]) if n in lost_values else None for n in range(rows)], pa.string()
+    )
 
 
 # -- Parquet to rows -------------------------------------------------------------------------------
 
 
 def from_batch(info: TableInfo, batch: pa.RecordBatch) -> Mapping[str, Any]:
-    """The columns of a file as catalog/codec/row_batch.py takes them, by lower-case name. Raises
-    KeyError, ValueError or ArrowInvalid for a file of another table."""
+    """Returns the columns of a file by lower-case name, as catalog/codec/row_batch.py encodes them.
+    Raises KeyError, ValueError or ArrowInvalid if the file belongs to another table."""
     exact: dict[str, list[tuple[int, int]]] = {}
-    told = batch.column(exact_name(info))
-    if told.null_count < len(told):
-        for at in np.flatnonzero(np.asarray(told.is_valid())).tolist():
-            for name, stored in json.loads(told[at].as_py()).items():
+    exact_texts = batch.column(exact_name(info))
+    if exact_texts.null_count < len(exact_texts):
+        for at in np.flatnonzero(np.asarray(exact_texts.is_valid())).tolist():
+            for name, stored in json.loads(exact_texts[at].as_py()).items():
                 exact.setdefault(name, []).append((at, stored))
     return {
-        c.name.L: _stored(batch.column(c.name.O), c.type, exact.get(c.name.O, ()))
+        c.name.L: _from_arrow(batch.column(c.name.O), c.type, exact.get(c.name.O, ()))
         for c in stored_columns(info)
     }
 
 
-def _stored(array: pa.Array, field: FieldType, exact: Sequence[tuple[int, int]]) -> pa.Array:
-    """The inverse of `_readable`, with what it could not say. Numbers for all that is packed."""
-    if field.Tp in _NAMED or field.family == Family.TIME:
+def _from_arrow(array: pa.Array, field: FieldType, exact: Sequence[tuple[int, int]]) -> pa.Array:
+    """Inverse of `_to_arrow`; `exact` restores the values it replaced by NULL. Packed types return
+    numbers."""
+    if field.Tp in _BY_NAME or field.family == Family.TIME:
         coded = array.dictionary_encode()
         texts = coded.dictionary.to_pylist()
         kind = pa.int64() if field.family == Family.TIME else pa.uint64()
-        numbers = pa.array([_number(each, field) for each in texts], kind)
+        numbers = pa.array([_number(text, field) for text in texts], kind)
         return _patched(numbers.take(coded.indices), exact)
     if field.family in (Family.DATE, Family.DATETIME):
         width = pa.int32() if field.family == Family.DATE else pa.int64()

@@ -1,19 +1,18 @@
-"""What the catalog says at one moment, as if no schema change were under way; and the same in a new
-store.
+"""Reads the catalog at one moment without running schema changes, and writes it to a new store.
 
-    of a running change                        in the backup
-    index, column, CHECK, key not public       is not there
-    what is being dropped, hidden already      is not there
+    part of a running change                   in the backup
+    index, column, CHECK, key not public       left out
+    being dropped and already hidden           left out
     a column whose type is changing            its old type until the swap, then the new one
-    partitions being made, moved, dropped      the set that is read
-    a table or database not public             is not there
+    partitions being made, moved, dropped      the set of partitions that is read
+    a table or database not public             left out
 
-Ids stay what they were, so whatever names a table, column, index or link by its id (statistics,
-foreign keys, handles of rows) is right in the new store too. Jobs are not carried, nor what is left
-to be emptied, nor members: a new store has none.
+Ids do not change. References by id of a table, column, index or link (statistics, foreign keys,
+row handles) stay valid in the new store. Jobs, pending range deletions and cluster members are left
+out.
 
-A new store bears a format that every program refuses (catalog/bootstrap.py) and databases without
-names until its last transaction: nothing serves half of it.
+Until its last transaction, a new store has a format that every program refuses
+(catalog/bootstrap.py) and databases without names. No node can serve a partial restore.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,27 +55,27 @@ NOT_CARRIED = frozenset(
         "gc_delete_range_done",
     }
 )
-"""Tables of the database mysql that come back empty: what is under way."""
+"""Tables of the database mysql that are restored empty: running jobs and pending deletions."""
 _BY_TABLE = ("auto", "rowid", "seq")
 _WHOLE = ("var", "statsversion", "freshstats", "indexstats", "policy", "resourcegroup")
-_ALONE = (b"m/feedposition",)
+_SINGLE_KEYS = (b"m/feedposition",)
 _BATCH = 500
 
 
 class CarriedTable(NamedTuple):
-    """A table as its rows are read at the source, and as the backup has it."""
+    """A table: its definition at the source, and the definition stored in the backup."""
 
     source: Table
     info: TableInfo
 
     @property
     def is_carried(self) -> bool:
-        """Whether its rows are."""
+        """Whether the table's rows are part of the backup."""
         return not (self.info.exuvia_db == MYSQL_ID and self.info.name.L in NOT_CARRIED)
 
 
 class Catalog(NamedTuple):
-    """All of it. `entries`: settings and counters, as the store has them."""
+    """A backup's catalog. `entries`: raw keys of settings and counters."""
 
     version: int
     format: int
@@ -87,8 +86,8 @@ class Catalog(NamedTuple):
 
 
 def read(txn: Transaction, schemas: Schemas) -> Catalog:
-    """The catalog of the transaction's snapshot. Raises Unavailable where there is none, StoreMoved
-    where it was."""
+    """Returns the catalog at the transaction's snapshot. Raises Unavailable if the store is empty,
+    incomplete or too new, StoreMoved if it was moved."""
     require_here(txn)
     store_format = keys.read_number(txn.get(keys.FORMAT))
     if not store_format:
@@ -106,8 +105,8 @@ def read(txn: Transaction, schemas: Schemas) -> Catalog:
             table = schemas.table_by_id(txn, table_id)
             if table is not None and table.info.state == PUBLIC:
                 sources.append(table)
-    infos = _joined([public(living(txn, source.info)) for source in sources])
-    ids = {each for info in infos for each in (info.id, *info.physical_ids)}
+    infos = _with_matched_links([public(living(txn, source.info)) for source in sources])
+    ids = {table_id for info in infos for table_id in (info.id, *info.physical_ids)}
     tables = [CarriedTable(*pair) for pair in zip(sources, infos, strict=True)]
     last_id = keys.read_number(txn.get(keys.LAST_ID))
     entries = list(_entries(txn, ids))
@@ -122,32 +121,34 @@ def _entries(txn: Transaction, ids: set[int]) -> Iterator[Entry]:
                 yield key, payload
     for kind in _WHOLE:
         yield from txn.scan(keys.span_of(keys.meta(kind)))
-    for key in _ALONE:
-        held = txn.get(key)
-        if held is not None:
-            yield key, held
+    for key in _SINGLE_KEYS:
+        single = txn.get(key)
+        if single is not None:
+            yield key, single
 
 
-# -- one version -----------------------------------------------------------------------------------
+# -- definitions without running changes -----------------------------------------------------------
 
 
 def public(info: TableInfo) -> TableInfo:
-    """The table without what a running change has made or left of it."""
+    """Returns the table without elements that a running change has added or not yet removed."""
     indexes = [index for index in info.indexes if index.state == PUBLIC]
-    shown = {column.id for column in info.cols if column.state == PUBLIC}
-    indexes = [index for index in indexes if {p.exuvia_column for p in index.idx_cols} <= shown]
+    public_ids = {column.id for column in info.cols if column.state == PUBLIC}
+    indexes = [
+        index for index in indexes if {p.exuvia_column for p in index.idx_cols} <= public_ids
+    ]
     used = {part.exuvia_column for index in indexes for part in index.idx_cols}
     columns = tuple(
         evolve(column, exuvia_changing_type=None, change_state_info=None)
         if column.exuvia_changing_type is not None
         else column
         for column in info.cols
-        if column.id in shown and (column.id in used or not column.hidden)
+        if column.id in public_ids and (column.id in used or not column.hidden)
     )
-    found = evolve(
+    settled = evolve(
         meta.opened(info) if meta.is_closing(info) else info,
         cols=columns,
-        index_info=tuple(map(_settled, indexes)) or None,
+        index_info=tuple(map(_without_changing_types, indexes)) or None,
         constraint_info=tuple(c for c in info.checks if c.state == PUBLIC) or None,
         fk_info=tuple(key for key in info.foreign_keys if key.state == PUBLIC) or None,
         cache_table_status=CACHED if info.cache_table_status == CACHED else 0,
@@ -158,20 +159,23 @@ def public(info: TableInfo) -> TableInfo:
         exuvia_layouts=(),
     )
     if info.partition is not None:
-        found = _at_rest(found, info.partition)
-    return with_layout(reflag(renumber(found))) if info.is_stored else found
+        settled = _with_read_partitions(settled, info.partition)
+    return with_layout(reflag(renumber(settled))) if info.is_stored else settled
 
 
-def _settled(index: IndexInfo) -> IndexInfo:
+def _without_changing_types(index: IndexInfo) -> IndexInfo:
     parts = tuple(evolve(part, exuvia_using_changing_type=False) for part in index.idx_cols)
     return evolve(index, idx_cols=parts)
 
 
-def _at_rest(info: TableInfo, partition: PartitionInfo) -> TableInfo:
-    """The set of partitions that is read; a table that is, or was, one whole has none."""
-    kept = tuple(each for each in partition.definitions if each.id not in partition.unused)
+def _with_read_partitions(info: TableInfo, partition: PartitionInfo) -> TableInfo:
+    """Returns the table with the partitions that are read. A table that is, or was, unpartitioned
+    becomes unpartitioned."""
+    definitions = tuple(
+        definition for definition in partition.definitions if definition.id not in partition.unused
+    )
     if partition.type == PartitionType.NONE:
-        whole = kept[0].id
+        whole = definitions[0].id
         return evolve(info, partition=None, exuvia_physical=0 if whole == info.id else whole)
     settled = PartitionInfo(
         type=partition.type,
@@ -180,29 +184,31 @@ def _at_rest(info: TableInfo, partition: PartitionInfo) -> TableInfo:
         enable=partition.enable,
         is_empty_columns=partition.is_empty_columns,
         exuvia_key_algorithm=partition.exuvia_key_algorithm,
-        definitions=kept,
-        num=len(kept),
+        definitions=definitions,
+        num=len(definitions),
         exuvia_home=partition.exuvia_home,
     )
     return evolve(info, partition=settled)
 
 
-def _joined(infos: Sequence[TableInfo]) -> list[TableInfo]:
-    """Foreign keys whose both sides are there, or that wait for their parent."""
+def _with_matched_links(infos: Sequence[TableInfo]) -> list[TableInfo]:
+    """Keeps foreign keys whose parent is in the backup, and those that wait for a parent."""
     links = {key.exuvia_link for info in infos for key in info.foreign_keys}
-    led = {each.link for info in infos for each in info.exuvia_referred}
+    referred_links = {referred.link for info in infos for referred in info.exuvia_referred}
     return [
         evolve(
             info,
             fk_info=tuple(
-                evolve(key, exuvia_orphan=bool(key.version) and key.exuvia_link not in led)
+                evolve(
+                    key, exuvia_orphan=bool(key.version) and key.exuvia_link not in referred_links
+                )
                 for key in info.foreign_keys
             )
             or None,
             exuvia_referred=tuple(
-                Referred(each.link, PUBLIC, each.columns, each.names)
-                for each in info.exuvia_referred
-                if each.link in links
+                Referred(referred.link, PUBLIC, referred.columns, referred.names)
+                for referred in info.exuvia_referred
+                if referred.link in links
             ),
         )
         for info in infos
@@ -213,7 +219,7 @@ def _joined(infos: Sequence[TableInfo]) -> list[TableInfo]:
 
 
 def begin(store: Store, version: int, last_id: int, databases: Iterable[DatabaseInfo]) -> None:
-    """Take an empty store. Raises Unavailable for one that is not."""
+    """Claims an empty store. Raises Unavailable if the store is not empty."""
 
     def work(txn: Transaction) -> None:
         if txn.get(keys.FORMAT) is not None or next(txn.scan(Span(b"m", b"u")), None) is not None:
@@ -230,7 +236,7 @@ def begin(store: Store, version: int, last_id: int, databases: Iterable[Database
 
 
 def place(store: Store, infos: Sequence[TableInfo], entries: Sequence[Entry]) -> None:
-    """Tables, and what else the catalog has; some at a time."""
+    """Writes tables and catalog entries, a batch per transaction."""
     for start in range(0, len(infos), _BATCH):
         batch = infos[start : start + _BATCH]
 
@@ -251,12 +257,12 @@ def place(store: Store, infos: Sequence[TableInfo], entries: Sequence[Entry]) ->
 
 
 def table_of(info: TableInfo, database: DatabaseInfo, version: int, evaluator: str) -> Table:
-    """A table as `begin` and `place` put it."""
+    """Returns a table of the new store, with the versions that `begin` and `place` wrote."""
     return Table(info, 2 * version, database, 2 * version, evaluator)
 
 
 def finish(store: Store, store_format: int, databases: Iterable[DatabaseInfo]) -> None:
-    """Its databases get their names and the store its format: it is whole."""
+    """Marks the store whole: writes the names of its databases and its format."""
 
     def work(txn: Transaction) -> None:
         for info in databases:

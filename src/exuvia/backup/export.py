@@ -1,10 +1,10 @@
-"""Rows of one table as files, as of one moment, beside running nodes.
+"""Exports one table's rows as files, at one moment, while nodes run.
 
-    DIR/DATABASE.TABLE.00000.parquet   as a backup's files (columns.py), for any reader
-    DIR/DATABASE.TABLE.00000.csv       lines as IMPORT INTO reads them (text.py)
+    DIR/DATABASE.TABLE.00000.parquet   like a backup's files (columns.py), for any reader
+    DIR/DATABASE.TABLE.00000.csv       lines in the form IMPORT INTO reads (text.py)
 
-A file has 250,000 rows. Large tables are written by Spark's workers, small ones here, as backups
-are (rows.py). A file has its name once it is whole.
+A file has 250,000 rows. Spark workers write large tables, this process small ones, as for backups
+(rows.py). A file gets its final name once it is complete.
 """
 
 import os
@@ -30,7 +30,7 @@ FORMATS = ("parquet", "csv")
 def export(
     url: str, database: str, table: str, form: str, place: str, master: str, say: Say
 ) -> int:
-    """How many rows. Raises Unavailable, 1146, OSError."""
+    """Returns the number of exported rows. Raises Unavailable, 1146, OSError."""
     private_files.make_folder(place)
     prefix = f"{database}.{table}."
     if any(name.startswith(prefix) for name in os.listdir(place)):
@@ -51,9 +51,9 @@ def export(
         rows = 0
         for _, physical_id in physical_parts(info):
             span = keys.span_of(keys.row_prefix(physical_id))
-            counted = store.count(span)
-            rows += counted
-            for part in checkpoint.cut(store, [span], FILE_ROWS, counted):
+            part_rows = store.count(span)
+            rows += part_rows
+            for part in checkpoint.cut(store, [span], FILE_ROWS, part_rows):
                 name = f"{prefix}{len(tasks):05}.{form}"
                 tasks.append(
                     RowsTask(
@@ -66,8 +66,8 @@ def export(
                     )
                 )
 
-        def told(done: int, seconds: float) -> str:
+        def progress_line(done: int, seconds: float) -> str:
             return f"{done:,} of about {rows:,} rows, {done / seconds:,.0f} rows/s"
 
-        files = crew.do(tasks, rows, told, store)
+        files = crew.do(tasks, rows, progress_line, store)
     return sum(file.rows for file in files.values())

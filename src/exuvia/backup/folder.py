@@ -1,13 +1,13 @@
-"""The folder of a backup of rows.
+"""The folder of a row backup.
 
-    backup.json                     written last: a folder without it holds no backup
-    schema.sql                      the same definitions for people; nothing reads it
-    rows/DATABASE.TABLE/*.parquet   a file for each span of a table's rows, or of a partition's
+    backup.json                     written last: a folder without it is not a backup
+    schema.sql                      the same definitions for people; no program reads it
+    rows/DATABASE.TABLE/*.parquet   a file for each span of rows of a table or partition
 
-    backup.json    {"kind": "rows", "digest": BLAKE2b-256 of what follows, "record": {...}}
+    backup.json    {"kind": "rows", "digest": BLAKE2b-256 of the record, "record": {...}}
 
-A file has two sums. `digest` is of its bytes. `checksum` is of the values of its rows, as they were
-read from the store: so a store that is made of it is held to what the first one had.
+A file has two sums. `digest` covers its bytes. `checksum` covers the values of its rows as read
+from the store. A restored store is compared with `checksum`.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Kind = TypeVar("Kind")
 
 
 class RowsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one span of keys, in their order. `name`: from the folder on."""
+    """Rows of one span of keys, in key order. `name`: path relative to the folder."""
 
     name: str
     physical_id: int
@@ -47,7 +47,7 @@ class RowsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table, view or sequence."""
+    """A table, view or sequence of a backup, with its files."""
 
     database: str
     info: TableInfo
@@ -56,8 +56,8 @@ class BackedTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup. `made_at`: of the moment, UTC, ISO 8601; `entries`: settings and counters, as the
-    store has them."""
+    """The record of a backup. `made_at`: its moment, UTC, ISO 8601; `entries`: raw keys of settings
+    and counters."""
 
     format: int
     program: str
@@ -82,12 +82,12 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 def kind_of(folder: str) -> str:
-    """Of what it is: "rows", or "physical" (kv/lmdb/backup.py). Raises Unavailable."""
+    """Returns a backup's kind: "rows", or "physical" (kv/lmdb/backup.py). Raises Unavailable."""
     return _decoded(folder, _Kind).kind
 
 
 def begin(folder: str) -> None:
-    """Into an empty folder, or one that is not there. Raises Unavailable."""
+    """Prepares an empty folder, and creates it if it is missing. Raises Unavailable."""
     private_files.make_folder(folder)
     if os.listdir(folder):
         raise Unavailable(f"{folder} is not empty: a backup has a folder of its own")
@@ -95,20 +95,20 @@ def begin(folder: str) -> None:
 
 
 def clear(folder: str) -> None:
-    """Of a backup that was not made: the folder is empty again."""
+    """Empties the folder of a failed backup."""
     shutil.rmtree(os.path.join(folder, ROWS), ignore_errors=True)
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, SCHEMA))
 
 
 def folder_of(database: str, table: TableInfo) -> str:
-    """Of a table's files, from the backup's folder on."""
+    """Returns the folder of a table's files, relative to the backup's folder."""
     named = f"{quote(database, safe=' ')}.{quote(table.name.O, safe=' ')}"
     return f"{ROWS}/{named if len(named) <= _LONGEST_NAME else table.id}"
 
 
 def write(folder: str, record: RowsRecord, schema: str) -> None:
-    """What is written last."""
+    """Writes schema.sql and backup.json, which completes the backup."""
     place = os.path.join(folder, SCHEMA)
     with open(place, "x", encoding="utf-8", opener=private_files.opener) as text:
         text.write(schema)
@@ -134,7 +134,7 @@ def _sync(folder: str) -> None:
 
 
 def read(folder: str) -> RowsRecord:
-    """What the folder says it holds. Raises Unavailable."""
+    """Returns the record of a backup. Raises Unavailable."""
     sealed = _decoded(folder, _Sealed)
     if hasher(sealed.record).hexdigest() != sealed.digest:
         raise Unavailable(f"{folder}/{RECORD} was changed after it was written")
@@ -145,11 +145,11 @@ def read(folder: str) -> RowsRecord:
             f"store {record.store_format}) that this program does not know"
         )
     for table in record.tables:
-        held = sum(each.rows for each in table.files)
-        if held != table.rows:
+        file_rows = sum(file.rows for file in table.files)
+        if file_rows != table.rows:
             raise Unavailable(
                 f"{folder}/{RECORD} says {table.rows:,} rows of {table.database}."
-                f"{table.info.name.O}, and {held:,} in its files"
+                f"{table.info.name.O}, and {file_rows:,} in its files"
             )
     return record
 
@@ -172,7 +172,7 @@ def _decoded_from(folder: str, raw: bytes, kind: type[Kind]) -> Kind:
 
 
 def require_whole(folder: str, file: RowsFile) -> None:
-    """That its bytes are those that were written. Raises Unavailable."""
+    """Requires that the file has its recorded size and digest. Raises Unavailable."""
     path = os.path.join(folder, file.name)
     try:
         with open(path, "rb") as opened:
@@ -188,10 +188,10 @@ def require_whole(folder: str, file: RowsFile) -> None:
 
 
 def hasher(data: "bytes | msgspec.Raw" = b"") -> hashlib.blake2b:
-    """BLAKE2b-256."""
+    """Returns a BLAKE2b-256 hash."""
     return hashlib.blake2b(bytes(data), digest_size=32)
 
 
 def names_of(tables: Sequence[BackedTable]) -> dict[int, str]:
-    """`database.table` by the table's id."""
-    return {each.info.id: f"{each.database}.{each.info.name.O}" for each in tables}
+    """Returns `database.table` by table id."""
+    return {table.info.id: f"{table.database}.{table.info.name.O}" for table in tables}

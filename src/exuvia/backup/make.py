@@ -1,9 +1,9 @@
-"""Making a backup of rows, beside running nodes.
+"""Makes a backup of rows while nodes run.
 
-the moment        a snapshot that tasks take part in; on LMDB a copy of the file
-the catalog       at that moment, as if no schema change were under way (definitions.py)
-a task a file     spans of a table or partition, sized by what the store holds now
-backup.json       last
+moment            a snapshot shared by all tasks; on LMDB a copy of the file
+catalog           at that moment, without running schema changes (definitions.py)
+a task a file     spans of a table or partition, sized by the store's current row counts
+backup.json       written last
 """
 
 import re
@@ -16,7 +16,7 @@ from exuvia import __version__
 from exuvia.backup import definitions, folder
 from exuvia.backup.definitions import CarriedTable, Catalog
 from exuvia.backup.folder import BackedTable, RowsFile, RowsRecord
-from exuvia.backup.rows import FILE_ROWS, TOLD_EVERY_S, RowsCrew, RowsTask, Say
+from exuvia.backup.rows import FILE_ROWS, REPORT_EVERY_S, RowsCrew, RowsTask, Say
 from exuvia.catalog import placement
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import SchemaState, TableInfo
@@ -40,8 +40,8 @@ _SYSTEM = ("mysql", "information_schema")
 
 
 def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
-    """A backup of the store in an empty folder. `say` is given lines of progress. Raises
-    Unavailable, Refused, OSError; then the folder is empty again."""
+    """Backs up the store into an empty folder and returns its record. `say` receives lines of
+    progress. Raises Unavailable, Refused, OSError, and empties the folder."""
     folder.begin(place)
     try:
         with (
@@ -50,7 +50,7 @@ def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
             moment.opened(options) as store,
         ):
             return make_at(store, options, place, made_at, crew)
-    except BaseException:  # an interrupt too
+    except BaseException:  # also an interrupt
         folder.clear(place)
         raise
 
@@ -58,31 +58,32 @@ def make(url: str, place: str, master: str, say: Say) -> RowsRecord:
 def make_at(
     store: Store, options: Mapping[str, str], place: str, made_at: str, crew: RowsCrew
 ) -> RowsRecord:
-    """Of a moment, or of a store that nobody writes: which one the options name. `store`: as this
-    process has it open."""
+    """Backs up a moment, or a store without writers; `options` name which. `store`: as opened by
+    this process."""
     catalog = _catalog(store, options)
-    tasks, rows = _planned(store, catalog, place, options)
+    tasks, rows = _plan(store, catalog, place, options)
     tables = len({task.info.id for task in tasks})
 
-    def told(done: int, seconds: float) -> str:
+    def progress_line(done: int, seconds: float) -> str:
         rate = f"{done / seconds:,.0f} rows/s"
         return f"{done:,} of about {rows:,} rows of {tables} tables, {rate}"
 
-    record = _record(catalog, crew.do(tasks, rows, told, store), made_at)
+    record = _record(catalog, crew.do(tasks, rows, progress_line, store), made_at)
     folder.write(place, record, schema_text(catalog))
     return record
 
 
 @contextmanager
 def moment_of(url: str, say: Say) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Its options, and when it was: UTC, ISO 8601. It may take as long as a copy of the file."""
+    """Yields the options that name the moment, and its time: UTC, ISO 8601. Opening may take as
+    long as a copy of the file."""
     made_at = datetime.now(UTC).isoformat(timespec="seconds")
     with ExitStack() as stack:
         with ThreadPoolExecutor(1) as opener:
             opening = opener.submit(stack.enter_context, moment.one_moment(url, MOST_S))
             seconds = 0.0
-            while wait([opening], TOLD_EVERY_S).not_done:
-                seconds += TOLD_EVERY_S
+            while wait([opening], REPORT_EVERY_S).not_done:
+                seconds += REPORT_EVERY_S
                 say(f"taking one moment of the store, {seconds:.0f} s")
             options = opening.result()
         yield options, made_at
@@ -93,23 +94,23 @@ def _catalog(store: Store, options: Mapping[str, str]) -> Catalog:
         return definitions.read(txn, Schemas(store, evaluator=EVALUATOR))
 
 
-def _planned(
+def _plan(
     store: Store, catalog: Catalog, place: str, options: Mapping[str, str]
 ) -> tuple[list[RowsTask], int]:
-    """Tasks, the largest tables' first, and about how many rows they have."""
+    """Returns the tasks, those of the largest tables first, and the approximate number of rows."""
     tasks: list[tuple[int, RowsTask]] = []
-    for each in catalog.tables:
-        if each.info.is_in_store and each.is_carried:
-            tasks += _tasks_of(store, each, place, options)
+    for table in catalog.tables:
+        if table.info.is_in_store and table.is_carried:
+            tasks += _tasks_of(store, table, place, options)
     tasks.sort(key=lambda pair: -pair[0])
     return [task for _, task in tasks], sum(rows for rows, _ in tasks)
 
 
 def _tasks_of(
-    store: Store, each: CarriedTable, place: str, options: Mapping[str, str]
+    store: Store, table: CarriedTable, place: str, options: Mapping[str, str]
 ) -> Iterator[tuple[int, RowsTask]]:
-    where = folder.folder_of(each.source.database.db_name.O, each.info)
-    for name, physical_id in physical_parts(each.info):
+    where = folder.folder_of(table.source.database.db_name.O, table.info)
+    for name, physical_id in physical_parts(table.info):
         span = keys.span_of(keys.row_prefix(physical_id))
         rows = store.count(span)
         spans = checkpoint.cut(store, [span], FILE_ROWS, rows)
@@ -123,34 +124,34 @@ def _tasks_of(
                     kind="write",
                     folder=place,
                     file=file,
-                    order=order_for(each.source.part(physical_id), ()),
-                    info=each.info,
+                    order=order_for(table.source.part(physical_id), ()),
+                    info=table.info,
                     store=options,
                 ),
             )
 
 
 def physical_parts(info: TableInfo) -> list[tuple[str, int]]:
-    """Beginnings of file names, and ids that rows lie under."""
+    """Returns pairs of file name prefix and physical id, one per partition."""
     if info.partition is None:
         return [("", info.physical_ids[0])]
     return [
-        (f"{re.sub('[^0-9A-Za-z]', '-', each.name.O)}-{each.id}-", each.id)
-        for each in info.partition.definitions
+        (f"{re.sub('[^0-9A-Za-z]', '-', partition.name.O)}-{partition.id}-", partition.id)
+        for partition in info.partition.definitions
     ]
 
 
 def _record(catalog: Catalog, files: Mapping[str, RowsFile], made_at: str) -> RowsRecord:
     by_table: dict[int, list[RowsFile]] = {}
-    owner = {n: each.info.id for each in catalog.tables for n in each.info.physical_ids}
+    owner = {n: table.info.id for table in catalog.tables for n in table.info.physical_ids}
     for _, file in sorted(files.items()):
         by_table.setdefault(owner[file.physical_id], []).append(file)
     tables = []
-    for each in catalog.tables:
-        held = tuple(by_table.get(each.info.id, ()))
-        rows = sum(file.rows for file in held)
-        name = each.source.database.db_name.O
-        tables.append(BackedTable(database=name, info=each.info, rows=rows, files=held))
+    for table in catalog.tables:
+        table_files = tuple(by_table.get(table.info.id, ()))
+        rows = sum(file.rows for file in table_files)
+        name = table.source.database.db_name.O
+        tables.append(BackedTable(database=name, info=table.info, rows=rows, files=table_files))
     return RowsRecord(
         format=folder.FORMAT,
         program=f"exuvia {__version__}",
@@ -158,20 +159,23 @@ def _record(catalog: Catalog, files: Mapping[str, RowsFile], made_at: str) -> Ro
         schema_version=catalog.version,
         store_format=catalog.format,
         last_id=catalog.last_id,
-        rows=sum(each.rows for each in tables),
+        rows=sum(table.rows for table in tables),
         databases=tuple(catalog.databases),
         tables=tuple(tables),
         entries=tuple(catalog.entries),
     )
 
 
-# -- for people ------------------------------------------------------------------------------------
+# -- schema.sql ------------------------------------------------------------------------------------
 
 
 def schema_text(catalog: Catalog) -> str:
-    """The definitions as statements: views behind tables; parents may follow their children."""
+    """Returns the definitions as statements. Views follow tables; a child table may precede its
+    parent."""
     counters = dict(catalog.entries)
-    settled = [Table(each.info, 0, each.source.database, 0, EVALUATOR) for each in catalog.tables]
+    settled = [
+        Table(table.info, 0, table.source.database, 0, EVALUATOR) for table in catalog.tables
+    ]
     parents = {link.link: table for table in settled for link in table.info.exuvia_referred}
     lines = ["SET foreign_key_checks = OFF;", *_policies(counters)]
     for database in catalog.databases:
@@ -187,7 +191,7 @@ def schema_text(catalog: Catalog) -> str:
 
 
 def _policies(entries: Mapping[bytes, bytes]) -> Iterator[str]:
-    """CREATE PLACEMENT POLICY of each: tables name them."""
+    """CREATE PLACEMENT POLICY statements, which must precede the tables that name a policy."""
     prefix = keys.meta("policy")
     for key, payload in sorted(entries.items()):
         if key.startswith(prefix):
@@ -203,8 +207,10 @@ def _statement(table: Table, parents: Mapping[int, Table], counters: Mapping[byt
     if info.sequence is not None:
         return sequence_statement(info, info.sequence)
     home = table.database.db_name.O
-    shown = [names_of(key, table, parents.get(key.exuvia_link)) for key in info.foreign_keys]
-    constraints = [f"  {clause(key, home, ',')}" for key in shown]
+    keys_with_names = [
+        names_of(key, table, parents.get(key.exuvia_link)) for key in info.foreign_keys
+    ]
+    constraints = [f"  {clause(key, home, ',')}" for key in keys_with_names]
     for check in info.checks:
         if check.state == SchemaState.PUBLIC:
             name = check.constraint_name.O.replace("`", "``")

@@ -1,14 +1,14 @@
-"""A new store of a backup of rows, and whether a backup is what was made.
+"""Restores a backup of rows into a new store, and verifies backups.
 
-    the store     is taken: from now on every program refuses it as not whole (definitions.py)
-    the catalog   its tables, under their former ids
-    a task a file rows and index entries, in one piece after another
-    compared      rows with the checksums of the backup, indexes and foreign keys with their tables
-    row counts    mysql.stats_meta has those that were loaded
-    change logs   begin with what was loaded
-    whole         databases get their names, the store its format: one transaction, the last
+    claim         from now on every program refuses the store as not whole (definitions.py)
+    catalog       writes the tables under their former ids
+    load          rows and index entries, one task per file
+    compare       rows with the backup's checksums, indexes and foreign keys with their tables
+    row counts    mysql.stats_meta gets the numbers of loaded rows
+    change logs   begin with the loaded rows
+    whole         one last transaction writes the names of databases and the store's format
 
-Interrupted, it leaves a store that says so; it is removed and restored again.
+An interrupted restore leaves a store that is marked as not whole. Remove it and restore again.
 """
 
 import os
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from exuvia.backup import definitions, folder
 from exuvia.backup.folder import BackedTable, RowsRecord
-from exuvia.backup.rows import TOLD_EVERY_S, RowsCrew, RowsTask, Say, TaskKind
+from exuvia.backup.rows import REPORT_EVERY_S, RowsCrew, RowsTask, Say, TaskKind
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoReferencedRow2
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
@@ -35,32 +35,33 @@ from exuvia.pipeline.task import order_for
 from exuvia.sql.admin.maintenance import check_whole_table
 from exuvia.stats import meta as stats_meta
 
-_COUNTED = 500
+_COUNTS_A_TRANSACTION = 500
 
 
 class Compared(NamedTuple):
-    """How many tables, and how many of their indexes and foreign keys."""
+    """Numbers of compared tables, and of their indexes and foreign keys."""
 
     tables: int
     checks: int
 
 
 def verify(place: str, master: str, say: Say) -> RowsRecord:
-    """Every file is as it was written, and its rows are those that were read. On this host: a
-    cluster's workers are tried with a store, and there is none. Raises Unavailable with what is
-    not."""
-    record = _whole(place)
+    """Checks each file's digest and the checksum of its rows.
+
+    Runs on this host: a cluster's workers are tested with a store, which verification does not
+    have. Raises Unavailable with the first difference."""
+    record = _read_whole(place)
     with closing(RowsCrew("", master if is_local(master) else "", say)) as crew:
-        _do("verify", place, record, "", crew)
+        _run_tasks("verify", place, record, "", crew)
     return record
 
 
 def restore(
     place: str, url: str, master: str, check: bool, say: Say
 ) -> tuple[RowsRecord, Compared]:
-    """A store at the URL, where none is yet, or an empty one. Raises Unavailable, Refused, OSError;
-    a store that was begun says that it is not whole."""
-    record = _whole(place)
+    """Restores a backup into a missing or empty store at the URL. Raises Unavailable, Refused,
+    OSError; a partial store stays marked as not whole."""
+    record = _read_whole(place)
     with closing(RowsCrew(url, master, say)) as crew, closing(open_store(url)) as store:
         return record, restore_here(store, url, place, record, check, crew)
 
@@ -68,50 +69,52 @@ def restore(
 def restore_here(
     store: Store, url: str, place: str, record: RowsRecord, check: bool, crew: RowsCrew
 ) -> Compared:
-    """Into an empty store that this process has open. `url`: where others find it."""
+    """Restores into an empty store that this process has open. `url`: its address for workers."""
     version, databases = record.schema_version, record.databases
-    infos = [disabled(each.info) for each in record.tables]  # who restores looks at rows first
+    # TTL stays disabled until the restored rows are reviewed
+    infos = [disabled(table.info) for table in record.tables]
     compared = Compared(0, 0)
     definitions.begin(store, version, record.last_id, databases)
-    definitions.place(store, [_without_log(info) for info in infos], record.entries)
-    _do("load", place, record, url, crew, store)
+    definitions.place(store, [_without_change_log(info) for info in infos], record.entries)
+    _run_tasks("load", place, record, url, crew, store)
     if check:
-        _do("compare", place, record, url, crew, store)
+        _run_tasks("compare", place, record, url, crew, store)
         compared = _check(store, record, crew.say)
     _count_rows(store, record)
-    definitions.place(store, [info for info in infos if _without_log(info) != info], ())
+    definitions.place(store, [info for info in infos if _without_change_log(info) != info], ())
     definitions.finish(store, record.store_format, databases)
     return compared
 
 
-def _whole(place: str) -> RowsRecord:
-    """What the folder holds; its files have the bytes that were written. Raises Unavailable."""
+def _read_whole(place: str) -> RowsRecord:
+    """Returns the record of a backup whose files all have their recorded bytes. Raises
+    Unavailable."""
     record = folder.read(place)
-    files = (file for each in record.tables for file in each.files)
-    with ThreadPoolExecutor(os.cpu_count()) as readers:  # what reads and hashes lets others run
+    files = (file for table in record.tables for file in table.files)
+    with ThreadPoolExecutor(os.cpu_count()) as readers:  # read and hash release the GIL
         for _ in readers.map(partial(folder.require_whole, place), files):
             pass
     return record
 
 
-def _without_log(info: TableInfo) -> TableInfo:
-    """The table while it is loaded: its change log begins behind that."""
+def _without_change_log(info: TableInfo) -> TableInfo:
+    """Returns the table as it is during the load: its change log starts after the load."""
     return evolve(info, exuvia_change_log=SchemaState.ABSENT)
 
 
 def _tables(record: RowsRecord) -> Iterator[tuple[BackedTable, Table]]:
-    """Those that have rows, as the new store has them."""
-    homes = {each.id: each for each in record.databases}
-    for each in record.tables:
-        if each.info.is_in_store:
-            home, version = homes[each.info.exuvia_db], record.schema_version
-            yield each, definitions.table_of(each.info, home, version, EVALUATOR)
+    """Tables that store rows, as defined in the new store."""
+    homes = {database.id: database for database in record.databases}
+    for backed in record.tables:
+        if backed.info.is_in_store:
+            home, version = homes[backed.info.exuvia_db], record.schema_version
+            yield backed, definitions.table_of(backed.info, home, version, EVALUATOR)
 
 
-_DOING: dict[TaskKind, str] = {"verify": "verified", "load": "loaded", "compare": "compared"}
+_PAST_TENSE: dict[TaskKind, str] = {"verify": "verified", "load": "loaded", "compare": "compared"}
 
 
-def _do(
+def _run_tasks(
     kind: TaskKind,
     place: str,
     record: RowsRecord,
@@ -120,53 +123,53 @@ def _do(
     opened: Store | None = None,
 ) -> None:
     tasks: list[RowsTask] = []
-    for each, table in _tables(record):
+    for backed, table in _tables(record):
         tasks += [
             RowsTask(
                 kind=kind,
                 folder=place,
                 file=file,
                 order=order_for(table.part(file.physical_id), ()),
-                info=each.info,
+                info=backed.info,
                 store={"url": url},
             )
-            for file in each.files
+            for file in backed.files
         ]
     tasks.sort(key=lambda task: -task.file.rows)
 
-    def told(done: int, seconds: float) -> str:
-        return f"{done:,} of {record.rows:,} rows {_DOING[kind]}, {done / seconds:,.0f} rows/s"
+    def progress_line(done: int, seconds: float) -> str:
+        return f"{done:,} of {record.rows:,} rows {_PAST_TENSE[kind]}, {done / seconds:,.0f} rows/s"
 
-    crew.do(tasks, record.rows, told, opened)
+    crew.do(tasks, record.rows, progress_line, opened)
 
 
 def _count_rows(store: Store, record: RowsRecord) -> None:
-    """What statistics believe of each table and partition: what is there."""
+    """Sets the row count of each table and partition in the statistics."""
     counts: dict[int, int] = {}
-    for each, table in _tables(record):
-        for file in each.files:
+    for backed, table in _tables(record):
+        for file in backed.files:
             counts[file.physical_id] = counts.get(file.physical_id, 0) + file.rows
         if table.is_partitioned:
-            counts[stats_meta.whole_id(table)] = each.rows
+            counts[stats_meta.whole_id(table)] = backed.rows
     ids = list(counts)
-    for start in range(0, len(ids), _COUNTED):
-        some = ids[start : start + _COUNTED]
+    for start in range(0, len(ids), _COUNTS_A_TRANSACTION):
+        some = ids[start : start + _COUNTS_A_TRANSACTION]
 
         def work(txn: Transaction, some: Sequence[int] = some) -> None:
             version, locked = stats_meta.draw_version(txn), stats_meta.locked_ids(txn)
             for table_id in set(some) - locked:
-                known = stats_meta.get(txn, table_id)
-                if known is not None and known.rows != counts[table_id]:
-                    stats_meta.put(txn, known._replace(version=version, rows=counts[table_id]))
+                counts_row = stats_meta.get(txn, table_id)
+                if counts_row is not None and counts_row.rows != counts[table_id]:
+                    stats_meta.put(txn, counts_row._replace(version=version, rows=counts[table_id]))
 
         store.transact(work)
 
 
 def _check(store: Store, record: RowsRecord, say: Say) -> Compared:
     checks = tables = 0
-    told_s = time.monotonic()
-    for each, table in _tables(record):
-        name = f"{each.database}.{each.info.name.O}"
+    reported_s = time.monotonic()
+    for backed, table in _tables(record):
+        name = f"{backed.database}.{backed.info.name.O}"
         try:
             checks += check_whole_table(store, table)
         except Refused as error:
@@ -174,7 +177,7 @@ def _check(store: Store, record: RowsRecord, say: Say) -> Compared:
                 raise Refused(error.code, error.state, f"{name}: {error.message}") from error
             say(f"{name} had rows without a parent when the backup was made: {error.message}")
         tables += 1
-        if time.monotonic() - told_s >= TOLD_EVERY_S:
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
             say(f"{name} and its indexes compared, {tables:,}. table")
-            told_s = time.monotonic()
+            reported_s = time.monotonic()
     return Compared(tables, checks)

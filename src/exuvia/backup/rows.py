@@ -1,16 +1,16 @@
-"""Rows of a backup: from a moment of a store into files, from files into a new store.
+"""Tasks of a row backup: from a store's moment into files, from files into a new store.
 
-    write     rows of a span, as of the moment    -> a file, its digest, the checksum of its rows
+    write     rows of a span at the moment        -> a file, its digest, the checksum of its rows
     verify    a file                              -> its rows have the checksum
     load      a file                              -> rows and index entries in a store
     compare   rows of a span of that store        -> they have the file's checksum
 
-Each is a task for one file. They are done in this process where all of it is little or there is no
-Spark, else in Spark's Python workers. Rows stream through: what is held at once is a row group, and
-the index entries of one file.
+A task handles one file. Tasks run in this process if there are few rows or no Spark, otherwise in
+Spark's Python workers. Rows are streamed: memory holds one row group, and the index entries of one
+file.
 
-The checksum is of the values by column, whatever the bytes of the rows or the file, and whichever
-batches they come in. `load` and `verify` take it of rows that are encoded and decoded again.
+The checksum covers the values by column. It does not depend on the encoding of rows, on the file or
+on batch sizes. `load` and `verify` compute it from rows that were encoded and decoded again.
 """
 
 import os
@@ -50,9 +50,9 @@ FILE_ROWS = 250_000
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 << 20
 LOAD_ROWS = 20_000
 HERE_ROWS = 5_000_000, INLINE_ROWS * COLD_INLINE
-"""Rows that this process does sooner than Spark could begin and do them; the same where Spark was
-asked for."""
-TOLD_EVERY_S = 1.0
+"""Up to this many rows, this process finishes before Spark would have started: without an explicit
+Spark master, and with one."""
+REPORT_EVERY_S = 1.0
 MOST_BUNDLES = 256
 
 
@@ -60,7 +60,7 @@ TaskKind = Literal["write", "text", "verify", "load", "compare"]
 
 
 class RowsTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One file. `order`: its table, where the rows are read; `info`: as the backup has it."""
+    """Work on one file. `order`: the source table; `info`: the table as stored in the backup."""
 
     kind: TaskKind
     folder: str
@@ -71,33 +71,33 @@ class RowsTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowsAnswer(msgspec.Struct, frozen=True):
-    """The file as it is now, or why it is not."""
+    """The finished file, or the error."""
 
     file: RowsFile
     error: str = ""
 
 
-Told = Callable[[int], None]
+Report = Callable[[int], None]
 Say = Callable[[str], None]
 
 
-def perform(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
-    """Do it. `told` is given numbers of rows. Raises Unavailable, Refused, OSError."""
+def perform(task: RowsTask, store: Store | None, report: Report) -> RowsFile:
+    """Runs a task and returns its file. `report` receives numbers of rows. Raises Unavailable,
+    Refused, OSError."""
     if task.kind == "verify":
-        return _loaded(task, None, told)
+        return _load(task, None, report)
     assert store is not None, "a store is opened for all other kinds"
     if task.kind == "write":
-        return _written(task, store, told)
+        return _write_parquet(task, store, report)
     if task.kind == "text":
-        return _written_as_text(task, store, told)
-    return _loaded(task, store, told) if task.kind == "load" else _compared(task, store, told)
+        return _write_csv(task, store, report)
+    return _load(task, store, report) if task.kind == "load" else _compare(task, store, report)
 
 
 # -- a moment's rows into a file -------------------------------------------------------------------
 
 
-def _written_as_text(task: RowsTask, store: Store, told: Told) -> RowsFile:
-    """Lines, see text.py."""
+def _write_csv(task: RowsTask, store: Store, report: Report) -> RowsFile:
     path = os.path.join(task.folder, task.file.name)
     draft = f"{path}.{os.getpid()}"
     checksum = RowsChecksum(task.info)
@@ -109,7 +109,7 @@ def _written_as_text(task: RowsTask, store: Store, told: Told) -> RowsFile:
         ):
             for batch in _batches(task, view, schema, checksum):
                 file.write(text.lines_of(task.info, batch))
-                told(batch.num_rows)
+                report(batch.num_rows)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -119,8 +119,8 @@ def _written_as_text(task: RowsTask, store: Store, told: Told) -> RowsFile:
     return msgspec.structs.replace(task.file, rows=checksum.rows)
 
 
-class _Digesting:
-    """A file to write to, and the digest of what was."""
+class _DigestingFile:
+    """A writable file that counts and hashes what is written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -137,7 +137,7 @@ class _Digesting:
         self._file.flush()
 
     def close(self) -> None:
-        """Its owner closes the file."""
+        """Does nothing: the owner of the file closes it."""
 
     @property
     def closed(self) -> bool:
@@ -147,7 +147,7 @@ class _Digesting:
         return True
 
 
-def _written(task: RowsTask, store: Store, told: Told) -> RowsFile:
+def _write_parquet(task: RowsTask, store: Store, report: Report) -> RowsFile:
     path = os.path.join(task.folder, task.file.name)
     private_files.make_folder(os.path.dirname(path))
     draft = f"{path}.{os.getpid()}"
@@ -158,7 +158,7 @@ def _written(task: RowsTask, store: Store, told: Told) -> RowsFile:
             open(draft, "wb", opener=private_files.opener) as file,
             closing(moment.view_of(store, task.store)) as view,
         ):
-            digesting = _Digesting(file)
+            digesting = _DigestingFile(file)
             writer = pq.ParquetWriter(
                 pa.PythonFile(digesting, "w"),
                 schema,
@@ -167,7 +167,7 @@ def _written(task: RowsTask, store: Store, told: Told) -> RowsFile:
             )
             for group in _groups(_batches(task, view, schema, checksum), schema):
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
-                told(group.num_rows)
+                report(group.num_rows)
             writer.close()
             file.flush()
             os.fsync(file.fileno())
@@ -193,7 +193,7 @@ def _batches(
 
 
 def _decoded(task: RowsTask, view: Snapshot) -> Iterator[Columns]:
-    """The rows of the task's span, with the columns of the backup, in its order."""
+    """Yields the rows of the task's span with the backup's columns, in its order."""
     table = task.order.table
     at = {column.id: n for n, column in enumerate(table.info.cols)}
     positions = [at[column.id] for column in parquet.stored_columns(task.info)]
@@ -202,25 +202,25 @@ def _decoded(task: RowsTask, view: Snapshot) -> Iterator[Columns]:
 
 
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        held.append(batch)
+        pending.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= GROUP_ROWS or size >= GROUP_BYTES:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held, schema)
+            yield pa.Table.from_batches(pending, schema)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending, schema)
 
 
 # -- files into a store ----------------------------------------------------------------------------
 
 
-def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
-    """Its rows and their index entries in the store; without one, only looked at."""
+def _load(task: RowsTask, store: Store | None, report: Report) -> RowsFile:
+    """Loads a file's rows and their index entries; without a store, only computes the checksum."""
     table = task.order.table
-    hidden = parquet.has_row_ids(task.info)
+    has_ids = parquet.has_row_ids(task.info)
     positions = [n for n, column in enumerate(table.info.cols) if not column.is_virtual]
     checksum = RowsChecksum(task.info)
     path = os.path.join(task.folder, task.file.name)
@@ -230,11 +230,11 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
                 values = row_batch.encode(
                     table, dict(parquet.from_batch(task.info, batch)), len(batch)
                 )
-                ids = np.asarray(batch.column(parquet.ROW_ID)) if hidden else None
+                ids = np.asarray(batch.column(parquet.ROW_ID)) if has_ids else None
                 checksum.add(row_batch.decode(table, [], values, 0, positions), ids)
                 if store is not None:
                     bulk.load_run(store, table, values, ids)
-                told(len(batch))
+                report(len(batch))
     except (pa.ArrowException, KeyError, ValueError, LookupError) as error:
         raise Unavailable(f"{path} is not a file of this table: {error}") from error
     _require_same(path, task.file, checksum)
@@ -244,58 +244,58 @@ def _loaded(task: RowsTask, store: Store | None, told: Told) -> RowsFile:
 
 
 def _pieces(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Never more than a row group at once, however large its rows are."""
+    """Yields batches within one row group, which bounds memory for very large rows."""
     for number in range(file.num_row_groups):
         yield from file.iter_batches(LOAD_ROWS, row_groups=[number])
 
 
-def _compared(task: RowsTask, store: Store, told: Told) -> RowsFile:
+def _compare(task: RowsTask, store: Store, report: Report) -> RowsFile:
     checksum = RowsChecksum(task.info)
     with closing(store.snapshot()) as view:
         for rows in _decoded(task, view):
             checksum.add(rows)
-            told(rows.rows)
+            report(rows.rows)
     _require_same(f"the restored rows of {task.file.name}", task.file, checksum)
     return task.file
 
 
-def _require_same(what: str, file: RowsFile, found: "RowsChecksum") -> None:
-    if (found.rows, found.hexdigest()) != (file.rows, file.checksum):
+def _require_same(what: str, file: RowsFile, actual: "RowsChecksum") -> None:
+    if (actual.rows, actual.hexdigest()) != (file.rows, file.checksum):
         raise Unavailable(
-            f"{what}: {found.rows:,} rows with checksum {found.hexdigest()[:16]}...; the backup "
+            f"{what}: {actual.rows:,} rows with checksum {actual.hexdigest()[:16]}...; the backup "
             f"was made of {file.rows:,} with {file.checksum[:16]}..."
         )
 
 
 class RowsChecksum:
-    """Of the values of rows, by column, in the order of their keys."""
+    """Hash of the values of rows, by column, in key order."""
 
     def __init__(self, info: TableInfo) -> None:
         self._hashes = [[hasher(), hasher(), hasher()] for _ in parquet.stored_columns(info)]
         self._ids = hasher()
-        self._hidden = parquet.has_row_ids(info)
+        self._has_row_ids = parquet.has_row_ids(info)
         self.rows = 0
 
     def add(self, rows: Columns, ids: Array | None = None) -> None:
-        """`ids`: hidden ids where the rows have no handles."""
+        """`ids`: hidden ids, if the rows have no handles."""
         self.rows += rows.rows
-        if self._hidden:
+        if self._has_row_ids:
             self._ids.update(np.asarray(parquet.row_ids(rows) if ids is None else ids).tobytes())
         for position, hashes in zip(rows.positions, self._hashes, strict=True):
-            for each, data in zip(hashes, _bytes_of(rows.column(position)), strict=True):
-                each.update(data)
+            for column_hash, data in zip(hashes, _bytes_of(rows.column(position)), strict=True):
+                column_hash.update(data)
 
     def hexdigest(self) -> str:
-        """The sum."""
+        """Returns the checksum of all rows added."""
         whole = hasher(self._ids.digest())
         for hashes in self._hashes:
-            for each in hashes:
-                whole.update(each.digest())
+            for column_hash in hashes:
+                whole.update(column_hash.digest())
         return whole.hexdigest()
 
 
 def _bytes_of(vector: Vector) -> tuple[Any, Any, Any]:
-    """Values, how long each is (of texts), and which are NULL: the same for the same values."""
+    """Returns values, lengths (texts only) and NULL flags; equal values give equal bytes."""
     rows = len(vector.values)
     nulls = np.zeros(rows, bool) if vector.nulls is None else vector.nulls
     if storage_of(vector.field).code:
@@ -308,18 +308,18 @@ def _bytes_of(vector: Vector) -> tuple[Any, Any, Any]:
     return data.tobytes(), np.diff(offsets).tobytes(), nulls.tobytes()
 
 
-# -- who does the tasks ----------------------------------------------------------------------------
+# -- tasks in this process or on Spark -------------------------------------------------------------
 
 
 class Progress:
-    """Rows that tasks have told of: a file for each bundle, sparse and as long as it has rows, in a
-    folder of this host. What runs on others is seen when it has ended."""
+    """Counts rows done by workers of this host: each bundle has a sparse file, one byte long per
+    row. Rows done on other hosts are counted when their tasks end."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="exuvia-progress-")
 
     def rows(self) -> int:
-        """All of them; those of a task that was tried again count twice."""
+        """Returns the number of rows done. Rows of a repeated task count twice."""
         return sum(entry.stat().st_size for entry in os.scandir(self.folder))
 
     def close(self) -> None:
@@ -327,7 +327,7 @@ class Progress:
 
 
 @contextmanager
-def _telling(folder: str) -> Iterator[Told]:
+def _row_reporter(folder: str) -> Iterator[Report]:
     total = 0
     try:
         number, _ = tempfile.mkstemp(dir=folder)
@@ -335,42 +335,44 @@ def _telling(folder: str) -> Iterator[Told]:
         yield lambda rows: None
         return
 
-    def told(rows: int) -> None:
+    def report(rows: int) -> None:
         nonlocal total
         total += rows
         os.ftruncate(number, total)
 
     try:
-        yield told
+        yield report
     finally:
         os.close(number)
 
 
 @dataclass(frozen=True)
 class RowsWorker:
-    """What runs in a Python worker; pickled by name. `bundles`: encoded tasks."""
+    """The function that Spark's Python workers run; pickled by name. `bundles`: encoded tasks."""
 
     bundles: Sequence[Sequence[bytes]]
     progress: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of ordinals in, Arrow batches of encoded answers out."""
+        """Maps Arrow batches of bundle numbers to Arrow batches of encoded answers."""
         for batch in batches:
             for ordinal in batch.column(0).to_pylist():
-                answers = list(done(self.bundles[ordinal], self.progress))
+                answers = list(run_bundle(self.bundles[ordinal], self.progress))
                 yield pa.RecordBatch.from_pydict({"answer": pa.array(answers, pa.binary())})
 
 
-def done(bundle: Sequence[bytes], progress: str, opened: Store | None = None) -> Iterator[bytes]:
-    """The encoded answers of encoded tasks, which are of one kind and one store. `opened`: that
-    one, where this process has it."""
+def run_bundle(
+    bundle: Sequence[bytes], progress: str, opened: Store | None = None
+) -> Iterator[bytes]:
+    """Yields the encoded answers of encoded tasks of one kind and one store. `opened`: that store,
+    if this process has it open."""
     tasks = [msgspec.msgpack.decode(raw, type=RowsTask) for raw in bundle]
     if not tasks:
         return
     at = nullcontext(opened) if opened is not None else _opened(tasks[0])
-    with _telling(progress) as told, at as store:
+    with _row_reporter(progress) as report, at as store:
         for task in tasks:
-            yield _answered(task, store, told)
+            yield _encoded_answer(task, store, report)
 
 
 @contextmanager
@@ -382,17 +384,17 @@ def _opened(task: RowsTask) -> Iterator[Store | None]:
         yield store
 
 
-def _answered(task: RowsTask, store: Store | None, told: Told) -> bytes:
+def _encoded_answer(task: RowsTask, store: Store | None, report: Report) -> bytes:
     try:
-        answer = RowsAnswer(perform(task, store, told))
+        answer = RowsAnswer(perform(task, store, report))
     except (ExuviaError, OSError) as error:
         answer = RowsAnswer(task.file, str(error))
     return msgspec.msgpack.encode(answer)
 
 
 class RowsCrew:
-    """Does tasks: this process alone where there are few rows, or no Spark; else Spark. `say` is
-    given lines of progress. `master`: where Spark is, if somebody said so."""
+    """Runs tasks in this process if there are few rows or no Spark, otherwise on Spark. `say`
+    receives lines of progress. `master`: URL of the Spark master, "" by default."""
 
     def __init__(self, url: str, master: str, say: Say) -> None:
         self._spark = Spark(url, master or DEFAULT_MASTER)
@@ -403,26 +405,26 @@ class RowsCrew:
         self,
         tasks: Sequence[RowsTask],
         rows: int,
-        told: Callable[[int, float], str],
+        progress_line: Callable[[int, float], str],
         store: Store | None = None,
     ) -> dict[str, RowsFile]:
-        """What each task's file is now, by its name. `rows`: about how many there are; `told` makes
-        a line of rows done and seconds gone, which is said each second. `store`: that of the
-        tasks, where this process has it open.
+        """Returns each task's finished file by name. `rows`: their approximate number.
+        `progress_line` formats (rows done, seconds passed); the line is passed to `say` each
+        second. `store`: the tasks' store, if this process has it open.
 
-        Raises Unavailable with what the first that failed says."""
+        Raises Unavailable with the first task's error."""
         with closing(Progress()) as progress, ThreadPoolExecutor(1) as driver:
             running = driver.submit(self._do, tasks, rows, progress.folder, store)
             began = time.monotonic()
-            while wait([running], TOLD_EVERY_S).not_done:
-                self.say(told(progress.rows(), time.monotonic() - began))
+            while wait([running], REPORT_EVERY_S).not_done:
+                self.say(progress_line(progress.rows(), time.monotonic() - began))
             answers = running.result()
-        found = {}
+        files = {}
         for answer in answers:
             if answer.error:
                 raise Unavailable(answer.error)
-            found[answer.file.name] = answer.file
-        return found
+            files[answer.file.name] = answer.file
+        return files
 
     def _do(
         self, tasks: Sequence[RowsTask], rows: int, progress: str, store: Store | None
@@ -431,9 +433,9 @@ class RowsCrew:
         if rows > self._most_here:
             obstacle = self._spark.obstacle()
             if obstacle is None:
-                return list(map(_answer, self._on_spark(encoded, progress)))
+                return list(map(_decoded_answer, self._on_spark(encoded, progress)))
             self.say(f"without Spark, by this process alone: {obstacle}")
-        return list(map(_answer, done(encoded, progress, store)))
+        return list(map(_decoded_answer, run_bundle(encoded, progress, store)))
 
     def _on_spark(self, encoded: Sequence[bytes], progress: str) -> list[bytes]:
         bundles = bundled(encoded, self._spark.at_once)
@@ -443,20 +445,20 @@ class RowsCrew:
             return [bytes(row.answer) for row in work.collect()]
         except Unavailable:
             raise
-        except Exception as error:  # whatever Spark raises
+        except Exception as error:  # Spark raises many types
             raise Unavailable(f"Spark: {error_text(error)}") from error
 
     def close(self) -> None:
-        """End Spark."""
+        """Stops Spark."""
         self._spark.stop()
 
 
-def _answer(raw: bytes) -> RowsAnswer:
+def _decoded_answer(raw: bytes) -> RowsAnswer:
     return msgspec.msgpack.decode(raw, type=RowsAnswer)
 
 
 def bundled(encoded: Sequence[bytes], at_once: int) -> list[list[bytes]]:
-    """Tasks in so many bundles that each worker gets several; with very many tables each bundle has
-    some large and many small ones."""
+    """Splits tasks into several bundles per worker. With very many tables, each bundle mixes large
+    and small ones."""
     number = min(len(encoded), max(MOST_BUNDLES, 4 * at_once))
     return [list(encoded[n::number]) for n in range(number)]

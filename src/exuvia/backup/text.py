@@ -1,7 +1,7 @@
-r"""Rows as lines of CSV that IMPORT INTO reads as it is: fields in quotes but for numbers, quotes
-doubled, backslashes too, NULL as \N. Moments of a TIMESTAMP are in UTC, a BIT is its bytes.
+r"""CSV lines for IMPORT INTO with its default options: fields in quotes except numbers, quotes and
+backslashes doubled, NULL as \N. TIMESTAMP values are in UTC, a BIT is written as its bytes.
 
-An ENUM's error value has no text that comes back: for that there is Parquet.
+An ENUM's error value cannot be read back from CSV; use Parquet for it.
 """
 
 import json
@@ -22,11 +22,11 @@ _NOTHING = pa.scalar(b"", _BINARY)
 
 
 def lines_of(info: TableInfo, batch: pa.RecordBatch) -> bytes:
-    """A batch as backup/columns.py has it, as lines."""
+    """Returns the lines of a batch made by backup/columns.py."""
     exact: dict[str, list[tuple[int, int]]] = {}
-    told = batch.column(exact_name(info))
-    for at in np.flatnonzero(np.asarray(told.is_valid())).tolist():
-        for name, stored in json.loads(told[at].as_py()).items():
+    exact_texts = batch.column(exact_name(info))
+    for at in np.flatnonzero(np.asarray(exact_texts.is_valid())).tolist():
+        for name, stored in json.loads(exact_texts[at].as_py()).items():
             exact.setdefault(name, []).append((at, stored))
     fields = [
         _field(batch.column(c.name.O), c, exact.get(c.name.O, [])) for c in stored_columns(info)
@@ -46,7 +46,7 @@ def _field(array: pa.Array, column: ColumnInfo, exact: list[tuple[int, int]]) ->
             None if v is None else v.to_bytes(size, "big") for v in array.to_pylist()
         ]
         return _quoted(pa.array(values, _BINARY))
-    if column.type.Tp == TypeCode.YEAR:  # 0 alone would be 2000
+    if column.type.Tp == TypeCode.YEAR:  # a single 0 would be read as 2000
         return pc.fill_null(
             pc.utf8_lpad(array.cast(pa.large_string()), 4, "0").cast(_BINARY), _NULL
         )
