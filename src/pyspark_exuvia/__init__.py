@@ -1,4 +1,4 @@
-"""Exuvia's tables and its feed of schema changes as Spark data. Found by Spark by its name.
+"""Exuvia's tables and change feeds as a Spark data source. Spark finds this module by its name.
 
     spark.read.format("exuvia").option("url", URL).option("dbtable", "shop.orders").load()
     spark.readStream.format("exuvia").option("url", URL).option("feed", "ddl").load()
@@ -9,31 +9,31 @@
     stream.writeStream.format("exuvia").option("url", URL).option("dbtable", "shop.orders")
         .option("checkpointLocation", PATH).start()             append, complete; sink.py
 
-    url       a store as `exuvia serve --store` takes it
+    url       store URL, as for `exuvia serve --store`
     dbtable   database.table                                    a batch read
     columns   a, b                                              only these, in this order
-    numPartitions   how many spans the table is cut into        by size unless given
+    numPartitions   number of spans the table is cut into       default: by size
     fetchsize       rows of one Arrow batch                     10,000
     feed      "ddl": schema changes instead of a table          batch or stream
-              "rows": changes of the rows of `dbtable`          likewise; changes.py
-    startingPosition   where the feed begins                    schema changes: as far as it goes
-                                                                back; rows: now
-    maxRowsPerBatch    of a stream of row changes               all there are
-    moment    what `one_moment` gives
-    atomic    "false": an append may come in parts (parts.py)   one transaction
-    writeId   names a write: a second one of that name does nothing
+              "rows": changes of the rows of `dbtable`          batch or stream; changes.py
+    startingPosition   where the feed begins                    schema changes: the oldest retained;
+                                                                rows: now
+    maxRowsPerBatch    rows per batch of a row change stream    unlimited
+    moment    set by `one_moment`
+    atomic    "false": an append may be split (parts.py)        one transaction
+    writeId   names a write: a second write of the name does nothing
 
-Every partition reads a snapshot of its own, taken when its task begins: a table that is written
-meanwhile is read at slightly different moments. Where that matters, or several tables have to fit:
+Each partition reads a snapshot of its own, taken when its task begins. If clients write meanwhile,
+partitions show slightly different moments. For one moment for a table, or for several tables:
 
     from pyspark_exuvia.moment import one_moment
     with one_moment(URL) as moment:
         spark.read.format("exuvia").options(**moment).option("dbtable", "shop.orders").load()...
 
-Where Spark pushes filters (`spark.sql.python.filterPushdown.enabled`), only ranges of keys are read
-(filters.py). A table whose columns change meanwhile ends the read with 1412.
+With filter pushdown (`spark.sql.python.filterPushdown.enabled`) only ranges of keys are read
+(filters.py). If the table's columns change during a read, it ends with 1412.
 
-This module is imported whenever Spark looks for a source: it must be light.
+Spark imports this module whenever it looks up a source, so it imports little.
 """
 
 from typing import Any
@@ -42,15 +42,15 @@ from pyspark.sql.datasource import DataSource
 
 
 class DefaultSource(DataSource):
-    """See the module. Objects of it travel between processes: it holds nothing but options."""
+    """The data source `exuvia`. Its objects are pickled between processes and hold only options."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """Returns the name for `format`."""
         return "exuvia"
 
     def schema(self) -> Any:
-        """The columns, read from the store."""
+        """Returns the columns, read from the store."""
         from pyspark_exuvia import changes, feed, table
 
         if self._feed() == "rows":
@@ -58,7 +58,7 @@ class DefaultSource(DataSource):
         return feed.SCHEMA if self._feed() else table.schema(self.options)
 
     def reader(self, schema: Any) -> Any:
-        """For `spark.read`."""
+        """Returns the reader for `spark.read`."""
         from pyspark_exuvia import changes, feed, table
 
         if self._feed() == "rows":
@@ -68,19 +68,19 @@ class DefaultSource(DataSource):
         return table.reader_of(self.options, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """For `DataFrame.write`."""
+        """Returns the writer for `DataFrame.write`."""
         from pyspark_exuvia import write
 
         return write.TableWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        """For `DataFrame.writeStream`."""
+        """Returns the writer for `DataFrame.writeStream`."""
         from pyspark_exuvia import sink
 
         return sink.StreamWriter(self.options, schema, overwrite)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
-        """For `spark.readStream`: row changes; for schema changes Spark asks for the simple one."""
+        """Returns the stream of row changes; for schema changes Spark uses simpleStreamReader."""
         from pyspark_exuvia import changes
 
         if self._feed() != "rows":
@@ -88,7 +88,7 @@ class DefaultSource(DataSource):
         return changes.ChangesStream(self.options, schema)
 
     def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
-        """For `spark.readStream`: schema changes as they come."""
+        """Returns the stream of schema changes."""
         from pyspark_exuvia import feed
 
         if not self._feed():
@@ -96,7 +96,7 @@ class DefaultSource(DataSource):
         return feed.FeedStream(self.options)
 
     def _feed(self) -> str:
-        wanted = self.options.get("feed", "").lower()
-        if wanted not in ("", "ddl", "rows"):
-            raise ValueError(f'there is no feed "{wanted}"; there are "ddl" and "rows"')
-        return wanted
+        feed = self.options.get("feed", "").lower()
+        if feed not in ("", "ddl", "rows"):
+            raise ValueError(f'there is no feed "{feed}"; there are "ddl" and "rows"')
+        return feed

@@ -1,16 +1,17 @@
-"""A table's row changes as rows, once or as a stream. Offsets are positions of its change log.
+"""A table's row changes as rows, as a batch or a stream. Offsets are positions of its change log.
 
     the table's columns | _change_type | _position
 
     _change_type    insert, delete; an update is two rows, update_preimage and update_postimage
-    _position       to which the batch leads: text, of this store
+    _position       end position of the batch: text, valid in this store only
 
-Names are those of Delta's change data feed. Changes of a row are in their order. A stream's
-checkpoint holds the position up to which it has read, so each change is in exactly one batch. It
-begins at `startingPosition`, or now. `maxRowsPerBatch` bounds a batch, as finely as moments cut the
-log (about a second's changes at least).
+The names are those of Delta's change data feed. Changes of one row are in order. A stream's
+checkpoint holds the last position read. Each change is in exactly one batch. The stream begins
+at `startingPosition`, or now. `maxRowsPerBatch` bounds a batch; a batch contains at least the
+changes of one moment of the log, about a second.
 
-Rows have the columns that the query began with; one that is dropped ends it with an error.
+Rows have the columns that existed when the query began. If one is dropped, the query ends with an
+error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,53 +40,54 @@ from pyspark_exuvia import table as tables
 from pyspark_exuvia.table import batch_of, chosen, store_of
 
 TYPE, POSITION = "_change_type", "_position"
-_OWN = 2
+_CHANGE_COLUMNS = 2
 _BATCH = 10_000
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The table's columns and the two of a change."""
-    found = tables.schema(options)
-    for field in found.fields:
+    """Returns the table's columns and the two columns of a change."""
+    planned = tables.schema(options)
+    for field in planned.fields:
         field.nullable = True
-    return found.add(TYPE, spark.StringType(), False).add(POSITION, spark.StringType(), False)
+    return planned.add(TYPE, spark.StringType(), False).add(POSITION, spark.StringType(), False)
 
 
 class _Changes:
-    """What lies between two positions. Travels between processes."""
+    """Reads the changes between two positions; pickled between processes."""
 
     def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
         self._options = {**options, "columns": ",".join(names)}
 
     def newest(self) -> str:
-        """The position that leads to now."""
+        """Returns the current position."""
         with store_of(self._options).read() as txn:
             txn.open()
             return txn.snapshot.view.position
 
     def within(self, start: str, most: int, target: str) -> str:
-        """One that leads to about so many changes, where moments cut the log so finely, and to
-        none that the target does not see."""
+        """Returns a position after about `most` changes, but at most `target`. The log's moments
+        limit how exact it is."""
         store = store_of(self._options)
         table_id = chosen(store, self._options).table.info.id
-        found = reach(store, Schemas(store, evaluator=EVALUATOR), table_id, start, most)
+        limited = reach(store, Schemas(store, evaluator=EVALUATOR), table_id, start, most)
         if not target:
-            return found
+            return limited
         with store.read() as txn:
-            reached, last = (view_at(store, txn, each) for each in (found, target))
-        return found if reached.horizon < last.horizon else target
+            reached, last = (view_at(store, txn, position) for position in (limited, target))
+        return limited if reached.horizon < last.horizon else target
 
     @property
     def most(self) -> int:
-        """Of a batch; 0: all there are."""
+        """Maximum rows of a batch; 0 means no limit."""
         return int(self._options.get("maxrowsperbatch", 0))
 
     def first(self) -> str:
-        """Where a new query begins."""
+        """Returns the position where a new query begins."""
         return self._options.get("startingposition") or self.newest()
 
     def between(self, start: str, end: str) -> Iterator[pa.RecordBatch]:
-        """Raises what exuvia/events/row_changes.py raises: no log, records that are gone."""
+        """Yields the changes between two positions. Raises the errors of
+        exuvia/events/row_changes.py: no change log, or records already removed."""
         store = store_of(self._options)
         choice = chosen(store, self._options)
         with store.read() as txn:
@@ -95,11 +97,11 @@ class _Changes:
             decoded = row_batch.decode(
                 choice.table, [], payloads[at : at + _BATCH], 0, choice.positions
             )
-            found = batch_of(choice, decoded, nullable=True)
+            batch = batch_of(choice, decoded, nullable=True)
             own = [pa.array(some, pa.string()), pa.array([end] * len(some), pa.string())]
             fields = [pa.field(TYPE, pa.string(), False), pa.field(POSITION, pa.string(), False)]
             yield pa.RecordBatch.from_arrays(
-                [*found.columns, *own], schema=pa.schema([*found.schema, *fields])
+                [*batch.columns, *own], schema=pa.schema([*batch.schema, *fields])
             )
 
 
@@ -108,9 +110,9 @@ def _rows(
 ) -> tuple[list[str], list[bytes]]:
     kinds: list[str] = []
     payloads: list[bytes] = []
-    known, until = (view_at(store, txn, position) for position in (start, end))
-    require_complete(txn, table.info, known)
-    for before, after in in_order_of_all(txn, table, known, until):
+    start_view, end_view = (view_at(store, txn, position) for position in (start, end))
+    require_complete(txn, table.info, start_view)
+    for before, after in in_order_of_all(txn, table, start_view, end_view):
         if before is not None:
             kinds.append("delete" if after is None else "update_preimage")
             payloads.append(before)
@@ -121,40 +123,40 @@ def _rows(
 
 
 def _names(planned: StructType) -> list[str]:
-    return planned.names[:-_OWN]
+    return planned.names[:-_CHANGE_COLUMNS]
 
 
 class ChangesReader(DataSourceReader):
-    """All that has changed since `startingPosition`, once."""
+    """Reads all changes since `startingPosition` as one batch."""
 
     def __init__(self, options: Mapping[str, str], planned: StructType) -> None:
         self._changes = _Changes(options, _names(planned))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In one task: changes have an order."""
+        """Yields all changes, in one task because they are ordered."""
         return self._changes.between(self._changes.first(), self._changes.newest())
 
 
 class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Changes as they come."""
+    """Streams changes as they are committed."""
 
-    _target = ""  # of a query that ends with what was there when it began
+    _target = ""  # end position of a query with trigger availableNow
 
     def __init__(self, options: Mapping[str, str], planned: StructType) -> None:
         self._changes = _Changes(options, _names(planned))
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Returns the position where a new query begins."""
         return {"position": self._changes.first()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """As `maxRowsPerBatch` says."""
+        """Returns the limit set by `maxRowsPerBatch`."""
         return ReadMaxRows(self._changes.most) if self._changes.most else ReadAllAvailable()
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, str], limit: ReadLimit
     ) -> dict[str, str]:
-        """Now, or as far as the limit lets it."""
+        """Returns the current position, or an earlier one if the limit applies."""
         begin = start["position"]
         if begin == self._target:
             return start
@@ -163,13 +165,13 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"position": self._changes.within(begin, limit.max_rows, self._target)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From here on nothing new comes."""
+        """Fixes the end position: later changes are left out."""
         self._target = self._changes.newest()
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """One: changes have an order."""
+        """Returns one partition because changes are ordered."""
         return [InputPartition((start["position"], end["position"]))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """A batch, also one that is done again after a failure."""
+        """Yields a batch; also called to repeat one after a failure."""
         return self._changes.between(*partition.value)

@@ -1,9 +1,9 @@
-"""The feed of schema changes as rows, once or as a stream. Offsets are positions of the feed.
+"""Schema changes as rows, as a batch or a stream. Offsets are positions of the feed.
 
     position | job_id | sub_job_id | kind | schema_change (JSON) | logged_at
 
-A stream's checkpoint holds the position it read last, so each change is in exactly one batch,
-however often the query is stopped and begun again.
+A stream's checkpoint holds the last position read. Each change is in exactly one batch, even if the
+query is stopped and restarted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,35 +38,35 @@ def _start(options: Mapping[str, str]) -> int:
 
 
 class FeedReader(DataSourceReader):
-    """All that is in the feed, once."""
+    """Reads all retained schema changes as one batch."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        """Every change, oldest first."""
+        """Yields every change, oldest first."""
         return map(_row, _entries(self._options, _start(self._options)))
 
 
 class FeedStream(SimpleDataSourceStreamReader):
-    """Changes as they come, read on the driver: they are few."""
+    """Streams schema changes. They are few, so the driver reads them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Returns the position where a new query begins."""
         return {"position": _start(self._options)}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[Row], dict[str, int]]:
-        """What came since, and where that ends."""
-        found = list(_entries(self._options, start["position"]))
-        end = found[-1].position if found else start["position"]
-        return map(_row, found), {"position": end}
+        """Returns the changes since `start`, and the position after them."""
+        entries = list(_entries(self._options, start["position"]))
+        end = entries[-1].position if entries else start["position"]
+        return map(_row, entries), {"position": end}
 
     def readBetweenOffsets(  # noqa: N802 - Spark's name
         self, start: dict[str, int], end: dict[str, int]
     ) -> Iterator[Row]:
-        """A batch that is done again after a failure."""
+        """Yields the changes of a batch that is repeated after a failure."""
         entries = _entries(self._options, start["position"])
         return (_row(entry) for entry in entries if entry.position <= end["position"])

@@ -1,24 +1,23 @@
-"""What Spark asks to be filtered, as ranges of keys: only the rows in them are read.
+"""Spark's pushed filters as ranges of keys: only rows in the ranges are read.
 
-    a = 1, a <=> 1, a IN (1, 2)    points of a first part of a key
-    a IS NULL                      likewise, of an index
-    a > 1, >=, <, <=               a range of the part behind points
+    a = 1, a <=> 1, a IN (1, 2)    points of a key's first part
+    a IS NULL                      points of an index's first part
+    a > 1, >=, <, <=               a range of the part after the points
     NOT a                          false
     a <> 1, a LIKE 'x%', ...       no range
 
-Spark compares texts as bytes, numbers and times as numbers; keys have the order of MySQL. Where the
-two differ there is no range, and points may find more than was asked for:
+Spark compares texts as bytes, numbers and times as numbers. Keys have MySQL's order. Where the two
+differ no range is used, and points may match too many rows:
 
-    texts             points by any collation; ranges where it compares bytes (NO PAD)
+    texts             points in any collation; ranges if it compares bytes (NO PAD)
     ENUM              points
     DATE, DATETIME    no IS NULL: Spark reads a zero date as NULL
-    BOOLEAN           false alone: every other number is true
-    DECIMAL           of a value of fewer than ROUNDED_DIGITS digits
+    BOOLEAN           false only: every other number is true
+    DECIMAL           for values of fewer than ROUNDED_DIGITS digits
     FLOAT, DOUBLE, TIME, YEAR, SET, BIT    nothing
 
-So rows are never missed, and Spark looks at all that come once more. The key is the one whose
-ranges hold the fewest rows, about; a row that an index leads to costs as much as ten that are read
-in order.
+No row is missed, and Spark filters the rows again. The chosen key is the one with the fewest rows
+in its ranges. A row read through an index counts as ten rows read in order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from pyspark.sql import datasource as asked
+from pyspark.sql import datasource as pushed
 from pyspark.sql.datasource import Filter
 
 from exuvia.base.types import Family, FieldType, TypeCode, Value, pack_date, pack_datetime
@@ -47,10 +46,10 @@ ROUNDED_DIGITS = 28
 digits. A filter on a longer value would miss rows."""
 
 _RANGES: dict[type[Filter], str] = {
-    asked.GreaterThan: ">",
-    asked.GreaterThanOrEqual: ">=",
-    asked.LessThan: "<",
-    asked.LessThanOrEqual: "<=",
+    pushed.GreaterThan: ">",
+    pushed.GreaterThanOrEqual: ">=",
+    pushed.LessThan: "<",
+    pushed.LessThanOrEqual: "<=",
 }
 
 
@@ -63,34 +62,35 @@ class Condition(NamedTuple):
 
 
 def conditions_of(filters: Iterable[Filter]) -> list[Condition]:
-    """Those of the filters that keys may serve; all of them hold for each row wanted."""
-    found = []
-    for each in filters:
-        if isinstance(each, asked.Not) and isinstance(each.child, asked.EqualTo):
-            if each.child.value is True and len(each.child.attribute) == 1:
-                found.append(Condition(each.child.attribute[0].lower(), "in", (False,)))
+    """Returns the filters that a key range can serve; all of them are ANDed."""
+    conditions = []
+    for filter_ in filters:
+        if isinstance(filter_, pushed.Not) and isinstance(filter_.child, pushed.EqualTo):
+            if filter_.child.value is True and len(filter_.child.attribute) == 1:
+                conditions.append(Condition(filter_.child.attribute[0].lower(), "in", (False,)))
             continue
-        if len(getattr(each, "attribute", ())) != 1:
+        if len(getattr(filter_, "attribute", ())) != 1:
             continue
-        column = each.attribute[0].lower()  # type: ignore[attr-defined]
-        if type(each) in _RANGES:
-            found.append(Condition(column, _RANGES[type(each)], (each.value,)))  # type: ignore[attr-defined]
-        elif isinstance(each, asked.EqualNullSafe) and each.value is None:
-            found.append(Condition(column, "null", ()))
-        elif isinstance(each, asked.EqualTo | asked.EqualNullSafe):
-            found.append(Condition(column, "in", (each.value,)))
-        elif isinstance(each, asked.In):
-            found.append(Condition(column, "in", tuple(each.value)))
-        elif isinstance(each, asked.IsNull):
-            found.append(Condition(column, "null", ()))
-    return found
+        column = filter_.attribute[0].lower()  # type: ignore[attr-defined]
+        if type(filter_) in _RANGES:
+            conditions.append(Condition(column, _RANGES[type(filter_)], (filter_.value,)))  # type: ignore[attr-defined]
+        elif isinstance(filter_, pushed.EqualNullSafe) and filter_.value is None:
+            conditions.append(Condition(column, "null", ()))
+        elif isinstance(filter_, pushed.EqualTo | pushed.EqualNullSafe):
+            conditions.append(Condition(column, "in", (filter_.value,)))
+        elif isinstance(filter_, pushed.In):
+            conditions.append(Condition(column, "in", tuple(filter_.value)))
+        elif isinstance(filter_, pushed.IsNull):
+            conditions.append(Condition(column, "null", ()))
+    return conditions
 
 
-# -- values as keys hold them ----------------------------------------------------------------------
+# -- values in keys --------------------------------------------------------------------------------
 
 
 def _bound(value: Any, field: FieldType, of_range: bool) -> Value | None:
-    """As the column holds it; None where keys and Spark may disagree about it."""
+    """Returns a filter's value in the column's stored form, or None if keys and Spark may disagree
+    about it."""
     if field.Tp == TypeCode.ENUM:
         words = list(field.Elems or ())
         return words.index(value) + 1 if not of_range and words.count(value) == 1 else None
@@ -145,14 +145,15 @@ Values = tuple[Value, ...]
 def spans_of(
     table: Table, index: IndexInfo, conditions: Sequence[Condition]
 ) -> tuple[Span, ...] | None:
-    """The ranges of a key, of one (physical) table; None where it is no help."""
+    """Returns the ranges of a key of one physical table, or None if the conditions do not restrict
+    the key."""
     positions = table.handle_positions if index.exuvia_clustered else table.form(index).positions
     rows: list[Values] = [()]
     sides: tuple[Values, Values, bool, bool] = (), (), True, True
     used = 0
     for position, part in zip(positions, index.idx_cols, strict=True):
         column = table.info.cols[position]
-        about = [each for each in conditions if each.column == column.name.L]
+        about = [condition for condition in conditions if condition.column == column.name.L]
         points = _points(column, about)
         if points is None:
             sides = _sides(column.type, about, part.length >= 0)
@@ -167,39 +168,40 @@ def spans_of(
     low, high, from_low, to_high = sides
     if high and not low and not (index.exuvia_clustered and table.info.pk_is_handle):
         low, from_low = (None,), False
-    found = set()
+    key_spans = set()
     for row in rows:
         first = (*row, *low)
         span = key_codec.index_range(table, index, first, (*row, *high), from_low, to_high)
         if span.start < span.end:
-            found.add(span)
-    return _apart(sorted(found))
+            key_spans.add(span)
+    return _merged(sorted(key_spans))
 
 
 def _points(column: ColumnInfo, about: Sequence[Condition]) -> list[Value] | None:
-    """The fewest values that one of the conditions leaves; None where none says so."""
-    found: list[list[Value]] = []
+    """Returns the shortest list of points of the conditions, or None if no condition has points."""
+    choices: list[list[Value]] = []
     field = column.type
-    for each in about:
-        if each.operator == "null" and field.family not in (Family.DATE, Family.DATETIME):
-            found.append([] if column.not_null else [None])
-        elif each.operator == "in":
-            given = [value for value in each.values if value is not None]
-            bounds = [_bound(value, field, False) for value in given]
+    for condition in about:
+        if condition.operator == "null" and field.family not in (Family.DATE, Family.DATETIME):
+            choices.append([] if column.not_null else [None])
+        elif condition.operator == "in":
+            present = [value for value in condition.values if value is not None]
+            bounds = [_bound(value, field, False) for value in present]
             if None not in bounds:
-                found.append(bounds)
-    return min(found, key=len, default=None)
+                choices.append(bounds)
+    return min(choices, key=len, default=None)
 
 
 def _sides(
     field: FieldType, about: Sequence[Condition], is_cut: bool
 ) -> tuple[Values, Values, bool, bool]:
-    """The narrowest bounds, and whether they are in the range. What is cut to a prefix is."""
+    """Returns (low, high, low is included, high is included). Bounds of a prefix key part are
+    always included."""
     ends: dict[str, list[tuple[Any, bool]]] = {">": [], "<": []}
-    for each in about:
-        bound = _bound(each.values[0], field, True) if each.operator[0] in ends else None
+    for condition in about:
+        bound = _bound(condition.values[0], field, True) if condition.operator[0] in ends else None
         if bound is not None:
-            ends[each.operator[0]].append((bound, each.operator.endswith("=")))
+            ends[condition.operator[0]].append((bound, condition.operator.endswith("=")))
     lows = max(ends[">"], key=lambda end: (end[0], not end[1]), default=None)
     highs = min(ends["<"], default=None)
     return (
@@ -210,10 +212,10 @@ def _sides(
     )
 
 
-def _apart(found: list[Span]) -> tuple[Span, ...]:
-    """Neighbours that overlap (cut keys) become one."""
+def _merged(spans: list[Span]) -> tuple[Span, ...]:
+    """Merges overlapping neighbours, which prefix key parts produce."""
     merged: list[Span] = []
-    for span in found:
+    for span in spans:
         if merged and span.start < merged[-1].end:
             merged[-1] = Span(merged[-1].start, max(span.end, merged[-1].end))
         else:
@@ -227,8 +229,8 @@ ROWS = 0
 
 
 class Located(NamedTuple):
-    """Ranges of row keys, or of an index's entries: which (physical) table, and about how many keys
-    the range has."""
+    """A range of row keys or index entries of one physical table. `keys`: approximate number of
+    keys in the range."""
 
     physical_id: int
     span: Span
@@ -236,32 +238,32 @@ class Located(NamedTuple):
 
 
 class Narrowed(NamedTuple):
-    """`index_id`: of whose entries the ranges are, ROWS of rows."""
+    """The ranges to read. `index_id`: the index of the entries, or ROWS for ranges of rows."""
 
     index_id: int
     ranges: tuple[Located, ...]
 
     @property
     def keys(self) -> int:
-        """About how many keys lie in the ranges."""
-        return sum(each.keys for each in self.ranges)
+        """Approximate number of keys in all ranges."""
+        return sum(located.keys for located in self.ranges)
 
 
 def narrowed(store: Store, table: Table, conditions: Sequence[Condition]) -> Narrowed:
-    """The ranges that cost least to read, of all partitions; all rows where no key is any help."""
+    """Returns the cheapest ranges of all partitions; the full table if no key helps."""
     whole = tuple(
         Located(part.physical_id, part.row_span(), store.count(part.row_span()))
         for part in table.parts
     )
-    best, least = Narrowed(ROWS, whole), sum(each.keys for each in whole)
+    best, least = Narrowed(ROWS, whole), sum(located.keys for located in whole)
     for index in shown_indexes(table.info) if conditions else ():
         is_of_parts = index.holds_every_row and not index.is_global
-        found = _narrowed(store, table, index, conditions) if is_of_parts else None
-        if found is None:
+        candidate = _narrowed(store, table, index, conditions) if is_of_parts else None
+        if candidate is None:
             continue
-        cost = found.keys * (RANGE_SHARE if found.index_id else 1)
+        cost = candidate.keys * (RANGE_SHARE if candidate.index_id else 1)
         if cost < least:
-            best, least = found, cost
+            best, least = candidate, cost
     return best
 
 

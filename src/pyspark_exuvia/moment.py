@@ -1,5 +1,5 @@
-"""One moment of a store for all tasks of one or many DataFrames: what it is stands in
-exuvia/pipeline/moment.py, which a backup of rows uses too."""
+"""One moment of a store for all tasks of one or more DataFrames, from exuvia/pipeline/moment.py,
+which backups of rows use too."""
 
 from exuvia.pipeline.moment import one_moment
 

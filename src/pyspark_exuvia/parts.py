@@ -1,19 +1,21 @@
-"""Writes larger than a transaction: staged chunks are moved one by one, each by a transaction that
-inserts its rows and removes it. So none is inserted twice, and who comes later moves the rest.
+"""Writes larger than a transaction: moves staged chunks one at a time.
 
-    append      into the table: readers see the rows come
+One transaction inserts a chunk's rows and removes the chunk. No chunk is inserted twice, and a
+later process can move the rest.
+
+    append      into the table: readers see rows appear during the move
     overwrite   into a table of the same definition that has no name; then TRUNCATE TABLE gives its
                 id the name (exuvia/ddl/actions/truncate.py): readers see all the old rows, then all
-                the new ones. A schema change that comes first ends it with 1412
+                the new ones. A concurrent schema change ends the write with 1412
 
-    m/load/{id}         sealed: since when, and (attempt, chunks) of those that count. Tasks are
-                        refused from then on, and so is who moves once it is another one
-    m/written/{name}/{table}   since when, and the load, until it is done: another write of that
-                               name goes on with this one, and leaves its own
-    m/unnamed/{id}      the id that takes the name; its table goes with the load unless a job has it
+    m/load/{id}         sealed: start time, and (attempt, chunks) of each counted attempt.
+                        Later tasks are refused. A mover is refused when the record has changed
+    m/written/{name}/{table}   start time and load id until the write is done: another write of
+                               the name resumes this one and discards its own chunks
+    m/unnamed/{id}      id of the new table; the table is removed with the load unless a job uses it
 
-Just before its job is submitted the record says anew since when it is, so nobody takes the load for
-one that was left, unless its driver was stopped for a day between that transaction and the next.
+Just before the job is submitted, the time in the record is renewed. So no other writer treats the
+load as abandoned, unless the driver stops for a day between that transaction and the next.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,36 +57,38 @@ class WriteName(NamedTuple):
 
 
 def written_key(name: WriteName) -> bytes:
-    """The store's key of a named write. The table's name is hashed: keys have at most 511 bytes."""
+    """Returns the store's key of a named write. The table's name is hashed because keys have at
+    most 511 bytes."""
     table = f"{name.database}.{name.table}".lower().encode()
     return keys.meta("written", f"{name.text}/{blake2b(table, digest_size=8).hexdigest()}")
 
 
 class Sealed(NamedTuple):
-    """A load whose chunks are moved; `record` is what stands at its key."""
+    """A load whose chunks are being moved. `record`: the contents of its key."""
 
     load: int
     record: bytes
 
     def chunks(self) -> Iterator[bytes]:
-        """Keys."""
+        """Yields the keys of the load's chunks."""
         numbers = [keys.read_number(self.record[n : n + 8]) for n in range(8, len(self.record), 8)]
         for attempt, count in zip(numbers[::2], numbers[1::2], strict=True):
             yield from Staged(self.load, attempt, count).chunk_keys()
 
     def require(self, txn: Transaction) -> None:
-        """Raises ValueError; the commit conflicts with who changes it."""
+        """Requires an unchanged record, now and at commit. Raises ValueError."""
         if txn.get(load_key(self.load)) != self.record:
             raise ValueError(GIVEN_UP)
         txn.require(load_key(self.load))
 
 
-def under_way(txn: Transaction, name: WriteName | None) -> Sealed | None:
-    """The incomplete write of that name, to be resumed. Raises ValueError if its rows are gone."""
-    known = txn.get(written_key(name)) if name else None
-    if name is None or known is None or len(known) == len(keys.number(0)):
+def unfinished_write(txn: Transaction, name: WriteName | None) -> Sealed | None:
+    """Returns the incomplete write of that name, to be resumed. Raises ValueError if its rows are
+    gone."""
+    written = txn.get(written_key(name)) if name else None
+    if name is None or written is None or len(written) == len(keys.number(0)):
         return None
-    load = keys.read_number(known[8:])
+    load = keys.read_number(written[8:])
     record = txn.get(load_key(load))
     if record is None or record == keys.number(0):
         raise ValueError(
@@ -97,10 +101,10 @@ def under_way(txn: Transaction, name: WriteName | None) -> Sealed | None:
 def seal(
     load: int, opened: bytes, name: WriteName | None, staged: Sequence[Staged], txn: Transaction
 ) -> Sealed:
-    """From here on these attempts count. Raises ValueError."""
+    """Fixes the attempts whose chunks are written. Raises ValueError."""
     if txn.get(load_key(load)) != opened:
         raise ValueError(GIVEN_UP)
-    counted = (keys.number(n) for each in staged for n in (each.attempt, each.chunks))
+    counted = (keys.number(n) for part in staged for n in (part.attempt, part.chunks))
     sealed = Sealed(load, opened + b"".join(counted))
     txn.put(load_key(load), sealed.record)
     if name:
@@ -109,7 +113,7 @@ def seal(
 
 
 def finish(load: int, name: WriteName | None, txn: Transaction) -> None:
-    """All of it is where it belongs."""
+    """Marks the load as done: all of its rows are in the table."""
     if name:
         txn.put(written_key(name), keys.number(staging.now()))
     if txn.get(unnamed_key(load)) is not None:
@@ -118,25 +122,26 @@ def finish(load: int, name: WriteName | None, txn: Transaction) -> None:
 
 
 def forget(load: int, name: WriteName | None, txn: Transaction) -> None:
-    """An overwrite that failed: nothing of it is to be seen, so its name may be used again."""
-    known = txn.get(written_key(name)) if name else None
-    if name and known is not None and known[8:] == keys.number(load):
+    """Frees the name of a failed overwrite: none of its rows became visible."""
+    written = txn.get(written_key(name)) if name else None
+    if name and written is not None and written[8:] == keys.number(load):
         txn.delete(written_key(name))
 
 
-# -- to its place ----------------------------------------------------------------------------------
+# -- moving chunks ---------------------------------------------------------------------------------
 
 
-def go_on(
+def resume(
     session: Session, sealed: Sealed, options: Mapping[str, str], name: WriteName | None
 ) -> None:
-    """Move what is left and end it. Raises what INSERT does, 1412; then an append is half there."""
+    """Moves the remaining chunks and finishes the load. Raises the errors of INSERT, and 1412;
+    a failed append is then partly written."""
     store = session.services.store
     with store.read() as txn:
         unnamed = keys.read_number(txn.get(unnamed_key(sealed.load)))
         info = meta.get_table(txn, unnamed) if unnamed else None
         jobs = [job for job in queue.unfinished(txn) if unnamed and unnamed in job.exuvia_ids]
-    if jobs:  # of a driver that has died since
+    if jobs:  # submitted by a driver that has died since
         session.services.submitter.wait(jobs[0].id, look=session.check_interrupt)
         with store.read() as txn:
             info = meta.get_table(txn, unnamed)
@@ -144,19 +149,19 @@ def go_on(
         _move(session, sealed, options, 0)
     elif info is not None and info.state == SchemaState.WRITE_ONLY:
         _move(session, sealed, options, unnamed)
-        sealed = _take_the_place(session, sealed, options, unnamed)
+        sealed = _swap_in(session, sealed, options, unnamed)
     store.transact(partial(finish, sealed.load, name))
     staging.remove(store, sealed.load)
 
 
 def _move(session: Session, sealed: Sealed, options: Mapping[str, str], into: int) -> None:
     for moved, key in enumerate(sealed.chunks()):
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 session.run(partial(_move_one, sealed, key, options, into), locking=True)
                 break
-            except OutcomeUnknown:  # then the chunk tells
-                if not left:
+            except OutcomeUnknown:  # the next try sees whether the chunk is still there
+                if not tries_left:
                     raise
             except ExuviaError as error:
                 if not into:
@@ -179,50 +184,49 @@ def _move_one(
     return Result(affected=staging.insert_chunk(context, options, chunk, table))
 
 
-# -- in the table's place --------------------------------------------------------------------------
+# -- replacing the table ---------------------------------------------------------------------------
 
 
 def place_unnamed(session: Session, sealed: Sealed, options: Mapping[str, str]) -> None:
-    """A table as the one that is overwritten, without rows and name. Raises what TRUNCATE TABLE
-    does, and for tables with foreign keys."""
+    """Creates the unnamed table: the overwritten table's definition without rows. Raises the errors
+    of TRUNCATE TABLE, and refuses tables with foreign keys."""
     database, name = named_table(options)
     _truncation(session, options)
 
     def place(txn: Transaction) -> None:
         sealed.require(txn)
-        found = session.services.schemas.table(txn, database, name)
-        if found.info.foreign_keys or meta.with_children(txn, found.info).exuvia_referred:
-            said = "a table with foreign keys is overwritten by one transaction, and this is more"
-            raise ErrUnknown(f"{said} than exuvia_txn_total_size_limit lets it hold")
-        if older := [each.title for each in before_0_4(txn)]:
+        table = session.services.schemas.table(txn, database, name)
+        if table.info.foreign_keys or meta.with_children(txn, table.info).exuvia_referred:
+            reason = "a table with foreign keys is overwritten by one transaction, and this is more"
+            raise ErrUnknown(f"{reason} than exuvia_txn_total_size_limit lets it hold")
+        if older := [member.title for member in before_0_4(txn)]:
             raise ErrUnknown(f"{', '.join(older)} of an older release serves: no large overwrite")
-        count = len(truncate.ids_of(found.info))
+        count = len(truncate.ids_of(table.info))
         first = meta.next_ids(txn, count)
         ids = range(first, first + count)
-        meta.put_unnamed(txn, truncate.unnamed(found.info, ids))
+        meta.put_unnamed(txn, truncate.unnamed(table.info, ids))
         txn.put(unnamed_key(sealed.load), keys.number(first))
 
     session.services.store.transact(place)
 
 
 def _truncation(session: Session, options: Mapping[str, str]) -> Job:
-    """TRUNCATE TABLE of the table."""
+    """Returns the TRUNCATE TABLE job of the table."""
     database, name = named_table(options)
     node = TruncateTable(TableName(name, database))
     text = f"TRUNCATE TABLE {staging.quoted(database)}.{staging.quoted(name)}"
     change = session.look(
         lambda context: truncate_table(SchemaReader(context), node, f"{text} /* overwrite */")
     )
-    [wanted] = change.jobs
-    if not isinstance(wanted, JobRequest):
+    [request] = change.jobs
+    if not isinstance(request, JobRequest):
         raise ErrNoSuchTable(database, name)
-    return wanted.job
+    return request.job
 
 
-def _take_the_place(
-    session: Session, sealed: Sealed, options: Mapping[str, str], unnamed: int
-) -> Sealed:
-    """The load as it is sealed now, once the job has ended. Raises what it ended with."""
+def _swap_in(session: Session, sealed: Sealed, options: Mapping[str, str], unnamed: int) -> Sealed:
+    """Gives the table's name to the unnamed table and returns the renewed seal. Raises the job's
+    error."""
     job = _truncation(session, options)
     renewed = Sealed(sealed.load, keys.number(staging.now()) + sealed.record[8:])
 

@@ -1,19 +1,19 @@
-"""A stream into a table: each micro-batch is one transaction, once.
+"""Streaming sink: each micro-batch is one transaction, written exactly once.
 
-    plan       columns and types are looked at, for each batch
-    a task     stages its rows as a batch write's does (staging.py)
-    commit     one transaction: INSERT of the chunks of the attempts that Spark names, and
-               m/streamed/{query}{table} says that the query's batch N is in the table
+    plan       checks columns and types, for each batch
+    a task     stages its rows like a batch write (staging.py)
+    commit     one transaction: INSERT of the chunks of the attempts that Spark names, and the mark
+               m/streamed/{query}{table}, which records that the query's batch N is in the table
 
-A batch that is asked for again, since a driver died between this commit and its checkpoint's, finds
-that mark and does nothing. The query's id is that of its checkpoint: it comes with each task. Tasks
-of a batch that is in the table are refused by the same mark, so what comes late leaves nothing;
-what an attempt left of a batch that was given up is removed by a later writer, as staging.py says.
+If a driver dies between this commit and the checkpoint's, Spark repeats the batch. The mark shows
+that it is in the table, and the sink does nothing. The query's id is that of its checkpoint and is
+part of each task. The same mark refuses late tasks of a written batch. Chunks of an abandoned batch
+are removed by a later writer (staging.py).
 
-Complete mode deletes all rows in the same transaction. What is more than
-`exuvia_txn_total_size_limit` is 8004, and the query ends where it stands.
+Complete mode deletes all rows in the same transaction. A batch above `exuvia_txn_total_size_limit`
+ends the query with 8004; the table keeps the earlier batches.
 
-A mark that was not moved for a year is forgotten.
+A mark that did not change for a year is removed.
 """
 
 import secrets
@@ -40,14 +40,14 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass
 class StagedBatch(Staged):
-    """What a task's attempt has put of a query's batch."""
+    """Chunks that one task attempt staged for a batch of a query."""
 
     query: str = ""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """See the module. Spark makes one for each batch that is planned, and one that commits it.
-    Raises ValueError, Refused 1049, 1054, 1146."""
+    """Writes micro-batches. Spark creates one writer to plan a batch and one to commit it. Raises
+    ValueError, Refused 1049, 1054, 1146."""
 
     def __init__(self, options: Mapping[str, str], planned: StructType, overwrite: bool) -> None:
         self._options = dict(options)
@@ -57,18 +57,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._load = secrets.randbits(63)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedBatch:
-        """An attempt of a task. Raises ValueError once its batch is in the table."""
-        query, batch = _of_this_task()
+        """Stages the rows of a task attempt. Raises ValueError if its batch is in the table."""
+        query, batch = _query_and_batch()
         staged = StagedBatch(self._load, query=query)
         store = store_of(self._options)
         with store.read() as txn:
-            if self._is_there(txn, query, batch):
+            if self._is_written(txn, query, batch):
                 return staged
-        staging.stage(store, staged, iterator, partial(self._require_missing, query, batch))
+        staging.stage(store, staged, iterator, partial(self._require_not_written, query, batch))
         return staged
 
-    def _require_missing(self, query: str, batch: int, txn: Transaction) -> None:
-        if self._is_there(txn, query, batch):
+    def _require_not_written(self, query: str, batch: int, txn: Transaction) -> None:
+        if self._is_written(txn, query, batch):
             raise ValueError(f"batch {batch} of query {query} is in the table: a late attempt")
         txn.require(self._mark(query))
         if txn.get(staging.load_key(self._load)) is None:
@@ -77,15 +77,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _mark(self, query: str) -> bytes:
         return keys.meta("streamed", query, self._table)
 
-    def _is_there(self, txn: Transaction, query: str, batch: int) -> bool:
+    def _is_written(self, txn: Transaction, query: str, batch: int) -> bool:
         payload = txn.get(self._mark(query))
         return payload is not None and batch <= keys.read_number(payload[8:])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Insert what the attempts have staged. Raises what INSERT does."""
-        staged = [each for each in messages if isinstance(each, StagedBatch)]
-        if not staged or not (self._overwrite or any(each.chunks for each in staged)):
-            return  # without a commit: it would be news to a stream of this store's changes
+        """Inserts the staged chunks. Raises the errors of INSERT."""
+        staged = [message for message in messages if isinstance(message, StagedBatch)]
+        if not staged or not (self._overwrite or any(batch.chunks for batch in staged)):
+            return  # an empty commit would be a change in streams that read this store
         query = staged[0].query
         with staging.session_of(self._options["url"]) as session:
             store = session.services.store
@@ -93,7 +93,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 session.run(partial(self._insert, staged, query, batchId), locking=True)
             except OutcomeUnknown:
                 with store.read() as txn:
-                    if not self._is_there(txn, query, batchId):
+                    if not self._is_written(txn, query, batchId):
                         raise
             staging.give_up(store, staged[0].load)
             staging.remove_leftovers(store, staging.now())
@@ -102,7 +102,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self, staged: list[StagedBatch], query: str, batch: int, context: Context
     ) -> Result:
         txn = context.txn
-        if self._is_there(txn, query, batch):
+        if self._is_written(txn, query, batch):
             return Result()
         txn.put(self._mark(query), keys.number(staging.now()) + keys.number(batch))
         return staging.insert_chunks(
@@ -110,14 +110,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing is left of what the attempts have told of."""
-        for each in messages:
-            if isinstance(each, StagedBatch):
-                staging.give_up(store_of(self._options), each.load)
+        """Removes everything that the attempts staged."""
+        for message in messages:
+            if isinstance(message, StagedBatch):
+                staging.give_up(store_of(self._options), message.load)
 
 
-def _of_this_task() -> tuple[str, int]:
-    """The query, and its batch, that Spark's task is for."""
+def _query_and_batch() -> tuple[str, int]:
+    """Returns the query id and batch number of Spark's current task."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context is not None else None
     batch = context.getLocalProperty(_BATCH) if context is not None else None

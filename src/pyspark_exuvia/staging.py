@@ -1,13 +1,13 @@
-"""What a writer's tasks have staged: Arrow chunks in the store, until a transaction inserts them.
+"""Staged rows of a write: Arrow chunks in the store until a transaction inserts them.
 
-    m/load/{id}                      when it was begun, 0 once closed: nobody stages, nothing counts
+    m/load/{id}                      start time; 0 once closed: no more staging, chunks are void
     m/staged/{id}{attempt}{n}        Arrow IPC, about CHUNK_BYTES each
-    m/unnamed/{id}                   id of the table it fills in secret; parts.py
+    m/unnamed/{id}                   id of the unnamed table that chunks are moved to; parts.py
 
-Rows are put by what INSERT ... SELECT runs: schema states, defaults, checks, foreign keys,
-AUTO_INCREMENT and errors are INSERT's.
+Rows are inserted like those of INSERT ... SELECT: schema states, defaults, checks, foreign keys,
+AUTO_INCREMENT and errors are the same.
 
-What drivers left that died is removed by the next writer once it is older than LOADS_KEPT_S.
+Chunks of drivers that died are removed by the next writer once they are older than LOADS_KEPT_S.
 """
 
 import secrets
@@ -43,20 +43,20 @@ from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.insert import InsertQuery
-from pyspark_exuvia.table import let_go, named_table
+from pyspark_exuvia.table import close_store, named_table
 
 CHUNK_BYTES = 1 << 20
 LOADS_KEPT_S = 86_400
 NAMES_KEPT_S = 30 * 86_400
 MARKS_KEPT_S = 365 * 86_400
-"""Of streams, which may have stood still for long; sink.py."""
+"""How long marks of streams are kept; a stopped stream may resume late (sink.py)."""
 _REMOVED_AT_ONCE = 64
 _TEXT = text_type(65535)
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What a task's attempt has put, in chunks."""
+    """Chunks that one task attempt staged."""
 
     load: int
     attempt: int = field(default_factory=lambda: secrets.randbits(63))
@@ -64,7 +64,7 @@ class Staged(WriterCommitMessage):
     size: int = 0  # bytes
 
     def chunk_keys(self) -> list[bytes]:
-        """Of its chunks."""
+        """Returns the store's keys of the chunks."""
         return [keys.meta("staged", self.load, self.attempt, n) for n in range(self.chunks)]
 
 
@@ -74,51 +74,51 @@ def now() -> int:
 
 
 def require_fitting(store: Store, options: Mapping[str, str], planned: StructType) -> None:
-    """The table has the columns, and Spark's types can be written. Raises Refused 1049, 1054, 1146,
-    8006, ValueError."""
+    """Requires that the table has the columns and that Spark's types can be written. Raises Refused
+    1049, 1054, 1146, 8006, ValueError."""
     with store.read() as txn:
         table = Schemas(store, evaluator=EVALUATOR).table(txn, *named_table(options))
     if table.info.is_temporary:
         raise ErrOptOnTemporaryTable("writing by Spark")
     public = {column.name.L for column in table.columns}
-    for each in planned.fields:
-        if each.name.lower() not in public:
-            raise ErrBadField(each.name, "field list")
-        if each.dataType.typeName() not in _WRITTEN:
-            kind = each.dataType.simpleString()
-            raise ValueError(f"column '{each.name}': {kind} is no type of a table's column")
+    for column in planned.fields:
+        if column.name.lower() not in public:
+            raise ErrBadField(column.name, "field list")
+        if column.dataType.typeName() not in _WRITABLE_TYPES:
+            kind = column.dataType.simpleString()
+            raise ValueError(f"column '{column.name}': {kind} is no type of a table's column")
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """Returns the name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @contextmanager
 def session_of(url: str) -> Iterator[Session]:
-    """One in this process; it stays a member as long as the block lasts."""
-    let_go(url)  # a worker of Spark that has planned, or staged, commits too
-    found = embedded.enter(url)
+    """Yields a session of this process, which is a cluster member during the block."""
+    close_store(url)  # this process may have planned or staged; LMDB is opened once a process
+    node = embedded.enter(url)
     try:
-        of = found.sessions.open(found.services, "", False)
+        entered = node.sessions.open(node.services, "", False)
         try:
-            with found.statement(of):
-                of.session.execute("SET time_zone = '+00:00', sql_safe_updates = 0")
-                yield of.session
+            with node.statement(entered):
+                entered.session.execute("SET time_zone = '+00:00', sql_safe_updates = 0")
+                yield entered.session
         finally:
-            of.session.close()
-            found.sessions.remove(of)
+            entered.session.close()
+            node.sessions.remove(entered)
     finally:
-        embedded.depart(found)
+        embedded.depart(node)
 
 
 def load_key(load: int) -> bytes:
-    """Of its record."""
+    """Returns the key of a load's record."""
     return keys.meta("load", load)
 
 
 def unnamed_key(load: int) -> bytes:
-    """Where the id stands of a table without a name that its chunks are moved to."""
+    """Returns the key of the id of the unnamed table that a load's chunks are moved to."""
     return keys.meta("unnamed", load)
 
 
@@ -128,7 +128,8 @@ def stage(
     batches: Iterator[pa.RecordBatch],
     guard: Callable[[Transaction], None],
 ) -> Staged:
-    """Put an attempt's rows; `guard` refuses each chunk that comes too late."""
+    """Stages the rows of an attempt. `guard` runs in each chunk's transaction and refuses late
+    chunks."""
 
     def put(chunk: bytes, txn: Transaction) -> None:
         guard(txn)
@@ -142,14 +143,17 @@ def stage(
 
 
 def chunks_of(messages: Sequence[WriterCommitMessage | None]) -> list[bytes]:
-    """Keys of what the attempts have staged that Spark names."""
-    return [key for each in messages if isinstance(each, Staged) for key in each.chunk_keys()]
+    """Returns the keys of the chunks of the attempts that Spark names."""
+    return [
+        key for message in messages if isinstance(message, Staged) for key in message.chunk_keys()
+    ]
 
 
 def insert_chunks(
     context: Context, options: Mapping[str, str], staged: Sequence[bytes], overwrite: bool
 ) -> Result:
-    """INSERT of chunks, after DELETE of all rows with `overwrite`. Raises what they do."""
+    """Inserts chunks, after DELETE of all rows if `overwrite`. Raises the errors of both
+    statements."""
     database, table = named_table(options)
     if overwrite:
         [delete] = parse(f"DELETE FROM {quoted(database)}.{quoted(table)}")
@@ -166,7 +170,7 @@ def insert_chunks(
 def insert_chunk(
     context: Context, options: Mapping[str, str], chunk: bytes, into: Table | None = None
 ) -> int:
-    """INSERT of a chunk's rows; how many. `into`: the table, where it has no name."""
+    """Inserts a chunk's rows and returns their number. `into`: the unnamed table, if any."""
     database, table = named_table(options)
     rows = _StagedRows(pa.ipc.open_stream(chunk).read_all())
     node = Insert(table=TableName(table, database), columns=rows.names)
@@ -184,14 +188,14 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def give_up(store: Store, load: int) -> None:
-    """Nothing is left of it."""
+    """Closes a load and removes its chunks."""
     if store.transact(partial(close, load)):
         remove(store, load)
 
 
 def close(load: int, txn: Transaction) -> bool:
-    """Nobody stages or moves its chunks any more; the table without a name that it fills goes, its
-    rows as those of a dropped one. False where a job is about to give that table a name."""
+    """Closes a load: staging and moving end, and its unnamed table is dropped. Returns False if a
+    job is about to give that table a name."""
     unnamed = txn.get(unnamed_key(load))
     if unnamed is not None:
         table_id = keys.read_number(unnamed)
@@ -200,9 +204,9 @@ def close(load: int, txn: Transaction) -> bool:
         info = meta.get_table(txn, table_id)
         if info is not None and info.state == SchemaState.WRITE_ONLY:
             meta.drop_table(txn, info)
-            job_id = meta.next_ids(txn)  # of no job: ranges have one
-            for n, each in enumerate(ranges_of_table(info)):
-                gc_worker.add_range(txn, job_id, n, each, timestamp(SystemClock().wall_ns()))
+            job_id = meta.next_ids(txn)  # ranges need a job id; this one belongs to no job
+            for n, span in enumerate(ranges_of_table(info)):
+                gc_worker.add_range(txn, job_id, n, span, timestamp(SystemClock().wall_ns()))
         txn.delete(unnamed_key(load))
     if txn.get(load_key(load)) is not None:
         txn.put(load_key(load), keys.number(0))
@@ -210,23 +214,23 @@ def close(load: int, txn: Transaction) -> bool:
 
 
 def remove(store: Store, load: int) -> None:
-    """The chunks of a load that is closed, and at last the load itself."""
+    """Removes the chunks of a closed load, then its record."""
 
     def some(txn: Transaction) -> bool:
         span = keys.span_of(keys.meta("staged", load))
-        found = [key for key, _ in txn.scan(span, _REMOVED_AT_ONCE)]
-        for key in found:
+        chunk_keys = [key for key, _ in txn.scan(span, _REMOVED_AT_ONCE)]
+        for key in chunk_keys:
             txn.delete(key)
-        if not found and txn.get(load_key(load)) is not None:
+        if not chunk_keys and txn.get(load_key(load)) is not None:
             txn.delete(load_key(load))
-        return bool(found)
+        return bool(chunk_keys)
 
     while store.transact(some):
         pass
 
 
 def remove_leftovers(store: Store, now_s: int) -> None:
-    """Of drivers that died, and names that are not asked for any more."""
+    """Removes loads of drivers that died, and names and marks past their retention."""
     with store.read() as txn:
         loads = _older(txn, keys.meta("load"), now_s - LOADS_KEPT_S)
         names = _older(txn, keys.meta("written"), now_s - NAMES_KEPT_S)
@@ -253,19 +257,19 @@ def _older(txn: Transaction, prefix: bytes, than_s: int) -> list[bytes]:
 
 
 class _StagedRows(Plan):
-    """A chunk as INSERT ... SELECT reads a query's rows: times are texts, as of UTC."""
+    """A chunk as the source of an INSERT ... SELECT; times are texts in UTC."""
 
     def __init__(self, table: pa.Table) -> None:
         self.names = tuple(table.column_names)
         self._table = table
-        self.columns = [OutputColumn(each.name, _type_of(each.type)) for each in table.schema]
+        self.columns = [OutputColumn(column.name, _type_of(column.type)) for column in table.schema]
 
     def run(self, context: Context) -> Result:
-        columns = [_values(each) for each in self._table.columns]
+        columns = [_values(column) for column in self._table.columns]
         return Result(self.columns, [list(row) for row in zip(*columns, strict=True)])
 
 
-_WRITTEN = (
+_WRITABLE_TYPES = (
     *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "binary"),
     *("string", "char", "varchar", "date", "timestamp", "timestamp_ntz", "void"),
 )
@@ -287,8 +291,8 @@ def _type_of(kind: pa.DataType) -> FieldType:
 def _values(column: pa.ChunkedArray) -> list[object]:
     kind = column.type
     convert: Callable[[pa.ChunkedArray], pa.ChunkedArray] = _CONVERTED.get(kind.id, lambda c: c)
-    found: list[object] = convert(column).to_pylist()
-    return found
+    values: list[object] = convert(column).to_pylist()
+    return values
 
 
 def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,6 +1,6 @@
-"""A table as partitions of Arrow batches: spans of rows, decoded by column.
+"""Reads a table as partitions of Arrow batches: spans of rows, decoded by column.
 
-Types are those of Spark's own JDBC source for MySQL, but where it loses something (*):
+Types are those of Spark's JDBC source for MySQL, except where it loses information (*):
 
 TINYINT(1), BIT(1)       boolean                    DECIMAL to 38         decimal(p,s)
 TINYINT; UNSIGNED        byte; short                FLOAT; DOUBLE         float; double
@@ -11,12 +11,12 @@ BIGINT; UNSIGNED         bigint; decimal(20,0)      DATE                  date
 * YEAR                   int                        DATETIME              timestamp_ntz
 * TIME, wider DECIMAL    string                     TIMESTAMP             timestamp
 
-A zero date is NULL, as zeroDateTimeBehavior=CONVERT_TO_NULL has it, and so is one that
-ALLOW_INVALID_DATES let in ('2023-02-31'): to Spark columns of dates may be NULL, NOT NULL ones too.
+A zero date is NULL, as with zeroDateTimeBehavior=CONVERT_TO_NULL. So is a date that only
+ALLOW_INVALID_DATES permits ('2023-02-31'). Spark therefore treats every column of dates as
+nullable, even NOT NULL ones.
 
-A process opens the store of a URL once, and never uses one that was opened before a fork. Of a
-moment (exuvia/pipeline/moment.py) rows and definitions are what the exporter's snapshot, or the
-copy, has.
+A process opens each URL's store once, and does not use a store opened before a fork. For a moment
+(exuvia/pipeline/moment.py), rows and definitions are read from the exported snapshot or the copy.
 """
 
 import os
@@ -57,7 +57,7 @@ _stores: dict[tuple[str, int], Store] = {}
 
 
 def store_of(options: Mapping[str, str]) -> Store:
-    """The store that the options name. Raises ValueError without a `url`, Unavailable."""
+    """Returns the store of the options. Raises ValueError without a `url`, Unavailable."""
     url = options.get("url")
     if not url:
         raise ValueError('.option("url", "lmdb:///folder") is missing')
@@ -69,8 +69,8 @@ def store_of(options: Mapping[str, str]) -> Store:
     return _stores[key]
 
 
-def let_go(url: str) -> None:
-    """Close this process's store of that URL: LMDB's environment is opened once in a process."""
+def close_store(url: str) -> None:
+    """Closes this process's store of that URL: LMDB's environment can be open once in a process."""
     store = _stores.pop((url, os.getpid()), None)
     if store is not None:
         store.close()
@@ -78,7 +78,7 @@ def let_go(url: str) -> None:
 
 @contextmanager
 def opened(options: Mapping[str, str]) -> Iterator[Store]:
-    """The store that the options name: this process's own, or one of a copy that goes again."""
+    """Yields the store of the options: this process's own, or that of a temporary copy."""
     if options.get("moment") != moment.COPY:
         yield store_of(options)
         return
@@ -117,7 +117,7 @@ _UNSIGNED: dict[int, spark.DataType] = {
 
 
 def spark_type(field: FieldType) -> spark.DataType:
-    """The Spark type of a column."""
+    """Returns the Spark type of a column."""
     if field.Tp in _AS_TEXT or field.family in (Family.STRING, Family.JSON, Family.TIME):
         return spark.StringType()
     if field.family == Family.DECIMAL:
@@ -152,7 +152,7 @@ _ARROW: dict[spark.DataType, pa.DataType] = {
 
 
 def spark_array(vector: Vector) -> pa.Array:
-    """A decoded column as the Arrow array that Spark expects for `spark_type`."""
+    """Returns a decoded column as the Arrow array of its `spark_type`."""
     field = vector.field
     if field.Tp in _AS_TEXT or field.family == Family.TIME:
         texts = [None if v is None else to_text(v, field) for v in vector.to_list()]
@@ -175,28 +175,28 @@ def spark_array(vector: Vector) -> pa.Array:
 
 
 def _bits(vector: Vector, size: int) -> pa.Array:
-    """So many bytes of each, the highest first."""
+    """Returns BIT values as `size` bytes each, big-endian."""
     words = vector.values.astype(">u8").view(np.uint8).reshape(-1, 8)
     data = pa.py_buffer(np.ascontiguousarray(words[:, 8 - size :]))
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(words), [None, data])
-    found = fixed.cast(pa.binary())
+    values = fixed.cast(pa.binary())
     if vector.nulls is None:
-        return found
-    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, pa.binary()), found)
+        return values
+    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, pa.binary()), values)
 
 
 def _mapped(vector: Vector, convert: Any, kind: pa.DataType) -> pa.Array:
-    """Each distinct packed value is converted once: dates repeat."""
+    """Converts each distinct packed value once, because dates repeat."""
     distinct, at = np.unique(vector.values, return_inverse=True)
-    made = pa.array([convert(int(each)) for each in distinct], kind)
-    found = made.take(pa.array(at))
+    converted = pa.array([convert(int(packed)) for packed in distinct], kind)
+    values = converted.take(pa.array(at))
     if vector.nulls is None:
-        return found
-    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, kind), found)
+        return values
+    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, kind), values)
 
 
 def _days(packed: int) -> int | None:
-    """Days since 1970; None for what is no day of the calendar."""
+    """Returns days since 1970, or None if the value is not a calendar date."""
     year, month, day = unpack_date(packed)
     if not year or not is_date(year, month, day, zero_allowed=False):
         return None
@@ -204,7 +204,7 @@ def _days(packed: int) -> int | None:
 
 
 def packed_micros(packed: int) -> int | None:
-    """A packed DATETIME as microseconds since 1970; None as `_days` has it."""
+    """Returns a packed DATETIME as microseconds since 1970, or None if it has no calendar date."""
     day, hour, minute, second, micro = unpack_datetime(packed)
     days = _days(day)
     if days is None:
@@ -213,7 +213,7 @@ def packed_micros(packed: int) -> int | None:
 
 
 def _may_be_null(column: ColumnInfo) -> bool:
-    """To Spark, which reads no NULL of a column that it was told has none."""
+    """Whether Spark must expect NULLs, which includes NOT NULL columns of dates."""
     return not column.not_null or column.type.family in (Family.DATE, Family.DATETIME)
 
 
@@ -224,29 +224,29 @@ PARTITION_ROWS = 1_000_000
 
 
 class Choice(NamedTuple):
-    """What is read of a table."""
+    """A table and the positions of the columns to read."""
 
     table: Table
     positions: list[int]
 
     @property
     def columns(self) -> list[ColumnInfo]:
-        """The columns, in the order asked for."""
+        """The columns in the requested order."""
         return [self.table.info.cols[position] for position in self.positions]
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The table's columns as Spark types. Raises what `chosen` raises."""
-    found = StructType()
+    """Returns the table's columns as Spark types. Raises the errors of `chosen`."""
+    fields = StructType()
     with opened(options) as store:
         columns = chosen(store, options).columns
     for column in columns:
-        found.add(column.name.O, spark_type(column.type), _may_be_null(column))
-    return found
+        fields.add(column.name.O, spark_type(column.type), _may_be_null(column))
+    return fields
 
 
 def chosen(store: Store, options: Mapping[str, str]) -> Choice:
-    """Table and columns that the options name.
+    """Returns the table and columns of the options.
 
     Raises ValueError (no `dbtable`, an unknown column), Refused 1049 and 1146."""
     with ManagedTransaction(store, view_of(store, options)) as txn:
@@ -254,12 +254,12 @@ def chosen(store: Store, options: Mapping[str, str]) -> Choice:
 
 
 def names_of(options: Mapping[str, str]) -> list[str]:
-    """What `columns` lists."""
+    """Returns the names in the option `columns`."""
     return [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
 
 
 def named_table(options: Mapping[str, str]) -> tuple[str, str]:
-    """Database and table. Raises ValueError."""
+    """Returns database and table. Raises ValueError."""
     database, _, name = options.get("dbtable", "").partition(".")
     if not name:
         raise ValueError('.option("dbtable", "database.table") is missing')
@@ -269,21 +269,21 @@ def named_table(options: Mapping[str, str]) -> tuple[str, str]:
 def choose(
     store: Store, txn: Transaction, options: Mapping[str, str], names: Sequence[str]
 ) -> Choice:
-    """As `chosen`, as the transaction sees it. Without `names`: all columns."""
+    """Like `chosen`, in a transaction. Without `names`: all columns."""
     database, name = named_table(options)
     table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
     if table.info.is_temporary:
         raise ErrOptOnTemporaryTable("reading by Spark")
     names = names or [column.name.O for column in table.columns]
     public = {column.name.L for column in table.columns}
-    for each in names:
-        if each.lower() not in public:
-            raise ValueError(f"table {database}.{name} has no column '{each}'")
-    return Choice(table, [table.position(each) for each in names])
+    for column_name in names:
+        if column_name.lower() not in public:
+            raise ValueError(f"table {database}.{name} has no column '{column_name}'")
+    return Choice(table, [table.position(column_name) for column_name in names])
 
 
 class Ranges(NamedTuple):
-    """What one task reads: ranges of rows of the table, or of entries of an index of it."""
+    """A task's ranges: of rows of the table, or of entries of one of its indexes."""
 
     table_id: int
     index_id: int
@@ -291,7 +291,7 @@ class Ranges(NamedTuple):
 
 
 class TableReader(DataSourceReader):
-    """Batches of a table. `planned`: its columns as Spark knows them."""
+    """Reads a table as batches. `planned`: the columns that Spark planned with."""
 
     def __init__(self, options: Mapping[str, str], planned: StructType) -> None:
         self._options = dict(options)
@@ -299,51 +299,51 @@ class TableReader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Of about equal size, each in ranges of keys."""
+        """Returns partitions of about equal size, each a list of key ranges."""
         with opened(self._options) as store:
             table = chosen(store, self._options).table
-            found = narrowed(store, table, self._conditions)
+            plan = narrowed(store, table, self._conditions)
             return [
-                InputPartition(Ranges(table.info.id, found.index_id, ranges))
-                for ranges in self._cut(store, found)
+                InputPartition(Ranges(table.info.id, plan.index_id, ranges))
+                for ranges in self._cut(store, plan)
             ]
 
-    def _cut(self, store: Store, found: Narrowed) -> list[tuple[tuple[int, Span], ...]]:
-        """Long ranges are cut, short ones are read together by one task."""
-        total = max(1, found.keys)
+    def _cut(self, store: Store, plan: Narrowed) -> list[tuple[tuple[int, Span], ...]]:
+        """Cuts long ranges; several short ranges share a task."""
+        total = max(1, plan.keys)
         tasks = int(self._options.get("numpartitions", 0)) or total // PARTITION_ROWS + 1
         pieces: list[tuple[int, Span]] = []
-        for each in found.ranges:
-            parts = max(1, round(each.keys * tasks / total))
-            pieces += [(each.physical_id, span) for span in store.split(each.span, parts)]
+        for located in plan.ranges:
+            parts = max(1, round(located.keys * tasks / total))
+            pieces += [(located.physical_id, span) for span in store.split(located.span, parts)]
         if len(pieces) <= tasks:
             return [(piece,) for piece in pieces] or [()]
         edges = [n * len(pieces) // tasks for n in range(tasks + 1)]
         return [tuple(pieces[begin:end]) for begin, end in pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of its ranges, in a snapshot of its own, or of the moment. Raises Refused 1412
-        where the table is not what the query was planned with."""
-        wanted: Ranges = partition.value
+        """Yields the rows of the ranges, from a new snapshot or from the moment. Raises Refused
+        1412 if the table has changed since planning."""
+        task: Ranges = partition.value
         rows = int(self._options.get("fetchsize", FETCH_ROWS))
         with opened(self._options) as store:
             view = view_of(store, self._options)
             try:
-                choice = self._as_planned(store, view, wanted.table_id)
-                for physical_id, span in wanted.ranges:
+                choice = self._as_planned(store, view, task.table_id)
+                for physical_id, span in task.ranges:
                     part = _part(choice.table, physical_id)
-                    if wanted.index_id:
-                        found = _rows_by_index(view, part, wanted.index_id, span, rows)
+                    if task.index_id:
+                        chunks = _rows_by_index(view, part, task.index_id, span, rows)
                     else:
-                        found = view.chunks(span, rows)
-                    for keys, raws in found:
+                        chunks = view.chunks(span, rows)
+                    for keys, raws in chunks:
                         decoded = row_batch.decode(part, keys, raws, view.skip, choice.positions)
                         yield batch_of(choice, decoded)
             finally:
                 view.close()
 
     def _as_planned(self, store: Store, view: Snapshot, table_id: int) -> Choice:
-        """One version of the table, and it has the columns that Spark has been told of."""
+        """Returns the table at the view. Raises Refused 1412 if Spark planned other columns."""
         txn = ManagedTransaction(store, view)
         choice = choose(store, txn, self._options, self._planned.names)
         kinds = [spark_type(column.type) for column in choice.columns]
@@ -353,18 +353,18 @@ class TableReader(DataSourceReader):
 
 
 class FilteredReader(TableReader):
-    """The same with Spark's filters: Spark refuses a reader that takes them where it is not to give
-    any (`spark.sql.python.filterPushdown.enabled`)."""
+    """A TableReader that accepts Spark's filters. Spark refuses such a reader unless
+    `spark.sql.python.filterPushdown.enabled` is set."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """They decide what is read; Spark looks at it once more."""
+        """Uses the filters to choose ranges, and returns all of them for Spark to apply again."""
         self._conditions = conditions_of(filters)
         return filters
 
 
 def reader_of(options: Mapping[str, str], planned: StructType) -> TableReader:
-    """As the process that asks can use it: the one that Spark starts to push filters is known by
-    its module."""
+    """Returns the reader class for the calling process. A process that Spark started to push
+    filters is recognized by a loaded module."""
     pushes = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
     return (FilteredReader if pushes else TableReader)(options, planned)
 
@@ -379,24 +379,26 @@ def _part(table: Table, physical_id: int) -> Table:
 def _rows_by_index(
     view: Snapshot, table: Table, index_id: int, span: Span, rows: int
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The rows that entries lead to, all as of the view."""
-    index = next((each for each in shown_indexes(table.info) if each.id == index_id), None)
+    """Yields the rows that index entries point to, all from the view."""
+    index = next(
+        (candidate for candidate in shown_indexes(table.info) if candidate.id == index_id), None
+    )
     if index is None:
         raise ErrTableDefChanged()
     form, prefix, skip = table.form(index), table.row_prefix, view.skip
     for keys, raws in view.chunks(span, rows):
-        wanted = []
+        row_keys = []
         for key, raw in zip(keys, raws, strict=True):
             payload = raw[skip:]
             if is_live(payload):
-                wanted.append(prefix + handle_of_entry(form, key, payload))
-        there = view.get_many(wanted)
+                row_keys.append(prefix + handle_of_entry(form, key, payload))
+        there = view.get_many(row_keys)
         yield list(there), list(there.values())
 
 
 def batch_of(choice: Choice, decoded: row_batch.Columns, nullable: bool = False) -> pa.RecordBatch:
-    """Decoded rows as Spark takes them."""
-    arrays = [spark_array(decoded.column(each)) for each in choice.positions]
+    """Returns decoded rows as a batch for Spark."""
+    arrays = [spark_array(decoded.column(position)) for position in choice.positions]
     fields = [
         pa.field(column.name.O, array.type, nullable or _may_be_null(column))
         for column, array in zip(choice.columns, arrays, strict=True)

@@ -1,22 +1,21 @@
-"""A DataFrame into a table: tasks stage it in the store, one transaction inserts it.
+"""Writes a DataFrame to a table: tasks stage rows in the store, one transaction inserts them.
 
-    plan       the driver puts m/load/{id}; a column that the table lacks is 1054 here
+    plan       the driver puts m/load/{id}; an unknown column is refused here with 1054
     a task     stages its rows (staging.py)
-    commit     one transaction: INSERT of the chunks of the attempts that Spark names, after DELETE
-               of all rows where it overwrites, and the load is closed; then its chunks are removed
-    abort      the load is closed, its chunks are removed
+    commit     one transaction: DELETE of all rows for an overwrite, INSERT of the chunks of the
+               attempts that Spark names, and close of the load; then its chunks are removed
+    abort      closes the load and removes its chunks
 
-Every write of a task requires that the load is open, so an attempt that nobody waits for any more
-(one of two speculative ones, one of a driver that gave up) is refused. Closing the load is part of
-the transaction that inserts: after a commit whose outcome was unknown it says what became of it,
-and nothing is inserted twice.
+Every write of a task requires an open load. So abandoned attempts (a speculative duplicate, or one
+of a driver that gave up) are refused. The load is closed by the transaction that inserts. After a
+commit with an unknown outcome, the load's record shows whether it was committed, and nothing is
+inserted twice.
 
-What is more than `exuvia_txn_total_size_limit`, parts.py: an overwrite is made beside the table and
-takes its place at once; an append is 8004 and nothing is written, or comes in parts with
-atomic=false.
+Above `exuvia_txn_total_size_limit` (parts.py), an overwrite fills a second table and then swaps it
+in. An append ends with 8004 and writes nothing, or is split with atomic=false.
 
-`writeId` names the write of a table: another one of that name into the same table does nothing once
-the first is done. The name is kept for NAMES_KEPT_S (m/written/{name}/{table}).
+`writeId` names the write of a table. Another write of that name into the same table does nothing
+once the first is done. The name is kept for NAMES_KEPT_S (m/written/{name}/{table}).
 """
 
 import secrets
@@ -42,7 +41,7 @@ LONGEST_NAME = 64
 
 
 class TableWriter(DataSourceArrowWriter):
-    """See the module. Made where the query is planned; copies of it travel to the tasks, and to the
+    """Writes a DataFrame. Made where the query is planned; copies are sent to the tasks and to the
     process that commits. Raises ValueError, Refused 1049, 1054, 1146."""
 
     def __init__(self, options: Mapping[str, str], planned: StructType, overwrite: bool) -> None:
@@ -62,7 +61,7 @@ class TableWriter(DataSourceArrowWriter):
         store.transact(lambda txn: txn.insert(load_key(self.load), self._opened))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """An attempt of a task. Raises Deposed once the load is closed."""
+        """Stages the rows of a task attempt. Raises Deposed if the load is closed."""
         staged = Staged(self.load)
         return staging.stage(store_of(self._options), staged, iterator, self._require_open)
 
@@ -70,14 +69,14 @@ class TableWriter(DataSourceArrowWriter):
         txn.require_equal(load_key(self.load), self._opened)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Insert what the attempts have staged. Raises what INSERT does."""
-        staged = [each for each in messages if isinstance(each, Staged)]
+        """Inserts the staged chunks. Raises the errors of INSERT."""
+        staged = [message for message in messages if isinstance(message, Staged)]
         with staging.session_of(self._options["url"]) as session:
             with session.services.store.read() as txn:
                 session.transactions.admit(txn, writes=True)
-                begun = parts.under_way(txn, self._name)
-            if begun is not None:
-                parts.go_on(session, begun, self._options, self._name)
+                unfinished = parts.unfinished_write(txn, self._name)
+            if unfinished is not None:
+                parts.resume(session, unfinished, self._options, self._name)
                 staging.give_up(session.services.store, self.load)
             elif self._in_parts:
                 self._move(session, staged)
@@ -86,7 +85,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def _insert_or_replace(self, session: Session, staged: Sequence[Staged]) -> None:
         limit = int(session.variable("exuvia_txn_total_size_limit"))
-        if not self._overwrite or sum(each.size for each in staged) <= limit:
+        if not self._overwrite or sum(attempt.size for attempt in staged) <= limit:
             try:
                 self._insert_at_once(session, staged)
                 return
@@ -134,11 +133,11 @@ class TableWriter(DataSourceArrowWriter):
             return
         if self._overwrite:
             parts.place_unnamed(session, sealed, self._options)
-        parts.go_on(session, sealed, self._options, self._name)
+        parts.resume(session, sealed, self._options, self._name)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing is left of it, but of a named append that is half there the other half: a write
-        of that name goes on with it."""
+        """Removes the load, except a partly written append that has a name: the next write of that
+        name resumes it."""
         store = store_of(self._options)
         with store.read() as txn:
             record = txn.get(load_key(self.load))
@@ -150,7 +149,7 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def _is_atomic(options: Mapping[str, str]) -> bool:
-    """Raises ValueError."""
+    """Returns the option `atomic`. Raises ValueError."""
     text = options.get("atomic", "true").lower()
     if text not in ("true", "false"):
         raise ValueError(f'atomic is "true" or "false", not "{text}"')
