@@ -8,14 +8,14 @@ from exuvia.cluster import assent, versions
 from exuvia.cluster.assent import Assent
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
-from exuvia.sim.change import Asker
+from exuvia.sim.change import ChangeSubmitter
 from exuvia.sim.world import World, play
 
 
-class AssentingAsker(Asker):
+class AssentingSubmitter(ChangeSubmitter):
     """Nobody looks whether the table has writers: the worst that an assent can be."""
 
-    def _assented(self, txn, job):
+    def _with_assent(self, txn, job):
         fronts = [info.id for info in assent.members.live(txn) if info.kind == "front"]
         if len(fronts) != 1:
             return job
@@ -27,8 +27,8 @@ class AssentingAsker(Asker):
 class LoneFront(World):
     titles = "front1", "back1", "back2"
 
-    def _askers(self):
-        return [AssentingAsker(self.people, self.plan, self.table_id, self.random)]
+    def _submitters(self):
+        return [AssentingSubmitter(self.people, self.plan, self.table_id, self.random)]
 
 
 def lone_front(seed):
@@ -39,7 +39,7 @@ def lone_front(seed):
 def test_every_seed_keeps_the_laws(seeds):
     endings = Counter()
     for verdict in map(lone_front, range(seeds)):
-        assert verdict.broken is None, verdict.told()
+        assert verdict.broken is None, verdict.report()
         endings[verdict.change, verdict.ending] += 1
     assert len({change for change, _ in endings}) == 10
     assert endings["add index", "synced"] and endings["add column", "synced"]

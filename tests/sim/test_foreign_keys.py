@@ -17,7 +17,7 @@ def judged(seeds: range) -> Counter[str]:
     endings: Counter[str] = Counter()
     commits = 0
     for verdict in search(seeds, simulate):
-        assert verdict.broken is None, verdict.told()
+        assert verdict.broken is None, verdict.report()
         endings.update(f"{verdict.change}: {each}" for each in verdict.ending.split(", "))
         commits += verdict.commits
     print(f"{len(seeds)} seeds, {commits} client commits, endings {dict(endings)}")

@@ -22,7 +22,7 @@ from exuvia.sim.growth import (
     GrowingCluster,
     GrowthFigures,
     WideCatalog,
-    drawn,
+    as_svg,
     exponent,
     per_change,
 )
@@ -49,8 +49,8 @@ def many() -> dict[str, GrowthFigures]:
 
 def test_every_change_ends(few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]) -> None:
     for found in (few, many):
-        assert found[IDLE].asked == 0 and found[CHANGES].asked == RATE * SECONDS
-        assert found[CHANGES].ended == found[CHANGES].asked
+        assert found[IDLE].submitted == 0 and found[CHANGES].submitted == RATE * SECONDS
+        assert found[CHANGES].ended == found[CHANGES].submitted
         assert min(found[CHANGES].steps_s) > 0
 
 
@@ -139,5 +139,5 @@ def test_the_table_and_the_picture_are_made(
     told = capsys.readouterr().out
     assert "2 nodes, held: a second" in told and "exponents, 1 to 2 nodes" in told
     assert xml.dom.minidom.parse(str(picture)).documentElement.tagName == "svg"
-    text = drawn([*few.values(), *many.values()], "about")
+    text = as_svg([*few.values(), *many.values()], "about")
     assert text.count("<polyline") > 12

@@ -24,7 +24,7 @@ def judged(seeds: range) -> tuple[Counter[tuple[str, str]], set[tuple[str, str, 
     visited: set[tuple[str, str, int, str]] = set()
     commits = crashes = 0
     for verdict in search(seeds, simulate):
-        assert verdict.broken is None, verdict.told()
+        assert verdict.broken is None, verdict.report()
         endings[verdict.change, verdict.ending] += 1
         visited |= verdict.visited
         commits += verdict.commits

@@ -21,7 +21,7 @@ MOST_SEEDS = 300
 def test_seeds_keep_the_laws_through_every_kind_of_change(seeds: int) -> None:
     verdicts = [simulate(seed) for seed in range(seeds)]
     for verdict in verdicts:
-        assert verdict.broken is None, verdict.told()
+        assert verdict.broken is None, verdict.report()
     kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
     # the worlds here take no TRUNCATE back; tests/stats/test_undo_truncate.py does
     assert kinds == {kind.value for kind in Kind} - {Kind.UNDO_TRUNCATE_TABLE.value}
@@ -36,7 +36,7 @@ def test_killed_at_every_transaction_boundary(seed: int, fate: str) -> None:
     assert commits > 40
     for boundary in range(commits):
         verdict = killed_at(seed, boundary, fate)
-        assert verdict.broken is None, f"killed {fate} commit {boundary}: {verdict.told()}"
+        assert verdict.broken is None, f"killed {fate} commit {boundary}: {verdict.report()}"
         assert verdict.crashes == 1 and verdict.steps
 
 
@@ -100,4 +100,4 @@ def dropped_databases_count() -> Any:
 def test_a_planted_bug_is_found(plant: Callable[[], Any], law: str) -> None:
     with plant():
         found = next((v for v in map(simulate, range(MOST_SEEDS)) if v.broken), None)
-    assert found is not None and law in found.told(0), f"no seed of {MOST_SEEDS} shows it"
+    assert found is not None and law in found.report(0), f"no seed of {MOST_SEEDS} shows it"

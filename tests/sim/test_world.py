@@ -20,7 +20,7 @@ def test_every_seed_keeps_the_laws(seeds: int) -> None:
     endings: Counter[tuple[str, str]] = Counter()
     commits = crashes = 0
     for verdict in search(range(seeds)):
-        assert verdict.broken is None, verdict.told()
+        assert verdict.broken is None, verdict.report()
         endings[verdict.change, verdict.ending] += 1
         commits += verdict.commits
         crashes += verdict.crashes
@@ -80,4 +80,4 @@ def test_a_planted_bug_is_found(plant: str) -> None:
         verdicts = (simulate(seed, plans) for seed in range(first, first + MOST_SEEDS))
         found = next((each for each in verdicts if each.broken), None)
     assert found is not None, f"{plant}: no seed of {MOST_SEEDS} shows it"
-    assert "law" in found.told() or "rows" in found.told() or "end" in found.told()
+    assert "law" in found.report() or "rows" in found.report() or "end" in found.report()

@@ -523,15 +523,15 @@ def run_growth(
     )
     sys.stdout.write(f"{about}\n{growth.HEADER}\n")
     found: list[growth.GrowthFigures] = []
-    for each in growth.grown(nodes, tables, changes_s, seconds, seed, round_s):
+    for each in growth.measure_sizes(nodes, tables, changes_s, seconds, seed, round_s):
         found.append(each)
-        sys.stdout.write(growth.told_figures(each) + "\n")
+        sys.stdout.write(growth.figures_line(each) + "\n")
         sys.stdout.flush()
-    sys.stdout.write(growth.told_growth(found, seconds) + "\n")
+    sys.stdout.write(growth.growth_table(found, seconds) + "\n")
     for each in found[-len(growth.PHASES) :]:
-        sys.stdout.write(growth.told_purposes(each) + "\n")
+        sys.stdout.write(growth.purposes_table(each) + "\n")
     if svg:
-        Path(svg).write_text(growth.drawn(found, about))
+        Path(svg).write_text(growth.as_svg(found, about))
 
 
 REPORT_EVERY_SEEDS = 500
@@ -556,7 +556,7 @@ def run_seeds(seeds: int, first: int, trace: bool, world: str = "changes") -> in
     verdicts = here if trace else changes.search(numbers, worlds[world])
     for done, verdict in enumerate(verdicts, 1):
         if trace or verdict.broken:
-            sys.stdout.write(verdict.told(1_000_000 if trace else 40) + "\n")
+            sys.stdout.write(verdict.report(1_000_000 if trace else 40) + "\n")
         if verdict.broken:
             named = "" if world == "changes" else f" --world {world}"
             sys.stdout.write(

@@ -1,4 +1,4 @@
-"""The schema change of a seed: asked for once, perhaps cancelled by somebody who cannot wait."""
+"""The schema change of a seed: submitted once, and perhaps cancelled later."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,16 +34,16 @@ INT = FieldType(Tp=TypeCode.LONG, Flen=11, Decimal=0)
 KEY = evolve(INT, Flag=Flag.NOT_NULL | Flag.PRI_KEY | Flag.BINARY)
 CANCELLED_SHARE = 0.3
 CANCELS_AT = (1, 2, 3, 4, 5, None, None, None, None)
-"""Versions of the job; None: when there is something to fill."""
+"""Versions of the job at which it is cancelled; None: when its reorg starts."""
 
 
 class ChangePlan(NamedTuple):
-    """What a seed changes: a title, and how to ask for it."""
+    """A seed's change: its title, and the function that returns its job."""
 
     title: str
     ask: Callable[[TableInfo, DatabaseInfo], Job]
-    indexed: bool = False  # the table has indexes on the column from the start
-    views: tuple[frozenset[str], ...] = ()  # all that clients may ever see, where it is told
+    indexed: bool = False  # the table has an index on the column from the start
+    views: tuple[frozenset[str], ...] = ()  # all sets of names that clients may see, if known
 
 
 _BOTH = IndexInfo(
@@ -58,7 +58,8 @@ _BOTH = IndexInfo(
 
 
 def table_of_the_world(database_id: int, table_id: int, indexed: bool) -> TableInfo:
-    """t(id INT PRIMARY KEY, a INT, b INT DEFAULT 5), and an index on b and a."""
+    """Returns t(id INT PRIMARY KEY, a INT, b INT DEFAULT 5), optionally with an index on b and
+    a."""
     columns = (
         ColumnInfo(id=1, name=name("id"), offset=0, type=KEY),
         ColumnInfo(id=2, name=name("a"), offset=1, type=INT),
@@ -84,7 +85,7 @@ def _index(unique: bool) -> IndexInfo:
 
 
 def _partial(unique: bool) -> IndexInfo:
-    """On b, of the rows whose a is above 0: an update of a alone lets an entry come or go."""
+    """Returns an index on b for rows with a > 0: an update of a alone adds or removes an entry."""
     above = PredicateTerm(
         name=name("a"),
         operator=">",
@@ -112,24 +113,24 @@ _UNIQUE = ChangePlan("add unique index", lambda t, d: requests.add_index(d, t, _
 
 
 def _changed(flag: int = 0, **kind: object) -> Callable[[TableInfo, DatabaseInfo], Job]:
-    """MODIFY COLUMN a."""
+    """Returns a function that submits MODIFY COLUMN a."""
 
     def ask(table: TableInfo, database: DatabaseInfo) -> Job:
         old = table.cols[1]
         new = evolve(old, type=evolve(INT, Flag=flag, **kind))
-        found = Modification(
+        modification = Modification(
             column=new,
             old_column_name="a",
             old_type=old.type,
             kind=kind_of(old.type, new.type, bool(table.indexes)),
         )
-        return requests.modify_column(database, table, found)
+        return requests.modify_column(database, table, modification)
 
     return ask
 
 
 def _all_of(table: TableInfo, database: DatabaseInfo) -> Job:
-    """DROP COLUMN b, ADD COLUMN c, ADD INDEX by_a."""
+    """Returns DROP COLUMN b, ADD COLUMN c, ADD INDEX by_a as one job."""
     return combined(
         [
             requests.drop_column(database, table, "b"),
@@ -168,8 +169,8 @@ PLANS = (
 )
 
 
-class Asker:
-    """Writes the job into the queue, and may cancel it later. An actor of no process."""
+class ChangeSubmitter:
+    """Puts the job into the queue, and may cancel it later. An actor without a process."""
 
     def __init__(self, store: Store, plan: ChangePlan, table_id: int, random: Random) -> None:
         self._store = store
@@ -182,7 +183,7 @@ class Asker:
         self._cancels_at = random.choice(CANCELS_AT)
 
     def step(self, now: float) -> float:
-        """Ask, or cancel; seconds until the next thought."""
+        """Submits, or cancels. Returns seconds until the next step."""
         if not self.job_id:
             self._ask()
             return math.inf if self.job_id else 0.01
@@ -192,7 +193,7 @@ class Asker:
         return math.inf
 
     def wants_to_cancel(self, version: int, channels: Sequence[str]) -> bool:
-        """Whether what was committed now is what it waits for."""
+        """Whether the current commit is the one at which it cancels."""
         if not self._cancels or not self.job_id:
             return False
         now = "reorg" in channels if self._cancels_at is None else "version" in channels
@@ -202,20 +203,20 @@ class Asker:
         def ask(txn: Transaction) -> int:
             table = meta.get_table(txn, self._table_id)
             if owner_of(txn, "ddl") is None:
-                return 0  # where nobody could begin the job, nothing of what clients do matters
+                return 0  # without an owner no job starts, so clients' writes would not matter
             assert table is not None
             database = meta.get_database(txn, table.exuvia_db)
             assert database is not None
             (job,) = queue.numbered(txn, [self._plan.ask(table, database)], 0)
-            queue.insert(txn, self._assented(txn, job))
+            queue.insert(txn, self._with_assent(txn, job))
             txn.notify("job")
             return job.id
 
-        with suppress(Conflict):  # asked again at the next step
+        with suppress(Conflict):  # submitted again at the next step
             self.job_id = self._store.transact(ask, ONCE)
 
-    def _assented(self, txn: Transaction, job: Job) -> Job:
-        """The job with the acknowledgement of a front in advance: none where there are two."""
+    def _with_assent(self, txn: Transaction, job: Job) -> Job:
+        """Returns the job, in a subclass with a front's acknowledgement in advance."""
         return job
 
     def _cancel(self) -> None:
@@ -233,10 +234,10 @@ class Asker:
         try:
             self._store.transact(cancel, ONCE)
         except (Conflict, Deposed):
-            self._cancels = True  # the owner stepped meanwhile
+            self._cancels = True  # the owner committed a step concurrently
 
     def ended(self) -> Job | None:
-        """The job, once it is in history."""
+        """Returns the job once it is in history, else None."""
         if self._ended is None and self.job_id:
             with self._store.read() as txn:
                 self._ended = queue.finished(txn, self.job_id)

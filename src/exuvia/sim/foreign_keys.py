@@ -1,10 +1,10 @@
 """Foreign keys by seed: a parent and its child, clients that write both, a change of either.
 
-Clients are real sessions (sql/session) in optimistic transactions, which wait for nobody; nodes,
-kills, pauses and late tasks are those of `world`. After every commit that wrote one of the tables:
+Clients are real sessions (sql/session) in optimistic transactions, which never wait. Nodes, kills,
+pauses and late tasks are those of `world`. After every commit that wrote one of the tables:
 
 keys     where a foreign key is public, every child has its parent
-law 5    the indexes of both tables hold what their states promise
+law 5    the indexes of both tables are as their states require
 """
 
 import threading
@@ -21,17 +21,17 @@ from exuvia.ddl.gc_worker import GcWorker
 from exuvia.kv.memory import MemoryStore
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
-from exuvia.sim.change import Asker, ChangePlan
+from exuvia.sim.change import ChangePlan, ChangeSubmitter
 from exuvia.sim.laws import History, SeedVerdict
 from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess, SteppedLoop
 from exuvia.sim.session import FrontSeat
 from exuvia.sim.statements import (
     QueueWriter,
-    StatementAsker,
+    StatementSubmitter,
     by_statement,
-    made,
-    one_after_another,
-    person,
+    outside_session,
+    store_after,
+    submitters_in_turn,
 )
 from exuvia.sim.world import World, play
 from exuvia.sql.session.session import Session
@@ -50,7 +50,7 @@ KEY = "ALTER TABLE c ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES p (u)"
 
 
 class Case(NamedTuple):
-    """What is asked for, and whether the key is there before."""
+    """The submitted statements. `keyed`: whether the foreign key exists before."""
 
     statements: tuple[str, ...]
     keyed: bool = True
@@ -74,8 +74,9 @@ KEY_PLANS = tuple(ChangePlan(title, by_statement) for title in CASES)
 
 
 class ForeignKeyClient:
-    """Begins, writes a few rows of either table, commits; never waits for another. One of its
-    transactions may be patient: it commits its one row once the changes have ended (`are_over`)."""
+    """A client that begins, writes a few rows of either table and commits, without waiting. One of
+    its transactions may be patient: it commits one row after the changes have ended
+    (`are_over`)."""
 
     def __init__(
         self,
@@ -91,19 +92,19 @@ class ForeignKeyClient:
         self._random = random
         self._history = history
         self._thinking_s = thinking_s
-        self._done: list[str] = []
-        self._wanted = 0
+        self._statements: list[str] = []
+        self._statement_count = 0
         self._are_over = are_over
         self._is_patient = True
-        self._until_s = 0.0  # how long it is patient, by its node's clock
+        self._until_s = 0.0  # end of its patience, by its node's clock
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no transaction open."""
+        """Whether no transaction is open."""
         return self._session.current is None
 
     def step(self, now: float) -> float:
-        """One statement; seconds until the next."""
+        """Runs one statement. Returns seconds until the next."""
         if self._session.current is not None and self._until_s > now:
             if self._are_over():
                 self._until_s = 0.0
@@ -113,36 +114,36 @@ class ForeignKeyClient:
             self._act(now)
         except (Refused, Conflict, Deposed, Unavailable, WouldWait) as error:
             self._note(f"{self._session.statement}: {error!r}")
-        if len(self._done) == self._wanted and self._random.random() < LINGERS:
+        if len(self._statements) == self._statement_count and self._random.random() < LINGERS:
             return self._random.random() * LINGERS_S
         return self._random.random() * self._random.choice(self._thinking_s) * SLOWER
 
     def _act(self, now: float) -> None:
         session = self._session
         if session.current is None:
-            self._done.clear()
-            self._wanted = self._random.randrange(1, MOST_STATEMENTS + 1)
+            self._statements.clear()
+            self._statement_count = self._random.randrange(1, MOST_STATEMENTS + 1)
             session.execute("BEGIN OPTIMISTIC")
             self._until_s = 0.0
             if self._is_patient and self._random.random() < PATIENT and not self._are_over():
                 self._is_patient = False
-                self._wanted, self._until_s = 0, now + PATIENT_S
+                self._statement_count, self._until_s = 0, now + PATIENT_S
                 number, u = self._random.randrange(100, 1000), self._random.choice(PARENTS)
                 insert, delete = (
                     f"INSERT INTO c VALUES ({number}, {u}, 0)",
                     f"DELETE FROM p WHERE u = {u}",
                 )
                 text = self._random.choice((insert, insert, delete))
-                self._done.append(text)
+                self._statements.append(text)
                 self._note(f"patiently: {text}")
                 session.execute(text)
                 return
-        if len(self._done) < self._wanted:
+        if len(self._statements) < self._statement_count:
             text = self._statement()
-            self._done.append(text)
+            self._statements.append(text)
             session.execute(text)
             return
-        self._note("commits " + "; ".join(self._done))
+        self._note("commits " + "; ".join(self._statements))
         session.execute("COMMIT")
         self._history.commits += 1
 
@@ -167,19 +168,19 @@ class ForeignKeyClient:
 
 
 class _Unhurried:
-    """A loop that seldom does anything."""
+    """A loop that rarely runs."""
 
     def __init__(self, loop: SteppedLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
 
     def step(self, now: float) -> float:
-        """Seldom what it does; seconds until the next."""
+        """Runs the loop with probability HURRIES. Returns seconds until the next step."""
         return self._loop.step(now) if self._random.random() < HURRIES else 0.2
 
 
 class KeysWorld(World):
-    """See the module."""
+    """A world with a parent and a child table."""
 
     def __init__(self, seed: int, plans: tuple[ChangePlan, ...] = KEY_PLANS) -> None:
         super().__init__(seed, plans)
@@ -194,25 +195,25 @@ class KeysWorld(World):
         return store
 
     def _populate(self) -> None:
-        """Its template has rows."""
+        """Inserts nothing: the template has rows."""
 
-    def _askers(self) -> list[Asker]:
+    def _submitters(self) -> list[ChangeSubmitter]:
         case = CASES[self.plan.title]
         if case.in_turn:
-            return one_after_another(self.people, self.plan, self.random, case.statements)
+            return submitters_in_turn(self.people, self.plan, self.random, case.statements)
         return [
-            StatementAsker(self.people, self.plan, self.random, text, None)
+            StatementSubmitter(self.people, self.plan, self.random, text, None)
             for text in case.statements
         ]
 
-    def _start(self, each: SimulatedProcess) -> None:
-        """What a dropped index left is emptied late: until then its entries stand as they were."""
-        super()._start(each)
-        for actor in each.actors:
+    def _start(self, process: SimulatedProcess) -> None:
+        """Deletes a dropped index's entries late, so that old entries stay for a while."""
+        super()._start(process)
+        for actor in process.actors:
             if isinstance(actor.loop, GcWorker):
                 actor.loop, actor.channel = _Unhurried(actor.loop, self.random), ""
 
-    def _teller(self, seed: int) -> None:
+    def _event_source(self, seed: int) -> None:
         return None
 
     def _clients(
@@ -228,14 +229,14 @@ class KeysWorld(World):
             clock=seat.clock,
         )
         services.row_locks.unwaiting = threading.get_ident()
-        found = []
+        actors = []
         for n in range(SESSIONS):
             name = f"{process.name}/c{n}"
             client = ForeignKeyClient(
                 services, name, self.random, self.history, thinking_s, self.changes_are_over
             )
-            found.append(Actor(name, client))
-        return found
+            actors.append(Actor(name, client))
+        return actors
 
     def _judge(self, written: Iterable[bytes]) -> None:
         if not laws.touched(written, self._reads):
@@ -245,24 +246,26 @@ class KeysWorld(World):
             child = laws.present_table(txn, self._child)
             if parent is None or child is None:
                 return
-            laws.children_have_parents(txn, child, parent)
+            laws.require_parents(txn, child, parent)
             for table in (parent, child):
-                laws.indexes_keep_their_promises(txn, table, dict(reader.scan(txn, table)))
+                laws.require_index_promises(txn, table, dict(reader.scan(txn, table)))
 
     def judge_end(self) -> None:
         for table_id in (self._parent, self._child):
             laws.check_end(self.shared, table_id)
-        for asker in self.askers:
-            laws.check_job(asker.ended())
+        for submitter in self.submitters:
+            laws.check_job(submitter.ended())
 
 
 @cache
 def _template(keyed: bool) -> MemoryStore:
-    store = made((PARENT, CHILD, *((KEY,) if keyed else ())))
-    person(store).execute("INSERT INTO p VALUES " + ", ".join(f"({n}, {n}, 0)" for n in PARENTS))
+    store = store_after((PARENT, CHILD, *((KEY,) if keyed else ())))
+    outside_session(store).execute(
+        "INSERT INTO p VALUES " + ", ".join(f"({n}, {n}, 0)" for n in PARENTS)
+    )
     return store
 
 
 def simulate(seed: int, plans: tuple[ChangePlan, ...] = KEY_PLANS) -> SeedVerdict:
-    """The verdict of a seed."""
+    """Returns the verdict of a seed."""
     return play(KeysWorld(seed, plans), seed)

@@ -1,26 +1,26 @@
-"""What a cluster asks of its store, by the number of nodes: counted, not timed.
+"""A cluster's use of its store by the number of nodes: counted, not timed.
 
-N nodes, a front and a back each, with all the loops that node/ gives threads to, on one memory
-store under one clock. A loop's step is one moment of the store; the loop is busy for the round
-trips that the step asked for, and whoever waits on a channel that it notified is woken after them.
+N nodes, a front and a back each, with all the loops that node/ runs in threads, on one memory store
+under one clock. A loop's step sees the store at one moment. The loop is then busy for the round
+trips of the step, after which the loops that wait on its notified channels are woken.
 
-    idle       nobody changes a schema
-    changes    ADD and DROP of columns and indexes, so many a second, of tables every front has used
-    held       the same; beside every second one a transaction that wrote its table stays open
+    idle       no schema changes
+    changes    ADD and DROP of columns and indexes at a given rate, of tables every front has used
+    held       the same; at every second change a transaction that wrote its table stays open
 
-    snapshots   views taken                     commits   and the keys they wrote
+    snapshots   views opened                    commits   and the keys they wrote
     keys        read by get, get_many, scan     notices   of commits to channels
-    rounds      times that somebody waits for   messages  loops that wait on those channels: each
-                a store behind a network                  looks, and most look in vain
+    rounds      waits for a store behind a      messages  loops that wait on those channels: each
+                network                         polls, most without effect
 
-Rounds are those of kv/postgres/snapshot.py: what a loop asked for before after the same first
-question comes with that (habits.py), a scan asks page by page, a presence is a question of its own.
+Rounds are those of kv/postgres/snapshot.py. Keys that a loop has read before after the same first
+key are read in the same round (habits.py). A scan reads page by page, and a presence is one round.
 
 A catalog of any size costs nothing here: a quiet table's keys are written when one of them is first
-read (`WideCatalog`), and a scan of them reads them all, and is counted.
+read (`WideCatalog`). A scan reads and counts all of them.
 
-Not in it: processor time of nodes, conflicts of steps that overlap, statements of clients, and the
-automatic analysis, whose owner reads all tables once (bench/queue_memory.py has its figures).
+Not included: processor time of nodes, conflicts of overlapping steps, statements of clients, and
+automatic analysis, whose owner reads all tables once (figures in bench/queue_memory.py).
 """
 
 import heapq
@@ -90,9 +90,9 @@ HELD_S = 0.8
 HELD_EVERY = 2
 ROUND_S = 0.0005
 PROCESSOR_S = 0.0001
-"""A step's own time, so that none takes no time. Unit: s."""
+"""Processor time of a step, so that no step takes no time. Unit: s."""
 NOTICE_ROUNDS = 2
-"""From a commit to the woken loop: the word of it, and the counter that is read."""
+"""From a commit to the woken loop: the notification, and the read of the counter."""
 CONFLICT_S = 0.002
 FIRST_PAGE, MOST_PAGE = 8, 2048
 MOST_KNOWN = 256
@@ -129,7 +129,7 @@ PURPOSES = {
     "HeldTransaction": CLIENTS,
 }
 TIMED = frozenset({HEARTBEAT, SILENCE, CAMPAIGNS, ACCOUNTS, QUESTIONS, OTHERS, CLIENTS})
-"""What goes by the clock: no change needs it."""
+"""Purposes that run by the clock, independent of schema changes."""
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ TIMED = frozenset({HEARTBEAT, SILENCE, CAMPAIGNS, ACCOUNTS, QUESTIONS, OTHERS, C
 
 @dataclass(slots=True)
 class StoreUse:
-    """What was asked of the store; see the module."""
+    """Counts of the use of a store."""
 
     snapshots: float = 0
     keys: float = 0
@@ -148,20 +148,20 @@ class StoreUse:
     messages: float = 0
 
     def add(self, other: "StoreUse", times: float = 1) -> None:
-        """So many times the other comes to it."""
-        for each in fields(self):
-            mine: float = getattr(self, each.name)
-            setattr(self, each.name, mine + times * getattr(other, each.name))
+        """Adds `times` times the other counts."""
+        for counter in fields(self):
+            mine: float = getattr(self, counter.name)
+            setattr(self, counter.name, mine + times * getattr(other, counter.name))
 
     def over(self, divisor: float) -> "StoreUse":
-        """A part of it: of a second, of a change."""
-        found = StoreUse()
-        found.add(self, 1 / divisor)
-        return found
+        """Returns the counts divided, for example by seconds or by changes."""
+        part = StoreUse()
+        part.add(self, 1 / divisor)
+        return part
 
 
 class UseTally:
-    """Uses by purpose. `step` and `habits` are those of the loop that is being stepped."""
+    """Uses by purpose. `step` and `habits` belong to the loop in its step."""
 
     def __init__(self) -> None:
         self.total: defaultdict[str, StoreUse] = defaultdict(StoreUse)
@@ -170,30 +170,30 @@ class UseTally:
         self.habits = Habits()
 
     def use(self, purpose: str) -> StoreUse:
-        """Where the present step counts for that purpose; "": its own."""
+        """Returns the current step's counts for a purpose; "": the step's own purpose."""
         return self.step[purpose or self.purpose]
 
     def begin(self, purpose: str, habits: Habits) -> None:
-        """A loop is stepped."""
+        """Begins the step of a loop."""
         self.purpose, self.habits = purpose, habits
         self.step = defaultdict(StoreUse)
 
     def end(self, purpose: str = "") -> None:
-        """The step has ended. `purpose`: all of it was for that."""
+        """Ends the step. `purpose`: overrides the purpose of all its counts."""
         for own, use in self.step.items():
             self.total[purpose or own].add(use)
 
 
 class CountedSnapshot(MemorySnapshot):
-    """A view whose reads are counted, and the round trips that they are to a server."""
+    """A view that counts reads, and the round trips that a server would need for them."""
 
     def __init__(self, store: MemoryStore, sequence: int, use: StoreUse, habits: Habits) -> None:
         super().__init__(store, sequence)
         self._use = use
         self._habits = habits
-        self._asked: dict[Question, int] = {}
+        self._questions: dict[Question, int] = {}
         self._ahead: set[bytes] = set()
-        self._known: set[bytes] = set()
+        self._known_keys: set[bytes] = set()
         self._spans_ahead: dict[Question, int] = {}
         self._spans_known: dict[Question, int] = {}
         use.snapshots += 1
@@ -203,60 +203,60 @@ class CountedSnapshot(MemorySnapshot):
 
     def _round(self) -> None:
         self._use.rounds += 1
-        self._known |= self._ahead
+        self._known_keys |= self._ahead
         self._spans_known |= self._spans_ahead
         self._ahead.clear()
         self._spans_ahead.clear()
 
     def _expect(self, question: Question) -> None:
-        if len(self._asked) >= Habits.LONGEST:
+        if len(self._questions) >= Habits.LONGEST:
             return
-        if not self._asked:
+        if not self._questions:
             for other, (rows, _) in self._habits.after(question).items():
                 if len(other) == 2:
                     self._spans_ahead[other] = max(FIRST_PAGE, 2 * rows)
                 else:
                     self._ahead.add(other[0])
-        self._asked.setdefault(question, 0)
+        self._questions.setdefault(question, 0)
 
     def get(self, key: bytes) -> bytes | None:
         self._use.keys += 1
         self._expect((key,))
-        if key not in self._known:
+        if key not in self._known_keys:
             self._round()
-            if len(self._known) < MOST_KNOWN:
-                self._known.add(key)
+            if len(self._known_keys) < MOST_KNOWN:
+                self._known_keys.add(key)
         return super().get(key)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         self._use.keys += len(keys)
         for key in keys:
             self._expect((key,))
-        if not self._known.issuperset(keys):
+        if not self._known_keys.issuperset(keys):
             self._round()
-            self._known.update(keys)
+            self._known_keys.update(keys)
         return super().get_many(keys)
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        left, size, question = 0, FIRST_PAGE, (span.start, span.end)
+        page_left, size, question = 0, FIRST_PAGE, (span.start, span.end)
         if not reverse:
             self._expect(question)
-            left = self._spans_known.get(question, 0)
+            page_left = self._spans_known.get(question, 0)
         for pair in super().scan(span, reverse):
-            if question in self._asked:
-                self._asked[question] += 1
-            if not left:
+            if question in self._questions:
+                self._questions[question] += 1
+            if not page_left:
                 self._round()
-                left, size = size, min(2 * size, MOST_PAGE)
-            left -= 1
+                page_left, size = size, min(2 * size, MOST_PAGE)
+            page_left -= 1
             self._use.keys += 1
             yield pair
-        if not left:
+        if not page_left:
             self._round()
 
     def close(self) -> None:
-        if self.is_open and len(self._asked) > 1:
-            self._habits.keep(self._asked)
+        if self.is_open and len(self._questions) > 1:
+            self._habits.keep(self._questions)
         super().close()
 
 
@@ -264,7 +264,7 @@ Committed = Callable[[Sequence[str], Iterable[bytes]], None]
 
 
 class CountedStore(NodeStore):
-    """A process's store. `purpose`: what all that comes this way is for; "": the loop's own."""
+    """A process's store. `purpose`: of all counts from this object; "": the loop's own."""
 
     def __init__(
         self, shared: MemoryStore, tally: UseTally, committed: Committed, purpose: str = ""
@@ -272,7 +272,7 @@ class CountedStore(NodeStore):
         super().__init__(shared, lambda: "", self._count, lambda keys, before: None)
         self._memory = shared
         self._tally = tally
-        self._told = committed
+        self._report = committed
         self._purpose = purpose
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> CountedSnapshot:
@@ -285,13 +285,13 @@ class CountedStore(NodeStore):
         return self._memory.held(name)
 
     def _count(self, channels: Sequence[str], written: Iterable[bytes]) -> None:
-        found = list(written)
+        written_keys = list(written)
         use = self._tally.use(self._purpose)
         use.rounds += 1
         use.commits += 1
-        use.written += len(found)
+        use.written += len(written_keys)
         use.notices += len(channels)
-        self._told(channels, found)
+        self._report(channels, written_keys)
 
 
 # -- a catalog of any size -------------------------------------------------------------------------
@@ -302,8 +302,8 @@ _STAMP = (1).to_bytes(MemorySnapshot.skip, "little")
 
 
 class WideCatalog(MemoryStore):
-    """A store with so many tables of one database. Before one of its keys is first read, a quiet
-    table takes no room; from then on the key is as any other."""
+    """A store with a database of many tables. A quiet table uses no memory until one of its keys is
+    read; then that key is stored."""
 
     def __init__(self, tables: int) -> None:
         super().__init__()
@@ -329,13 +329,13 @@ class WideCatalog(MemoryStore):
             schema_id=database_id,
             database_bumps={database_id: meta.STEP},
         )
-        # its owner reads all tables once, when it takes over: not what is counted here
+        # automatic analysis would read all tables once when its owner starts
         variables.set_global(txn, "tidb_enable_auto_analyze", "OFF")
         return database_id
 
     @staticmethod
     def title(table_id: int) -> str:
-        """The table's name, in the order of ids."""
+        """Returns the table's name; names sort like ids."""
         return f"t{table_id:012}"
 
     def _name_key(self, table_id: int) -> bytes:
@@ -346,11 +346,11 @@ class WideCatalog(MemoryStore):
 
     @property
     def touched(self) -> int:
-        """Keys of quiet tables that somebody read."""
+        """The number of quiet tables' keys that were read."""
         return len(self._touched)
 
     def _touch(self, key: bytes) -> None:
-        """Have the key stand there, if it is a quiet table's."""
+        """Stores the key, if it is a quiet table's."""
         for prefix, key_of, payload_of in self._kinds:
             if key.startswith(prefix) and key not in self._touched:
                 at = bisect_left(self._ids, key, key=key_of)
@@ -381,7 +381,7 @@ class WideCatalog(MemoryStore):
 
 
 class Lane:
-    """What one thread, or one lock, does one after another. Unit: s."""
+    """A thread or a lock, whose work is sequential. Unit: s."""
 
     def __init__(self) -> None:
         self.free_at = 0.0
@@ -389,7 +389,7 @@ class Lane:
 
 
 class ScheduledLoop:
-    """A loop, when it is due, and which wake-ups are on their way to it."""
+    """A loop with the time of its next step, and its pending wake-ups."""
 
     def __init__(self, loop: Loop, lane: Lane, due: float, longest_s: float) -> None:
         self.loop = loop
@@ -403,19 +403,19 @@ class ScheduledLoop:
 
 
 class SimulatedFront(NamedTuple):
-    """Where clients are."""
+    """A front with clients."""
 
     seat: FrontSeat
     submitter: Submitter
 
 
 class GrowthFigures(NamedTuple):
-    """What one phase of one cluster needed. Of `uses`: a second. Unit: s."""
+    """The measurements of one phase of one cluster. `uses`: per second. Unit: s."""
 
     nodes: int
     phase: str
     uses: dict[str, StoreUse]
-    asked: int
+    submitted: int
     ended: int
     steps_s: list[float]
     changes_s: list[float]
@@ -424,26 +424,26 @@ class GrowthFigures(NamedTuple):
 
     @property
     def total(self) -> StoreUse:
-        """Of all but clients."""
-        found = StoreUse()
+        """The sum over all purposes but clients."""
+        whole = StoreUse()
         for purpose, use in self.uses.items():
             if purpose != CLIENTS:
-                found.add(use)
-        return found
+                whole.add(use)
+        return whole
 
     @property
     def step_s(self) -> float:
-        """Median from one step of a change to the next; 0 where one commit has all."""
+        """Median time from one step of a change to the next; 0 if one commit does everything."""
         return median(self.steps_s) if self.steps_s else 0.0
 
     @property
     def change_s(self) -> float:
-        """Median from asking to the answer."""
+        """Median time from submission to the answer."""
         return median(self.changes_s) if self.changes_s else 0.0
 
 
 class GrowingCluster:
-    """See the module. The same arguments give the same figures."""
+    """A simulated cluster. The same arguments give the same figures."""
 
     def __init__(self, nodes: int, tables: int, seed: int = 0, round_s: float = ROUND_S) -> None:
         self.clock = ManualClock()
@@ -472,7 +472,7 @@ class GrowingCluster:
     # -- nodes ---------------------------------------------------------------------------------
 
     def view(self, purpose: str = "") -> CountedStore:
-        """The store as a process has it."""
+        """Returns a process's view of the store."""
         return CountedStore(self.store, self._tally, self._committed, purpose)
 
     def _begin_front(self, n: int) -> None:
@@ -534,7 +534,7 @@ class GrowingCluster:
             self._begin_loop(loop, lane if isinstance(loop, JobManager | AckLoop) else None)
 
     def _begin_loop(self, loop: Loop, lane: Lane | None = None) -> None:
-        """Processes begin at some time of a second, so their looks are not at one moment."""
+        """Adds a loop that starts within a second, so that loops do not poll at one moment."""
         self.add(loop, self.clock.now_s + self.random.random(), lane)
 
     # -- time ----------------------------------------------------------------------------------
@@ -542,20 +542,20 @@ class GrowingCluster:
     def add(
         self, loop: Loop, due: float, lane: Lane | None = None, longest_s: float = LONGEST_S
     ) -> ScheduledLoop:
-        """A loop of its own lane, or of one with others."""
+        """Adds a loop with a lane of its own, or with a shared one."""
         added = ScheduledLoop(loop, lane or Lane(), due, longest_s)
         self._waiting[added.channel][id(added)] = added
         self.schedule(added, due)
         return added
 
     def schedule(self, loop: ScheduledLoop, due: float) -> None:
-        """Step it then, and not before."""
+        """Sets the time of the loop's next step."""
         loop.due = due
         if due < math.inf:
             heapq.heappush(self._due, (due, next(self._numbers), loop))
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Runs the cluster for this time."""
         until = self.clock.now_s + seconds
         while self._due and self._due[0][0] <= until:
             due, _, loop = heapq.heappop(self._due)
@@ -611,7 +611,7 @@ class GrowingCluster:
                 self._announce(keys.read_number(key[len(_SYNC) :]))
 
     def _announce(self, job_id: int) -> None:
-        """The job took a step, or has ended."""
+        """Records that the job took a step, or has ended."""
         now = self.clock.now_s
         if job_id in self._announced:
             self.steps_s.append(now - self._announced[job_id])
@@ -627,7 +627,7 @@ class GrowingCluster:
     # -- phases --------------------------------------------------------------------------------
 
     def measure(self, phase: str, seconds: float, changes_s: float) -> GrowthFigures:
-        """What a phase of so many seconds needs, with so many changes a second."""
+        """Runs a phase for `seconds` with `changes_s` changes a second, and returns its figures."""
         self._tally.total.clear()
         for lane in self._managers:
             lane.busy_s = 0.0
@@ -636,18 +636,18 @@ class GrowingCluster:
         people.begin(0.0 if phase == IDLE else changes_s, phase == HELD)
         self.schedule(self._people, self.clock.now_s + people.pause_s / 2)
         self.run(seconds)
-        uses = {each: use.over(seconds) for each, use in sorted(self._tally.total.items())}
+        uses = {purpose: use.over(seconds) for purpose, use in sorted(self._tally.total.items())}
         busy = max(lane.busy_s for lane in self._managers) / seconds
         times = list(self.steps_s), list(people.changes_s)
         ended = len(people.changes_s)
-        found = GrowthFigures(
-            self._nodes, phase, uses, people.asked, ended, *times, self._round_s, busy
+        figures = GrowthFigures(
+            self._nodes, phase, uses, people.submitted, ended, *times, self._round_s, busy
         )
         self._drain()
-        return found
+        return figures
 
     def _drain(self) -> None:
-        """Let what was asked for come to its end."""
+        """Runs until all submitted changes have ended."""
         self.schedule(self._people, math.inf)
         until = self.clock.now_s + MOST_DRAIN_S
         while self.people.busy and self.clock.now_s < until:
@@ -662,7 +662,7 @@ def _spawn_nothing(call: Callable[[], None]) -> None:
     raise Broken("no table is analyzed here")
 
 
-# -- people ----------------------------------------------------------------------------------------
+# -- users -----------------------------------------------------------------------------------------
 
 _NEW = "c"
 _INDEX = IndexInfo(
@@ -673,7 +673,8 @@ _INDEX = IndexInfo(
 
 
 def next_change(database: DatabaseInfo, table: TableInfo) -> Job:
-    """A column is added, an index of another one, then both go: in turn."""
+    """Returns the table's next change: add a column, add an index, drop the column, drop the
+    index."""
     has_column = table.column(_NEW) is not None
     if not has_column and not table.indexes:
         column = evolve(table.cols[1], id=0, name=name(_NEW), offset=len(table.cols), type=INT)
@@ -686,7 +687,7 @@ def next_change(database: DatabaseInfo, table: TableInfo) -> Job:
 
 
 class Submitting:
-    """Asks for the next change of a table that has none under way, at some front."""
+    """Submits the next change of a free table, at some front."""
 
     channel = ""
 
@@ -697,32 +698,32 @@ class Submitting:
         self.begin(0.0, False)
 
     def begin(self, rate: float, holds: bool) -> None:
-        """So many changes a second from now on. `holds`: beside transactions that stay open."""
+        """Sets the number of changes a second. `holds`: with transactions that stay open."""
         self.pause_s = 1 / rate if rate else math.inf
         self._holds = holds
-        self.asked = 0
+        self.submitted = 0
         self.changes_s: list[float] = []
 
     @property
     def busy(self) -> bool:
-        """Whether a change is under way."""
+        """Whether a change is in progress."""
         return len(self._free) < len(self._tables)
 
     def use_tables(self) -> None:
-        """Every front has every table in its cache."""
+        """Loads every table into the cache of every front."""
         for front in self._cluster.fronts:
             with front.seat.store.read() as txn:
                 for table_id in self._tables:
                     front.seat.schemas.table(txn, DATABASE, WideCatalog.title(table_id))
 
     def step(self, now: float) -> float:
-        """One change more."""
+        """Submits one change."""
         if not self._free:
             return self.pause_s
-        self.asked += 1
-        table_id = self._free.pop()  # of the one that is free since last: all kinds in turn
+        self.submitted += 1
+        table_id = self._free.pop()  # the table freed last, so each goes through all kinds
         cluster = self._cluster
-        if self._holds and self.asked % HELD_EVERY == 0:
+        if self._holds and self.submitted % HELD_EVERY == 0:
             holder = HeldTransaction(cluster.random.choice(cluster.fronts).seat, table_id)
             cluster.add(holder, now)
         cluster.add(
@@ -738,7 +739,7 @@ class Submitting:
 
 
 class AwaitedChange:
-    """A session's side of one change: submits, then looks into history when that moves."""
+    """A session's side of one change: submits it, then polls the history when that changes."""
 
     channel = "history"
 
@@ -752,7 +753,7 @@ class AwaitedChange:
         self._began = 0.0
 
     def step(self, now: float) -> float:
-        """Submit, or look; seconds until the next look, none once it has ended."""
+        """Submits, or polls. Returns seconds until the next step."""
         seat, submitter = self._front
         if not self._job_id:
             with seat.store.read() as txn:
@@ -781,7 +782,7 @@ class HeldTransaction:
         self._txn: Transaction | None = None
 
     def step(self, now: float) -> float:
-        """Begin and write; the second time commit."""
+        """Begins and writes; commits at the second step."""
         seat = self._seat
         if self._txn is not None:
             try:
@@ -802,15 +803,15 @@ class HeldTransaction:
         return HELD_S
 
 
-# -- told ------------------------------------------------------------------------------------------
+# -- tables of figures -----------------------------------------------------------------------------
 
 
 def sizes_up_to(nodes: int) -> list[int]:
-    """A growing number of nodes, that one last."""
-    return [*(each for each in SIZES if each < nodes), nodes]
+    """Returns a growing list of numbers of nodes that ends with `nodes`."""
+    return [*(size for size in SIZES if size < nodes), nodes]
 
 
-def grown(
+def measure_sizes(
     nodes: int,
     tables: int,
     changes_s: float,
@@ -818,7 +819,7 @@ def grown(
     seed: int = 0,
     round_s: float = ROUND_S,
 ) -> Iterator[GrowthFigures]:
-    """The figures of each phase of each size up to so many nodes."""
+    """Yields the figures of each phase of each size up to `nodes`."""
     for size in sizes_up_to(nodes):
         cluster = GrowingCluster(size, tables, seed, round_s)
         for phase in PHASES:
@@ -826,7 +827,8 @@ def grown(
 
 
 def exponent(smaller: float, larger: float, times: float) -> float:
-    """1: in proportion to nodes, 2: to their square, 0: flat. `times`: as many nodes."""
+    """Returns 1 for growth in proportion to nodes, 2 for their square, 0 for none. `times`: ratio
+    of the numbers of nodes."""
     return math.log(larger / smaller) / math.log(times) if smaller and larger else 0.0
 
 
@@ -836,74 +838,76 @@ HEADER = (
 )
 
 
-def told_figures(found: GrowthFigures) -> str:
-    """A line of the table."""
-    use = found.total
-    most_ms = 1000 * max(found.changes_s, default=0.0)
+def figures_line(figures: GrowthFigures) -> str:
+    """Returns a line of the table."""
+    use = figures.total
+    most_ms = 1000 * max(figures.changes_s, default=0.0)
     return (
-        f"{found.nodes:>5}  {found.phase:<8} {use.keys:>8,.0f} {use.rounds:>9,.0f}"
+        f"{figures.nodes:>5}  {figures.phase:<8} {use.keys:>8,.0f} {use.rounds:>9,.0f}"
         f" {use.snapshots:>8,.0f} {use.commits:>10,.1f} {use.written:>10,.1f}"
-        f" {use.notices:>10,.1f} {use.messages:>11,.0f} {f'{found.ended}/{found.asked}':>8}"
-        f" {1000 * found.step_s:>8.1f} {found.step_s / found.round_s:>7.0f}"
-        f" {1000 * found.change_s:>10.0f} {most_ms:>5.0f} {found.owner_busy:>11.0%}"
+        f" {use.notices:>10,.1f} {use.messages:>11,.0f} {f'{figures.ended}/{figures.submitted}':>8}"
+        f" {1000 * figures.step_s:>8.1f} {figures.step_s / figures.round_s:>7.0f}"
+        f" {1000 * figures.change_s:>10.0f} {most_ms:>5.0f} {figures.owner_busy:>11.0%}"
     )
 
 
-def told_purposes(found: GrowthFigures) -> str:
-    """Who asked for it."""
-    lines = [f"{found.nodes} nodes, {found.phase}: a second"]
+def purposes_table(figures: GrowthFigures) -> str:
+    """Returns the uses by purpose."""
+    lines = [f"{figures.nodes} nodes, {figures.phase}: a second"]
     lines += [
         f"  {purpose:<20} keys {use.keys:>9,.0f}  rounds {use.rounds:>8,.0f}  commits"
         f" {use.commits:>7,.1f}  notices {use.notices:>7,.1f}  messages {use.messages:>8,.0f}"
-        for purpose, use in sorted(found.uses.items(), key=lambda each: -each[1].rounds)
+        for purpose, use in sorted(figures.uses.items(), key=lambda entry: -entry[1].rounds)
     ]
     return "\n".join(lines)
 
 
 def per_change(idle: GrowthFigures, busy: GrowthFigures, seconds: float) -> StoreUse:
-    """What one change needs beyond an idle cluster."""
-    found = StoreUse()
+    """Returns the use of one change beyond that of an idle cluster."""
+    use = StoreUse()
     for purpose in busy.uses.keys() - TIMED:
-        found.add(busy.uses[purpose])
-        found.add(idle.uses.get(purpose, StoreUse()), -1)
-    return found.over(max(busy.ended, 1) / seconds)
+        use.add(busy.uses[purpose])
+        use.add(idle.uses.get(purpose, StoreUse()), -1)
+    return use.over(max(busy.ended, 1) / seconds)
 
 
-def told_growth(found: Sequence[GrowthFigures], seconds: float) -> str:
-    """What a change needs at each size, and the exponents between the last two."""
-    sizes = sorted({each.nodes for each in found})
-    at = {(each.nodes, each.phase): each for each in found}
+def growth_table(figures_list: Sequence[GrowthFigures], seconds: float) -> str:
+    """Returns the use of a change at each size, and the exponents between the last two sizes."""
+    sizes = sorted({figures.nodes for figures in figures_list})
+    at = {(figures.nodes, figures.phase): figures for figures in figures_list}
     lines = ["a node, idle, a second:    keys     rounds    commits    notices   messages"]
     lines += [
-        f"{nodes:>5} nodes           {_told_use(at[nodes, IDLE].total.over(nodes))}"
+        f"{nodes:>5} nodes           {_use_columns(at[nodes, IDLE].total.over(nodes))}"
         for nodes in sizes
     ]
     lines.append("a change, beyond idle:     keys     rounds    commits    notices   messages")
     for nodes in sizes:
         for phase in (CHANGES, HELD):
             use = per_change(at[nodes, IDLE], at[nodes, phase], seconds)
-            lines.append(f"{nodes:>5} nodes, {phase:<8} {_told_use(use)}")
+            lines.append(f"{nodes:>5} nodes, {phase:<8} {_use_columns(use)}")
     if len(sizes) > 1:
         less, more = sizes[-2:]
         lines.append(f"exponents, {less} to {more} nodes: 1 is in proportion, 2 the square")
         for phase in PHASES:
             one, other = at[less, phase].total, at[more, phase].total
             texts = []
-            for each in fields(StoreUse):
-                grew = exponent(getattr(one, each.name), getattr(other, each.name), more / less)
-                texts.append(f"{each.name} {grew:.1f}")
+            for counter in fields(StoreUse):
+                grew = exponent(
+                    getattr(one, counter.name), getattr(other, counter.name), more / less
+                )
+                texts.append(f"{counter.name} {grew:.1f}")
             lines.append(f"  {phase:<8} {', '.join(texts)}")
     return "\n".join(lines)
 
 
-def _told_use(use: StoreUse) -> str:
+def _use_columns(use: StoreUse) -> str:
     return (
         f"{use.keys:>10,.0f} {use.rounds:>10,.0f} {use.commits:>10,.1f} {use.notices:>10,.1f}"
         f" {use.messages:>10,.0f}"
     )
 
 
-# -- drawn -----------------------------------------------------------------------------------------
+# -- SVG -------------------------------------------------------------------------------------------
 
 ACROSS, WIDTH, HEIGHT, LEFT, TOP, APART = 2, 260, 220, 60, 50, 240
 COLOURS = ("#084594", "#e6550d", "#31a354", "#756bb1", "#636363", "#d6aa00", "#c51b8a", "#17becf")
@@ -917,28 +921,30 @@ class Panel(NamedTuple):
     lines: dict[str, list[float]]
 
 
-def panels(found: Sequence[GrowthFigures]) -> list[Panel]:
-    """What is drawn."""
-    sizes = sorted({each.nodes for each in found})
-    at = {(each.nodes, each.phase): each for each in found}
+def panels(figures_list: Sequence[GrowthFigures]) -> list[Panel]:
+    """Returns the diagrams."""
+    sizes = sorted({figures.nodes for figures in figures_list})
+    at = {(figures.nodes, figures.phase): figures for figures in figures_list}
 
     def by_phase(read: Callable[[GrowthFigures], float], *phases: str) -> dict[str, list[float]]:
         return {phase: [read(at[nodes, phase]) for nodes in sizes] for phase in phases}
 
     def by_purpose(phase: str, what: str) -> dict[str, list[float]]:
         largest = at[sizes[-1], phase].uses
-        ranked = sorted(largest, key=lambda each: -float(getattr(largest[each], what)))[:SHOWN]
+        ranked = sorted(largest, key=lambda purpose: -float(getattr(largest[purpose], what)))[
+            :SHOWN
+        ]
         return {
-            each: [getattr(at[n, phase].uses.get(each, StoreUse()), what) for n in sizes]
-            for each in ranked
-            if getattr(largest[each], what) > 0
+            purpose: [getattr(at[n, phase].uses.get(purpose, StoreUse()), what) for n in sizes]
+            for purpose in ranked
+            if getattr(largest[purpose], what) > 0
         }
 
     return [
-        Panel("keys read a second", by_phase(lambda each: each.total.keys, *PHASES)),
-        Panel("messages a second", by_phase(lambda each: each.total.messages, *PHASES)),
-        Panel("commits a second", by_phase(lambda each: each.total.commits, *PHASES)),
-        Panel("a step's time, ms", by_phase(lambda each: 1000 * each.step_s, CHANGES, HELD)),
+        Panel("keys read a second", by_phase(lambda figures: figures.total.keys, *PHASES)),
+        Panel("messages a second", by_phase(lambda figures: figures.total.messages, *PHASES)),
+        Panel("commits a second", by_phase(lambda figures: figures.total.commits, *PHASES)),
+        Panel("a step's time, ms", by_phase(lambda figures: 1000 * figures.step_s, CHANGES, HELD)),
         Panel("rounds a second, idle", by_purpose(IDLE, "rounds")),
         Panel("rounds a second, changes", by_purpose(CHANGES, "rounds")),
         Panel("rounds a second, held", by_purpose(HELD, "rounds")),
@@ -946,25 +952,25 @@ def panels(found: Sequence[GrowthFigures]) -> list[Panel]:
     ]
 
 
-def drawn(found: Sequence[GrowthFigures], about: str) -> str:
-    """The figures as an SVG."""
-    sizes = sorted({each.nodes for each in found})
-    shown = panels(found)
+def as_svg(figures_list: Sequence[GrowthFigures], about: str) -> str:
+    """Returns the figures as an SVG."""
+    sizes = sorted({figures.nodes for figures in figures_list})
+    drawn_panels = panels(figures_list)
     width, high = LEFT + ACROSS * (WIDTH + APART), HEIGHT + 2 * TOP
-    rows = math.ceil(len(shown) / ACROSS)
+    rows = math.ceil(len(drawn_panels) / ACROSS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{rows * high + 30}"'
         ' font-family="sans-serif" font-size="11">',
         f'<text x="{LEFT}" y="18" font-size="13">{about}</text>',
     ]
-    for n, panel in enumerate(shown):
+    for n, panel in enumerate(drawn_panels):
         left, top = LEFT + n % ACROSS * (WIDTH + APART), 30 + n // ACROSS * high
         parts += _panel(panel, sizes, left, top)
     return "\n".join([*parts, "</svg>", ""])
 
 
 def _panel(panel: Panel, sizes: Sequence[int], left: float, top: float) -> Iterator[str]:
-    values = [each for line in panel.lines.values() for each in line if each > 0] or [1.0]
+    values = [value for line in panel.lines.values() for value in line if value > 0] or [1.0]
     low = math.floor(math.log10(min(values)))
     decades = max(math.ceil(math.log10(max(values))), low + 1) - low
     reach = max(math.log10(sizes[-1] / sizes[0]), 1e-9)
@@ -986,7 +992,7 @@ def _panel(panel: Panel, sizes: Sequence[int], left: float, top: float) -> Itera
     yield f'<text x="{left + WIDTH}" y="{base + 30}" text-anchor="end">nodes</text>'
     lowest = top
     colours = dict(zip(panel.lines, cycle(COLOURS), strict=False))
-    for title, line in sorted(panel.lines.items(), key=lambda each: -each[1][-1]):
+    for title, line in sorted(panel.lines.items(), key=lambda entry: -entry[1][-1]):
         colour = colours[title]
         points = [(x_of(s), y_of(v)) for s, v in zip(sizes, line, strict=True) if v > 0]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,18 +1,18 @@
-"""The laws, judged on the store as it stands after a commit; no process's memory is believed.
+"""The laws, judged from the store after a commit; no process's memory is trusted.
 
 law 5   an index in any state but ABSENT has no live entry without its row; a PUBLIC one has
         the entry of every row, and, if unique, no two rows with one key
-law 6   a fill left every key alone where something stood
-law 4   of several changes of one statement clients see all or none
+law 6   a fill overwrites no present key
+law 4   of several changes in one statement clients see all or none
 keys    every child has its parent (law 1 for evidence in another table)
-rows    the table shows exactly what clients committed, a new column its default
-end     the job is in history, nothing of a dropped or cancelled index is left
+rows    the table has exactly the rows that clients committed, a new column its default
+end     the job is in history, and nothing of a dropped or cancelled index remains
 
-The history is what clients did, in commit order, and the table that follows from it. An attempt is
-told before its commit and sealed by the commit itself, so that a client which is killed right after
-its commit has still written what the store says.
+The history lists clients' changes in commit order, and the resulting table. An attempt is added
+before its commit and sealed during the commit. So the changes of a client that is killed right
+after its commit are counted.
 
-A verdict says how a seed ended, with evidence that anyone can replay.
+A verdict describes how a seed ended, with evidence that can be replayed.
 """
 
 import traceback
@@ -51,10 +51,10 @@ from exuvia.node.assemble import EVALUATOR
 
 # -- the verdict -----------------------------------------------------------------------------------
 
-DEEPEST = 6  # lines of a traceback
+DEEPEST = 6  # retained lines of a traceback
 
 
-class Broke(Exception):
+class LawBroken(Exception):
     """A law does not hold."""
 
     def __init__(self, law: str, evidence: str) -> None:
@@ -64,8 +64,8 @@ class Broke(Exception):
 
 
 def broken_by(error: Exception) -> str:
-    """What a world's exception means: what leaves a loop is a finding, a bug of Python's too."""
-    if isinstance(error, Broke):
+    """Returns the text of a world's exception. Any error that leaves a loop is a finding."""
+    if isinstance(error, LawBroken):
         return str(error)
     if isinstance(error, ExuviaError):
         return f"an error left its loop: {error!r}"
@@ -74,7 +74,7 @@ def broken_by(error: Exception) -> str:
 
 
 class SeedVerdict(NamedTuple):
-    """One seed's outcome. `broken` is None or "law: evidence"; the trace's last lines led to it."""
+    """One seed's outcome. `broken`: None or "law: evidence"; `trace`: the steps up to there."""
 
     seed: int
     change: str
@@ -86,8 +86,8 @@ class SeedVerdict(NamedTuple):
     trace: tuple[str, ...]
     visited: frozenset[tuple[str, str, int, str]] = frozenset()
 
-    def told(self, lines: int = 40) -> str:
-        """For people: what broke, and the last lines before it."""
+    def report(self, lines: int = 40) -> str:
+        """Returns the outcome and the last `lines` lines of the trace."""
         head = f"seed {self.seed} ({self.change}): {self.broken or self.ending}"
         return "\n    ".join([head, *self.trace[-lines:]])
 
@@ -97,20 +97,20 @@ class SeedVerdict(NamedTuple):
 
 class RowChange(NamedTuple):
     """One row as its client left it: name -> value of the public columns, None if deleted.
-    `piece`: of the table, which may be lost with its rows (shapes.py)."""
+    `piece`: the part of the table that may be dropped with its rows (shapes.py)."""
 
     number: int
-    shown: dict[str, object] | None
+    column_values: dict[str, object] | None
     piece: int = 0
 
     @property
     def place(self) -> tuple[int, int]:
-        """What the history knows it by."""
+        """The row's key in the history."""
         return self.number, self.piece
 
 
 class CommitAttempt(NamedTuple):
-    """A commit under way."""
+    """A client's commit in progress."""
 
     name: str
     revision: int
@@ -118,8 +118,8 @@ class CommitAttempt(NamedTuple):
 
 
 class History:
-    """`rows`: row number and piece -> the columns that clients gave it; a missing one has its
-    default."""
+    """Clients' commits, and the rows that follow from them. `rows`: (row number, piece) -> values
+    that clients wrote; a missing column has its default."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, int], dict[str, object]] = {}
@@ -129,49 +129,54 @@ class History:
         self._attempt: CommitAttempt | None = None
 
     def note(self, text: str) -> None:
-        """One more line of the trace."""
+        """Adds a line to the trace."""
         self.trace.append(text)
 
     def attempt(self, name: str, revision: int, changes: list[RowChange]) -> None:
-        """A client is about to commit."""
+        """Records that a client is about to commit."""
         self._attempt = CommitAttempt(name, revision, changes)
 
     @property
     def is_attempted(self) -> bool:
-        """Whether a client's commit is under way."""
+        """Whether a client's commit is in progress."""
         return self._attempt is not None
 
     def settled(self, name: str) -> None:
-        """The client knows how its commit ended; if it was not sealed, it was refused."""
+        """Ends the attempt; if it was not sealed, its commit was refused."""
         if self._attempt is not None:
             self._attempt = None
             self.refusals += 1
             self.note(f"{name}: refused")
 
     def sealed(self, revision_now: int) -> int:
-        """The store committed the attempt, which has so happened: how many revisions its plan was
-        behind. Judges law 1."""
+        """Applies the attempt, which the store has committed, and checks law 1. Returns the age of
+        its plan in revisions."""
         attempt, self._attempt = self._attempt, None
         assert attempt is not None
         self.commits += 1
-        self.note(f"{attempt.name}: commits {_told(attempt.changes)} planned at {attempt.revision}")
+        self.note(
+            f"{attempt.name}: commits {_changes_text(attempt.changes)}"
+            f" planned at {attempt.revision}"
+        )
         if not revision_now or revision_now > attempt.revision + 1:
-            raise Broke("law 1", f"planned at {attempt.revision}, committed at {revision_now}")
+            raise LawBroken("law 1", f"planned at {attempt.revision}, committed at {revision_now}")
         for change in attempt.changes:
             self.add(change)
         return revision_now - attempt.revision
 
     def add(self, change: RowChange) -> None:
-        """What a client did has happened."""
-        if change.shown is None:
+        """Applies a committed change."""
+        if change.column_values is None:
             self.rows.pop(change.place, None)
         else:
-            self.rows[change.place] = {**self.rows.get(change.place, {}), **change.shown}
+            self.rows[change.place] = {**self.rows.get(change.place, {}), **change.column_values}
 
 
-def _told(changes: list[RowChange]) -> str:
+def _changes_text(changes: list[RowChange]) -> str:
     return ", ".join(
-        f"-{c.number}" if c.shown is None else f"{c.number}={list(c.shown.values())}"
+        f"-{c.number}"
+        if c.column_values is None
+        else f"{c.number}={list(c.column_values.values())}"
         for c in changes
     )
 
@@ -180,18 +185,18 @@ def _told(changes: list[RowChange]) -> str:
 
 
 def reads(table_id: int) -> tuple[bytes, ...]:
-    """Prefixes of all that `check` and `seen_whole` read: other commits change no verdict."""
+    """Returns prefixes of all keys that `check` reads; other commits need no judgement."""
     table = (b"t" + keys.u64(table_id), keys.meta("table", table_id), keys.revision(table_id))
     return *table, keys.meta("db"), keys.meta("dbrev")
 
 
 def touched(written: Iterable[bytes], prefixes: tuple[bytes, ...]) -> bool:
-    """Whether a commit that wrote these keys has to be judged by a law that reads those."""
+    """Whether a commit wrote a key with one of these prefixes."""
     return any(key.startswith(prefixes) for key in written)
 
 
 def present_table(txn: Transaction, table_id: int) -> Table | None:
-    """The table as the snapshot has it, or None."""
+    """Returns the table in the snapshot, or None."""
     info = txn.get(keys.meta("table", table_id))
     if info is None:
         return None
@@ -205,7 +210,7 @@ def present_table(txn: Transaction, table_id: int) -> Table | None:
 
 @lru_cache(maxsize=256)
 def _table(info: bytes, revision: int, database: bytes, database_revision: int) -> Table:
-    """One for the same bytes: what it makes of itself once serves every commit and every seed."""
+    """Returns one shared Table for equal bytes, so its caches serve every commit and seed."""
     of = msgspec.json.decode(database, type=DatabaseInfo)
     return Table(meta.table_at_rest(info), revision, of, database_revision, EVALUATOR)
 
@@ -213,144 +218,151 @@ def _table(info: bytes, revision: int, database: bytes, database_revision: int) 
 def check(
     txn: Transaction, table_id: int, history: History, views: Sequence[frozenset[str]]
 ) -> None:
-    """Everything that must hold after every commit. Raises Broke."""
+    """Checks everything that must hold after every commit. Raises LawBroken."""
     table = present_table(txn, table_id)
     if table is None:
         return
     rows = dict(reader.scan(txn, table))
-    found = {(keys.read_i64(handle), 0): row for handle, row in rows.items()}
-    _rows_are_the_clients(table, found, history.rows)
-    indexes_keep_their_promises(txn, table, rows)
-    _seen_whole(table.info, views)
+    rows_by_place = {(keys.read_i64(handle), 0): row for handle, row in rows.items()}
+    _require_rows_of_clients(table, rows_by_place, history.rows)
+    require_index_promises(txn, table, rows)
+    _clients_see_whole_changes(table.info, views)
 
 
-def indexes_keep_their_promises(
-    txn: Transaction, table: Table, rows: dict[bytes, list[object]]
-) -> None:
-    """Law 5 for all of a table."""
+def require_index_promises(txn: Transaction, table: Table, rows: dict[bytes, list[object]]) -> None:
+    """Checks law 5 for all indexes of a table."""
     for index in table.info.indexes:
         if index.state != SchemaState.ABSENT and not index.exuvia_clustered:
-            _index_keeps_its_promise(txn, table, index, rows)
+            _require_index_promise(txn, table, index, rows)
 
 
-def _rows_are_the_clients(
+def _require_rows_of_clients(
     table: Table,
-    found: dict[tuple[int, int], list[object]],
-    wanted: dict[tuple[int, int], dict[str, object]],
+    actual: dict[tuple[int, int], list[object]],
+    expected: dict[tuple[int, int], dict[str, object]],
 ) -> None:
-    if set(found) != set(wanted):
-        numbers = [sorted(number for number, _ in each) for each in (found, wanted)]
-        raise Broke("rows", f"the store has {numbers[0]}, clients wrote {numbers[1]}")
+    if set(actual) != set(expected):
+        numbers = [sorted(number for number, _ in places) for places in (actual, expected)]
+        raise LawBroken("rows", f"the store has {numbers[0]}, clients wrote {numbers[1]}")
     columns = _judged_columns(table)
-    for place, given in wanted.items():
+    for place, values_by_name in expected.items():
         number = place[0]
         for column, name, position, default in columns:
-            want = given.get(name, default)
-            have = found[place][position]
-            if have is None and column.not_null:
-                raise Broke("rows", f"row {number}, column {column.name.O} is NOT NULL and NULL")
-            if have != want:
-                text = f"row {number}, column {column.name.O}: {have!r}, clients wrote {want!r}"
-                raise Broke("rows", text)
+            expected_value = values_by_name.get(name, default)
+            value = actual[place][position]
+            if value is None and column.not_null:
+                raise LawBroken(
+                    "rows", f"row {number}, column {column.name.O} is NOT NULL and NULL"
+                )
+            if value != expected_value:
+                text = (
+                    f"row {number}, column {column.name.O}: {value!r},"
+                    f" clients wrote {expected_value!r}"
+                )
+                raise LawBroken("rows", text)
 
 
 def _judged_columns(table: Table) -> list[tuple[ColumnInfo, str, int, object]]:
-    """(column, name, position, origin default) of each public column."""
-    found: list[tuple[ColumnInfo, str, int, object]] | None = table.caches.get("sim columns")
-    if found is None:
-        found = table.caches["sim columns"] = [
+    """Returns (column, name, position, origin default) of each public column."""
+    columns: list[tuple[ColumnInfo, str, int, object]] | None = table.caches.get("sim columns")
+    if columns is None:
+        columns = table.caches["sim columns"] = [
             (c, c.name.L, table.position(c.name.L), values.origin_default_of(c))
             for c in table.columns
         ]
-    return found
+    return columns
 
 
-def _index_keeps_its_promise(
+def _require_index_promise(
     txn: Transaction, table: Table, index: IndexInfo, rows: dict[bytes, list[object]]
 ) -> None:
-    """Law 5."""
-    live = {key: held for key, held in txn.scan(table.index_span(index)) if is_live(held)}
+    """Checks law 5 for one index."""
+    live = {key: payload for key, payload in txn.scan(table.index_span(index)) if is_live(payload)}
     is_public = index.state == SchemaState.PUBLIC
     if not live and not (is_public and rows):
         return
     form = table.form(index)
     owners: dict[bytes, list[bytes]] = {}
-    want: dict[bytes, bytes] = {}
+    expected: dict[bytes, bytes] = {}
     entries = 0
     for handle, row in rows.items():
         for key, unique in form.entries(row, handle):
             entries += 1
             owners.setdefault(key, []).append(handle)
-            want[key] = LIVE + handle if unique else LIVE
-    if is_public and len(want) < entries:
-        raise Broke("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
-    for key, held in live.items():
-        whose = owners.get(key)
-        if whose is None or (len(held) > 1 and held[1:] not in whose):
-            raise Broke("law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row")
-    if is_public and want != live:
-        raise Broke("law 5", f"{index.idx_name.O} is public and a row has no entry")
+            expected[key] = LIVE + handle if unique else LIVE
+    if is_public and len(expected) < entries:
+        raise LawBroken("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
+    for key, payload in live.items():
+        row_handles = owners.get(key)
+        if row_handles is None or (len(payload) > 1 and payload[1:] not in row_handles):
+            raise LawBroken(
+                "law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row"
+            )
+    if is_public and expected != live:
+        raise LawBroken("law 5", f"{index.idx_name.O} is public and a row has no entry")
 
 
-def _seen_whole(info: TableInfo, views: Sequence[frozenset[str]]) -> None:
-    """Law 4 for several changes: what clients see is one of these views, nothing between."""
+def _clients_see_whole_changes(info: TableInfo, views: Sequence[frozenset[str]]) -> None:
+    """Checks law 4: the names that clients see are one of `views`."""
     if not views:
         return
     public = [index.idx_name.L for index in info.indexes if index.state == SchemaState.PUBLIC]
-    seen = frozenset([*public, *(column.name.L for column in info.public_columns)])
-    if seen not in views:
-        raise Broke("law 4", f"clients see {sorted(seen)}: a part of what was asked for")
+    visible = frozenset([*public, *(column.name.L for column in info.public_columns)])
+    if visible not in views:
+        raise LawBroken("law 4", f"clients see {sorted(visible)}: a part of what was asked for")
 
 
-def children_have_parents(txn: Transaction, child: Table, parent: Table) -> None:
-    """No row of a child is without its parent, where a foreign key is public."""
+def require_parents(txn: Transaction, child: Table, parent: Table) -> None:
+    """Checks that every child row has its parent, for public foreign keys."""
     for key in child.info.foreign_keys:
         if key.state == SchemaState.PUBLIC:
             own = [child.position(column.L) for column in key.cols]
             theirs = [parent.position(column.L) for column in key.ref_cols]
-            known = {tuple(row[n] for n in theirs) for _, row in reader.scan(txn, parent)}
+            parent_keys = {tuple(row[n] for n in theirs) for _, row in reader.scan(txn, parent)}
             for _, row in reader.scan(txn, child):
                 values = tuple(row[n] for n in own)
-                if None not in values and values not in known:
-                    raise Broke("foreign keys", f"child {row} has no parent: there are {known}")
+                if None not in values and values not in parent_keys:
+                    raise LawBroken(
+                        "foreign keys", f"child {row} has no parent: there are {parent_keys}"
+                    )
 
 
-def fill_left_alone(
+def require_fill_kept(
     store: MemoryStore, filled: Sequence[bytes], before: dict[bytes, bytes | None]
 ) -> None:
-    """Law 6: where something stood, it stands."""
+    """Checks law 6: keys that were present are unchanged."""
     view = store.snapshot()
     try:
         for key in filled:
-            stood = before[key]
-            if stood is not None and view.get(key) != stood:
-                raise Broke("law 6", f"a fill replaced {stood[view.skip :]!r} at {key!r}")
+            former = before[key]
+            if former is not None and view.get(key) != former:
+                raise LawBroken("law 6", f"a fill replaced {former[view.skip :]!r} at {key!r}")
     finally:
         view.close()
 
 
 def check_end(store: MemoryStore, table_id: int) -> None:
-    """What must hold once everything has converged: only entries of indexes that exist."""
+    """Checks that only existing indexes have entries once everything has converged."""
     with store.read() as txn:
         table = present_table(txn, table_id)
         if table is None:
             return
-        known = {index.id for index in table.info.indexes}
+        index_ids = {index.id for index in table.info.indexes}
         prefix = b"t" + keys.u64(table_id) + b"i"
         for key, _ in txn.scan(keys.span_of(prefix)):
             index_id = int.from_bytes(key[len(prefix) : len(prefix) + 4], "big")
-            if index_id not in known:
-                raise Broke("end", f"an entry of index {index_id}, which is gone, is left")
+            if index_id not in index_ids:
+                raise LawBroken("end", f"an entry of index {index_id}, which is gone, is left")
         info = table.info
         states = [c.state for c in info.cols] + [index.state for index in info.indexes]
         states += [key.state for key in info.foreign_keys]
         if any(state != SchemaState.PUBLIC for state in states):
-            raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")
+            raise LawBroken("end", f"an element stopped half way: {[s.name for s in states]}")
 
 
 def check_job(job: Job | None) -> None:
-    """A job may fail for its data (1062, 1138, 1265, 1452) or a person (8214), never for what was
-    found when it was verified."""
+    """Checks a job's error. Rows (1062, 1138, 1265, 1452) or a user (8214) may cause one, but not
+    the verification."""
     error = None if job is None else job.error()
     if error is not None and error.code not in (
         ErrDupEntry.code,
@@ -359,14 +371,14 @@ def check_job(job: Job | None) -> None:
         ErrNoReferencedRow2.code,
         ErrCancelledDDLJob.code,
     ):
-        raise Broke("law 9", f"verification kept it from becoming public: {error.message}")
+        raise LawBroken("law 9", f"verification kept it from becoming public: {error.message}")
 
 
 # -- tables of other shapes ------------------------------------------------------------------------
 
 
 class ShownRow(NamedTuple):
-    """A row where a plan reads it: `part` is its partition, or the table."""
+    """A row as read with a plan. `part`: its partition, or the table."""
 
     number: int
     part: Table
@@ -374,7 +386,7 @@ class ShownRow(NamedTuple):
     row: list[object]
 
 
-WRITTEN_BESIDE = frozenset(
+WRITTEN_TO_BOTH_SETS = frozenset(
     {
         SchemaState.DELETE_ONLY,
         SchemaState.WRITE_ONLY,
@@ -382,16 +394,16 @@ WRITTEN_BESIDE = frozenset(
         SchemaState.DELETE_REORG,
     }
 )
-"""States in which the other set of partitions is written."""
+"""States in which both sets of partitions are written."""
 
 
 def reads_of_shape(table: Table) -> tuple[bytes, ...]:
-    """`reads` of a table that has partitions, or two sets of rows."""
+    """Returns `reads` for a table with partitions, or two sets of rows."""
     info = table.info
     ids = {info.id, info.home, *info.physical_ids}
     if info.exuvia_rekey is not None:
         ids.update(info.rekeyed.physical_ids)
-    rows = (b"t" + keys.u64(each) for each in sorted(ids))
+    rows = (b"t" + keys.u64(physical_id) for physical_id in sorted(ids))
     return *reads(info.id)[1:], *rows
 
 
@@ -402,151 +414,177 @@ def _parts_read(table: Table) -> list[Table]:
 
 
 def _rows_in(txn: Transaction, parts: Iterable[Table]) -> list[ShownRow]:
-    found = []
+    rows = []
     for part in parts:
         at = part.position("id")
         for handle, row in reader.scan(txn, part):
             number = row[at]
             assert isinstance(number, int)
-            found.append(ShownRow(number, part, handle, row))
-    return found
+            rows.append(ShownRow(number, part, handle, row))
+    return rows
 
 
 def shown_rows(txn: Transaction, table: Table) -> list[ShownRow]:
-    """What readers with that plan see, partition by partition."""
+    """Returns the rows that readers with this plan see, partition by partition."""
     return _rows_in(txn, _parts_read(table))
 
 
 def check_shape(
-    txn: Transaction, table: Table, history: History, *, goes: bool, is_present: bool
+    txn: Transaction, table: Table, history: History, *, loses_rows: bool, is_present: bool
 ) -> None:
-    """What must hold for who plans with that revision of the table, the present one or the one
-    before: its rows and public indexes. Of the present one other indexes, too. `goes`: rows are
-    lost with their partitions, which are their pieces. Raises Broke."""
-    shown = shown_rows(txn, table)
+    """Checks rows and public indexes as seen with this revision of the table, the current or the
+    previous one. For the current one, checks other indexes too. `loses_rows`: rows are dropped with
+    their partitions, which are their pieces. Raises LawBroken."""
+    rows_read = shown_rows(txn, table)
     ids = {part.physical_id for part in _parts_read(table)}
-    found = {(each.number, each.part.physical_id if goes else 0): each.row for each in shown}
-    wanted = history.rows
-    if goes:
-        wanted = {place: row for place, row in wanted.items() if place[1] in ids}
-    if len(found) < len(shown):
-        raise Broke("rows", f"one of {sorted(each.number for each in shown)} is there twice")
-    _rows_are_the_clients(table, found, wanted)
+    actual = {
+        (shown_row.number, shown_row.part.physical_id if loses_rows else 0): shown_row.row
+        for shown_row in rows_read
+    }
+    expected = history.rows
+    if loses_rows:
+        expected = {place: row for place, row in expected.items() if place[1] in ids}
+    if len(actual) < len(rows_read):
+        raise LawBroken(
+            "rows", f"one of {sorted(shown_row.number for shown_row in rows_read)} is there twice"
+        )
+    _require_rows_of_clients(table, actual, expected)
     for index in table.info.indexes:
         state = index.state
         if index.exuvia_clustered or state == SchemaState.ABSENT:
             continue
         if state == SchemaState.PUBLIC:
-            _holds_all(txn, table, index, shown)
+            _require_all_entries(txn, table, index, rows_read)
         elif is_present:
-            _holds_no_other(txn, table, index)
+            _require_no_other_entries(txn, table, index)
 
 
 def _entries_of(index: IndexInfo, rows: Iterable[ShownRow]) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(key, payload, what names the row) of each entry that these rows are to have."""
-    for each in rows:
-        form = each.part.form(index)
-        for key, unique in form.entries(each.row, each.handle):
-            yield key, form.payload(each.handle) if unique else LIVE, form.part + each.handle
+    """Yields (key, payload, row's name) of each entry that these rows should have."""
+    for shown_row in rows:
+        form = shown_row.part.form(index)
+        for key, unique in form.entries(shown_row.row, shown_row.handle):
+            yield (
+                key,
+                form.payload(shown_row.handle) if unique else LIVE,
+                form.part + shown_row.handle,
+            )
 
 
 def _live_entries(
     txn: Transaction, table: Table, index: IndexInfo, parts: Sequence[Table]
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Likewise, of those that stand: of a global index those that name one of these partitions."""
+    """Yields (key, payload, row's name) of each live entry; of a global index only those of these
+    partitions."""
     tables = (table,) if index.is_global else parts
-    named = {keys.u64(part.physical_id) for part in parts}
-    for each in tables:
-        form = each.form(index)
-        for key, payload in txn.scan(each.index_span(index)):
+    physical_ids = {keys.u64(part.physical_id) for part in parts}
+    for searched in tables:
+        form = searched.form(index)
+        for key, payload in txn.scan(searched.index_span(index)):
             if not is_live(payload):
                 continue
             handle = reader.handle_of_entry(form, key, payload)
-            if not index.is_global or not table.is_partitioned or handle[:PART_BYTES] in named:
+            if (
+                not index.is_global
+                or not table.is_partitioned
+                or handle[:PART_BYTES] in physical_ids
+            ):
                 yield key, payload, handle
 
 
-def _holds_all(txn: Transaction, table: Table, index: IndexInfo, rows: list[ShownRow]) -> None:
-    """Law 5 of a public index: its entries are those of the rows that are read."""
+def _require_all_entries(
+    txn: Transaction, table: Table, index: IndexInfo, rows: list[ShownRow]
+) -> None:
+    """Checks law 5 of a public index: its entries are those of the rows that are read."""
     entries = list(_entries_of(index, rows))
-    want = {key: payload for key, payload, _ in entries}
-    if len(want) < len(entries):
-        raise Broke("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
-    live = {key: held for key, held, _ in _live_entries(txn, table, index, _parts_read(table))}
-    if live != want:
-        missing, more = len(want.keys() - live.keys()), len(live.keys() - want.keys())
+    expected = {key: payload for key, payload, _ in entries}
+    if len(expected) < len(entries):
+        raise LawBroken("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
+    live = {
+        key: payload for key, payload, _ in _live_entries(txn, table, index, _parts_read(table))
+    }
+    if live != expected:
+        missing, more = len(expected.keys() - live.keys()), len(live.keys() - expected.keys())
         text = f"{missing} entries are missing, {more} are without a row"
-        raise Broke("law 5", f"public index {index.idx_name.O} at {table.revision}: {text}")
+        raise LawBroken("law 5", f"public index {index.idx_name.O} at {table.revision}: {text}")
 
 
-def _holds_no_other(txn: Transaction, table: Table, index: IndexInfo) -> None:
-    """Law 5 of any index: no live entry without its row, in either set of partitions."""
+def _require_no_other_entries(txn: Transaction, table: Table, index: IndexInfo) -> None:
+    """Checks law 5 of any index: no live entry without its row, in either set of partitions."""
     cut = table.info.partition
     parts = _parts_read(table)
-    if cut is not None and cut.ddl_action in MOVING and cut.ddl_state in WRITTEN_BESIDE:
-        parts += [table.part(each.id) for each in cut.others]
-    parts = [each for each in parts if each.form(index) in each.forms]
+    if cut is not None and cut.ddl_action in MOVING and cut.ddl_state in WRITTEN_TO_BOTH_SETS:
+        parts += [table.part(partition.id) for partition in cut.others]
+    parts = [partition for partition in parts if partition.form(index) in partition.forms]
     names = {(key, name) for key, _, name in _entries_of(index, _rows_in(txn, parts))}
     for key, _, name in _live_entries(txn, table, index, parts):
         if (key, name) not in names:
-            raise Broke("law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row")
+            raise LawBroken(
+                "law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row"
+            )
 
 
 def check_other_set(txn: Transaction, table: Table) -> None:
-    """While rows are in two sets, what is in the one that is not read are copies of rows: each of
-    one that is there, none twice; and no entry there is without its row. Raises Broke."""
+    """While rows are in two sets, checks the set that is not read. Its rows are copies of existing
+    rows, at most one each, and its entries have rows. Raises LawBroken."""
     cut, rekey = table.info.partition, table.info.exuvia_rekey
     if rekey is not None and rekey.state != SchemaState.ABSENT:
         other = table.rekeyed
-        _are_copies(shown_rows(txn, table), shown_rows(txn, other))
+        _require_copies(shown_rows(txn, table), shown_rows(txn, other))
         for index in other.info.indexes:
             if not index.exuvia_clustered and index.state != SchemaState.ABSENT:
-                _holds_no_other(txn, other, index)
-    if cut is not None and cut.ddl_action in MOVING and cut.ddl_state in WRITTEN_BESIDE:
-        parts = [table.part(each.id) for each in cut.others]
-        staying = {each.id for each in cut.staying}
+                _require_no_other_entries(txn, other, index)
+    if cut is not None and cut.ddl_action in MOVING and cut.ddl_state in WRITTEN_TO_BOTH_SETS:
+        parts = [table.part(partition.id) for partition in cut.others]
+        staying = {partition.id for partition in cut.staying}
         moving = (part for part in _parts_read(table) if part.physical_id not in staying)
-        _are_copies(_rows_in(txn, moving), _rows_in(txn, parts))
+        _require_copies(_rows_in(txn, moving), _rows_in(txn, parts))
 
 
-def _are_copies(rows: list[ShownRow], copies: list[ShownRow]) -> None:
-    by_number = {each.number: each.row for each in rows}
-    if len({each.number for each in copies}) < len(copies):
-        raise Broke("copies", f"one row has two of {[each.number for each in copies]}")
-    for each in copies:
-        if by_number.get(each.number) != each.row:
-            text = f"{each.row} in the other set, the row is {by_number.get(each.number)}"
-            raise Broke("copies", text)
+def _require_copies(rows: list[ShownRow], copies: list[ShownRow]) -> None:
+    by_number = {shown_row.number: shown_row.row for shown_row in rows}
+    if len({shown_row.number for shown_row in copies}) < len(copies):
+        raise LawBroken(
+            "copies", f"one row has two of {[shown_row.number for shown_row in copies]}"
+        )
+    for shown_row in copies:
+        if by_number.get(shown_row.number) != shown_row.row:
+            text = f"{shown_row.row} in the other set, the row is {by_number.get(shown_row.number)}"
+            raise LawBroken("copies", text)
 
 
 def check_end_of_shape(store: MemoryStore, table_id: int) -> None:
-    """`check_end` of a table that has partitions, or had two sets of rows."""
+    """Like `check_end`, for a table with partitions, or that had two sets of rows."""
     with store.read() as txn:
         table = present_table(txn, table_id)
         assert table is not None
         info, cut = table.info, table.info.partition
         if info.exuvia_rekey is not None or (cut is not None and cut.ddl_action):
-            raise Broke("end", "a change of partitions or of the primary key stopped half way")
+            raise LawBroken("end", "a change of partitions or of the primary key stopped half way")
         states = [*(c.state for c in info.cols), *(index.state for index in info.indexes)]
         if any(state != SchemaState.PUBLIC for state in states):
-            raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")
-        known = {*info.physical_ids, info.home, *(each.id for each in SYSTEM.values())}
+            raise LawBroken("end", f"an element stopped half way: {[s.name for s in states]}")
+        known_ids = {
+            *info.physical_ids,
+            info.home,
+            *(system_table.id for system_table in SYSTEM.values()),
+        }
         indexes = {index.id for index in info.indexes}
         ids = {int.from_bytes(key[1:9], "big") for key, _ in txn.scan(keys.span_of(b"t"))}
-        if not ids <= known:
-            raise Broke("end", f"rows or entries are left under {sorted(ids - known)}")
+        if not ids <= known_ids:
+            raise LawBroken("end", f"rows or entries are left under {sorted(ids - known_ids)}")
         for physical_id in (*info.physical_ids, info.home):
             prefix = b"t" + keys.u64(physical_id) + b"i"
             for key, _ in txn.scan(keys.span_of(prefix)):
                 if int.from_bytes(key[len(prefix) : len(prefix) + 4], "big") not in indexes:
-                    raise Broke("end", "an entry of an index that is gone is left")
+                    raise LawBroken("end", "an entry of an index that is gone is left")
         for index in info.global_indexes:
-            wanted = sorted(_entries_of(index, shown_rows(txn, table)))
+            expected = sorted(_entries_of(index, shown_rows(txn, table)))
             form = table.form(index)
             live = sorted(
-                (key, held, reader.handle_of_entry(form, key, held))
-                for key, held in txn.scan(table.index_span(index))
-                if is_live(held)
+                (key, payload, reader.handle_of_entry(form, key, payload))
+                for key, payload in txn.scan(table.index_span(index))
+                if is_live(payload)
             )
-            if live != wanted:
-                raise Broke("end", f"global index {index.idx_name.O} names rows that are gone")
+            if live != expected:
+                raise LawBroken("end", f"global index {index.idx_name.O} names rows that are gone")

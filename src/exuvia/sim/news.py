@@ -1,9 +1,9 @@
 """The notifier in a simulated world: jobs that end, two handlers, and law 7 after every commit.
 
-Teller     an actor of no process: jobs of other tables end, their ids in no order
-Ledger     a handler: its effect is a number in the store, how often it took the event
-judge      an event's flag has a handler's bit exactly where that handler's effect stands, once
-judge_end  nothing is left, and each handler took all that was ever told, once
+EventSource  an actor without a process: jobs of other tables end, their ids in random order
+Ledger       a handler that counts in the store how often it handled each event
+judge        an event's flag has a handler's bit if and only if that handler's count is 1
+judge_end    no event is pending, and each handler has handled every published event once
 """
 
 import math
@@ -24,17 +24,17 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
-from exuvia.sim.laws import Broke
+from exuvia.sim.laws import LawBroken
 
 HANDLERS = (0, 5)
 JOBS = 4
 PACE_S = 0.2
 NOT_READY_SHARE = 0.2
-_JOB_IDS = 1_000_000  # far from those of real jobs
+_JOB_IDS = 1_000_000  # above the ids of real jobs
 
 
 class Ledger:
-    """See the module."""
+    """A handler that counts its events in the store."""
 
     def __init__(self, handler: int, random: Random) -> None:
         self._prefix = b"zz/ledger/" + keys.u64(handler)
@@ -48,8 +48,8 @@ class Ledger:
         txn.put(key, keys.number(keys.read_number(txn.get(key)) + 1))
 
 
-class Teller:
-    """See the module. `told`: places of events, once their commits are in the store."""
+class EventSource:
+    """Publishes events of other tables. `published`: places of committed events."""
 
     channel = ""
 
@@ -58,7 +58,7 @@ class Teller:
         self._table = table
         self._random = random
         self._jobs = random.sample(range(_JOB_IDS, 2 * _JOB_IDS), JOBS)
-        self.told: list[tuple[int, int]] = []
+        self.published: list[tuple[int, int]] = []
 
     def step(self, now: float) -> float:
         if self._jobs:
@@ -67,17 +67,17 @@ class Teller:
                 (self._jobs[-1], n if parts > 1 else notifier.WHOLE_JOB) for n in range(parts)
             ]
 
-            def tell(txn: Transaction) -> None:
+            def publish(txn: Transaction) -> None:
                 for place in places:
                     info = evolve(self._table, name=name(f"t{place[0]}"))
                     notifier.put(txn, *place, schema_change.create_table(info))
 
             try:
-                self._store.transact(tell, ONCE)
+                self._store.transact(publish, ONCE)
             except Conflict:
                 return 0.0
             self._jobs.pop()
-            self.told += places
+            self.published += places
         return self._random.random() * PACE_S if self._jobs else math.inf
 
     @property
@@ -89,7 +89,7 @@ class Teller:
 def owner(
     store: Store, member: Member, clock: Clock, random: Random
 ) -> Iterator[Campaign | Notifier]:
-    """What a back runs to tell events."""
+    """Yields the loops that a back runs to deliver events."""
     campaign = Campaign(store, member, "stats")
     notifier = Notifier(store, campaign)
     for handler in HANDLERS:
@@ -98,7 +98,7 @@ def owner(
     yield notifier
 
 
-def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
+def _effects_of(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
     span = keys.span_of(b"zz/ledger/" + keys.u64(handler))
     return {
         (keys.read_i64(key[-16:-8]), keys.read_i64(key[-8:])): keys.read_number(payload)
@@ -108,45 +108,47 @@ def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
 
 @cache
 def reads() -> tuple[bytes, ...]:
-    """Prefixes of all that `judge` reads: other commits change no verdict."""
+    """Returns the prefixes of all keys that `judge` reads; other commits need no judgement."""
     return b"zz/ledger/", keys.row_prefix(SYSTEM[notifier.TABLE].id)
 
 
 def judge(store: MemoryStore) -> None:
-    """Raises Broke."""
+    """Checks law 7. Raises LawBroken."""
 
     def compare(txn: Transaction) -> None:
         events = list(notifier.pending(txn))
         for handler in HANDLERS:
-            taken = _taken(txn, handler)
-            twice = [place for place, times in taken.items() if times != 1]
-            if twice:
-                raise Broke("law 7", f"handler {handler} took {twice} more than once")
+            effects = _effects_of(txn, handler)
+            repeated = [place for place, times in effects.items() if times != 1]
+            if repeated:
+                raise LawBroken("law 7", f"handler {handler} took {repeated} more than once")
             for event in events:
-                if bool(event.flag & 1 << handler) != (event.place in taken):
-                    raise Broke("law 7", f"flag and effect of {event.place} differ at {handler}")
+                if bool(event.flag & 1 << handler) != (event.place in effects):
+                    raise LawBroken(
+                        "law 7", f"flag and effect of {event.place} differ at {handler}"
+                    )
 
-    _looking(store, compare)
+    _with_transaction(store, compare)
 
 
-def judge_end(store: MemoryStore, teller: Teller) -> None:
-    """Likewise, once all is quiet."""
+def judge_end(store: MemoryStore, event_source: EventSource) -> None:
+    """Checks that each handler has handled all events. Raises LawBroken."""
 
     def compare(txn: Transaction) -> None:
         for handler in HANDLERS:
-            missing = set(teller.told) - _taken(txn, handler).keys()
+            missing = set(event_source.published) - _effects_of(txn, handler).keys()
             if missing:
-                raise Broke("law 7", f"handler {handler} never took {sorted(missing)}")
+                raise LawBroken("law 7", f"handler {handler} never took {sorted(missing)}")
 
-    _looking(store, compare)
+    _with_transaction(store, compare)
 
 
-def is_quiet(store: MemoryStore, teller: Teller) -> bool:
-    """Whether every event was told and taken by all."""
+def is_quiet(store: MemoryStore, event_source: EventSource) -> bool:
+    """Whether every event was published and handled by all handlers."""
     with store.read() as txn:
-        return teller.is_done and not any(True for _ in notifier.pending(txn))
+        return event_source.is_done and not any(True for _ in notifier.pending(txn))
 
 
-def _looking(store: MemoryStore, look: Callable[[Transaction], None]) -> None:
+def _with_transaction(store: MemoryStore, look: Callable[[Transaction], None]) -> None:
     with store.read() as txn:
         look(txn)

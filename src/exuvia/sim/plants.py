@@ -1,39 +1,39 @@
-"""Bugs put in on purpose, one rule left out each: a simulator that misses them proves nothing.
+"""Planted bugs, each of which leaves out one rule. A simulator that misses them proves nothing.
 
-former life        a row is put over the tombstone of one that came and went unseen     law 6
-no write reorg     the fill begins in WRITE_ONLY, while some still only delete           law 1
-loose fence        a commit may be two revisions behind                                  law 1
-fill overwrites    what stands is replaced by what the fill read                         law 6
-blind release      a unique entry is removed whoever's it is                             law 5
-silent leaving     a row that leaves a partial index's predicate leaves no tombstone    law 5
-leaving unseen     only the new row is asked whether a partial index holds it           law 5
-same epoch         an undone reorg keeps its epoch                                       law 2
-rewrite overwrites a row is written though it changed since the rewrite read it          law 6
-one by one         several changes of one statement cross their edges alone             law 4
+former life        a writer leaves the tombstone of a row that came and went             law 6
+no write reorg     the fill begins in WRITE_ONLY, while some writers are in DELETE_ONLY  law 1
+loose fence        a commit may be two revisions old                                     law 1
+fill overwrites    a fill replaces present keys                                          law 6
+blind release      a unique entry is removed even if it is another row's                 law 5
+silent leaving     a row that leaves a partial index's predicate leaves no tombstone     law 5
+leaving unseen     the predicate of a partial index is tested on the new row only        law 5
+same epoch         a reorg that is undone keeps its epoch                                law 2
+rewrite overwrites a row is written although it changed since the rewrite read it        law 6
+one by one         several changes of one statement become public separately             law 4
 flag apart         a handler's flag is committed before its effects                      law 7
-no evidence fence  a foreign key's parent is not fenced, nor its metadata lock held       law 1
-no mark            who removes a parent does not require the mark of its children          keys
-no delete only     who knows no index writes a row over the tombstone of another        law 5
+no evidence fence  a foreign key's parent is neither fenced nor locked                   law 1
+no mark            deleting a parent does not require an unchanged mark of its children  keys
+no delete only     a writer without the index writes over a tombstone                    law 5
 
-Of tables of other shapes (shapes.py):
+With tables of other shapes (shapes.py):
 
-no clean           entries of a dropped or truncated partition stay                        end
-dead too soon      they are another's to take while some still write that partition        law 5
-twin not required  a row is removed, and its twin may come before the commit               copies
-old set forgotten  who reads the new partitions does not write the old ones                rows
-twin left          a row that changes its partition leaves its twin                        copies
-any copy           what stands at the handle of a copy is the row's                        law 5
-copy not required  a row is removed, and its copy may come before the commit               copies
-old rows forgotten who reads the rows of the new key does not write the old ones           rows
-entries not again  a row that moves leaves entries of its copy to the move                 law 5
-two copies         the move to hidden ids does not ask whether there is a copy             copies
-not looked again   whoever was outrun there puts the entries of copies that are not        law 5
-guard unfilled     rows move while two of them may have one new key                        law 9
-copy left          a row that changes its partition leaves its copy                        copies
-other set left     what a change that ended leaves is not emptied                          end
-element stays      an update of an array leaves entries of elements that went              law 5
-one element        what is removed of a row is one entry                                   law 5
-silent element     an element that goes leaves no tombstone                                law 5
+no clean           entries of a dropped or truncated partition stay                      end
+dead too soon      they are overwritten while some clients still write that partition    law 5
+twin not required  a row is removed while its copy may be inserted before the commit     copies
+old set forgotten  readers of the new partitions do not write the old ones               rows
+twin left          a row that changes its partition leaves its copy                      copies
+any copy           a row at the copy's handle is not checked to be the same              law 5
+copy not required  a row is removed while its copy may be inserted before the commit     copies
+old rows forgotten readers of the new key's rows do not write the old ones               rows
+entries not again  a moved row leaves entries of its copy to the move                    law 5
+two copies         the move to hidden ids does not require that there is no copy         copies
+not looked again   an overtaken move puts entries of copies that do not exist            law 5
+guard unfilled     rows move although two of them may have the same new key              law 9
+copy left          a row that changes its partition leaves its copy                      copies
+other set left     rows of an ended change are not deleted                               end
+element stays      an update of an array leaves entries of removed elements              law 5
+one element        only one entry of a deleted row is removed                            law 5
+silent element     a removed element leaves no tombstone                                 law 5
 """
 
 from collections.abc import Callable, Iterator
@@ -69,17 +69,17 @@ from exuvia.sql.write.rows import Twins
 
 @contextmanager
 def _replaced(holder: Any, attribute: str, value: object) -> Iterator[None]:
-    kept = getattr(holder, attribute)
+    honest = getattr(holder, attribute)
     setattr(holder, attribute, value)
     try:
         yield
     finally:
-        setattr(holder, attribute, kept)
+        setattr(holder, attribute, honest)
 
 
 @contextmanager
 def former_life() -> Iterator[None]:
-    """A writer that may not add entries leaves what stands where its row's entry will be."""
+    """A writer that may not add entries leaves an old entry at its row's key."""
 
     def clear(*_: Any) -> None:
         pass
@@ -90,7 +90,7 @@ def former_life() -> Iterator[None]:
 
 @contextmanager
 def no_write_reorg() -> Iterator[None]:
-    """WRITE_ONLY, fill, PUBLIC."""
+    """The path is WRITE_ONLY, fill, PUBLIC."""
     first, second, _, last = ADD_INDEX.path
     short = (first, second, last._replace(source=SchemaState.WRITE_ONLY))
     with _path(ADD_INDEX, short), _reorg_from(SchemaState.WRITE_ONLY):
@@ -99,7 +99,7 @@ def no_write_reorg() -> Iterator[None]:
 
 @contextmanager
 def no_delete_only() -> Iterator[None]:
-    """ABSENT, WRITE_ONLY, ..."""
+    """The path is ABSENT, WRITE_ONLY, ..."""
     first, second, *others = ADD_INDEX.path
     short = (first._replace(target=second.target), *others)
     with _path(ADD_INDEX, short):
@@ -126,7 +126,7 @@ def _reorg_from(state: SchemaState) -> Iterator[None]:
 
 @contextmanager
 def loose_fence() -> Iterator[None]:
-    """Two steps ahead are allowed."""
+    """A plan may be two revisions old."""
 
     def fence(txn: Transaction, table: Table) -> None:
         txn.require_at_most(k.revision(table.info.id), table.revision + 2)
@@ -137,7 +137,7 @@ def loose_fence() -> Iterator[None]:
 
 @contextmanager
 def _bulks(changed: Callable[[Bulk], Bulk]) -> Iterator[None]:
-    """The store is asked for something else."""
+    """Changes each bulk write of the store."""
     honest = memory.MemoryStore.bulk
 
     def bulk(self: Any, *arguments: Any) -> Any:
@@ -149,8 +149,8 @@ def _bulks(changed: Callable[[Bulk], Bulk]) -> Iterator[None]:
 
 @contextmanager
 def fill_overwrites() -> Iterator[None]:
-    """Put, present or not."""
-    with _bulks(lambda asked: asked._replace(overwrite=True)):
+    """A fill puts keys even if they are present."""
+    with _bulks(lambda bulk_: bulk_._replace(overwrite=True)):
         yield
 
 
@@ -159,11 +159,13 @@ def blind_release() -> Iterator[None]:
     """RELEASE and BURY act on any row's entry."""
     honest = packet.judge
 
-    def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
+    def judge(kind: int, key: bytes, payload: bytes, current: bytes | None) -> bytes | None:
         if kind == packet.WriteKind.RELEASE:
             return None
         return (
-            packet.TOMBSTONE if kind == packet.WriteKind.BURY else honest(kind, key, payload, held)
+            packet.TOMBSTONE
+            if kind == packet.WriteKind.BURY
+            else honest(kind, key, payload, current)
         )
 
     with _replaced(transaction, "judge", judge), _replaced(validate, "judge", judge):
@@ -172,11 +174,11 @@ def blind_release() -> Iterator[None]:
 
 @contextmanager
 def silent_leaving() -> Iterator[None]:
-    """What a partial index loses leaves no tombstone for a fill that has read the row before."""
+    """A removed entry of a partial index leaves no tombstone for a fill that has read the row."""
     honest = writer._remove_entries
 
     def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
-        honest(txn, [each for each in entries if each[0].predicate is None], handle)
+        honest(txn, [entry for entry in entries if entry[0].predicate is None], handle)
         for form, key, unique in entries:
             if form.predicate is not None:
                 kind = packet.WriteKind.RELEASE if unique else packet.WriteKind.REMOVE
@@ -188,12 +190,12 @@ def silent_leaving() -> Iterator[None]:
 
 @contextmanager
 def leaving_unseen() -> Iterator[None]:
-    """Only the new row is asked whether a partial index holds it."""
+    """The predicate of a partial index is tested on the new row only."""
     honest = IndexForm.is_same
 
     def is_same(self: IndexForm, old: Row, new: Row) -> bool:
-        gone = self.predicate is not None and not self.predicate.holds(new)
-        return gone or honest(self, old, new)
+        leaves = self.predicate is not None and not self.predicate.holds(new)
+        return leaves or honest(self, old, new)
 
     with _replaced(IndexForm, "is_same", is_same):
         yield
@@ -201,7 +203,7 @@ def leaving_unseen() -> Iterator[None]:
 
 @contextmanager
 def same_epoch() -> Iterator[None]:
-    """Leaving a reorg fences nobody."""
+    """The end of a reorg does not change its epoch."""
     honest = apply._move_epoch
 
     def move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
@@ -214,11 +216,15 @@ def same_epoch() -> Iterator[None]:
 
 @contextmanager
 def rewrite_overwrites() -> Iterator[None]:
-    """The rewrite requires its epoch alone."""
+    """The rewrite requires its epoch only."""
 
-    def unchecked(asked: Bulk) -> Bulk:
-        kept = [each for each in asked.requirements if not isinstance(each, Standing)]
-        return asked._replace(requirements=kept)
+    def unchecked(bulk_: Bulk) -> Bulk:
+        requirements = [
+            requirement
+            for requirement in bulk_.requirements
+            if not isinstance(requirement, Standing)
+        ]
+        return bulk_._replace(requirements=requirements)
 
     with _bulks(unchecked):
         yield
@@ -226,7 +232,7 @@ def rewrite_overwrites() -> Iterator[None]:
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Each sub-job goes to its own end before the next begins."""
+    """Each sub-job ends before the next one begins."""
 
     def unfinished(job: Job) -> int | None:
         states = [sub.state for sub in sub_jobs(job)]
@@ -239,7 +245,7 @@ def one_by_one() -> Iterator[None]:
 
 @contextmanager
 def flag_apart() -> Iterator[None]:
-    """The flag in a transaction of its own, the effects after it."""
+    """The flag is committed in a transaction of its own, before the effects."""
     honest = notifier.mark
 
     def mark(txn: Any, event: Any, handler_id: int, mask: int) -> None:
@@ -253,8 +259,8 @@ def flag_apart() -> Iterator[None]:
 
 @contextmanager
 def no_evidence_fence() -> Iterator[None]:
-    """What was found in another table is trusted, whatever becomes of that table. Nor does a young
-    transaction hold what it reads, which would hide most of that."""
+    """A row found in another table is trusted even if that table changes. New transactions do not
+    hold the metadata lock of tables they read, which would hide most cases."""
     with (
         _replaced(OpenTransaction, "relying", lambda self, table: None),
         _replaced(OpenTransaction, "reading", lambda self, table: None),
@@ -264,7 +270,7 @@ def no_evidence_fence() -> Iterator[None]:
 
 @contextmanager
 def no_mark() -> Iterator[None]:
-    """A child that came meanwhile is not noticed."""
+    """A child inserted concurrently is not noticed."""
     with _replaced(ForeignKeyChecker, "_expect_no_other", lambda self, down, was: None):
         yield
 
@@ -274,14 +280,14 @@ def no_mark() -> Iterator[None]:
 
 @contextmanager
 def no_clean() -> Iterator[None]:
-    """Every task says that it is done."""
+    """Every task does nothing and reports success."""
     with _replaced(Clean, "_remove", lambda self, entries: iter(())):
         yield
 
 
 @contextmanager
 def dead_too_soon() -> Iterator[None]:
-    """One state after a partition was used last, not two."""
+    """A partition is dead one state after its last use, instead of two."""
     soon = {
         model.DROPPING: (
             SchemaState.WRITE_ONLY,
@@ -296,7 +302,7 @@ def dead_too_soon() -> Iterator[None]:
 
 @contextmanager
 def twin_not_required() -> Iterator[None]:
-    """Where there is no twin, the commit does not look again."""
+    """The commit does not require that a missing copy is still missing."""
 
     def is_there(self: Twins, twin: Table, handle: bytes) -> bool:
         return self._txn.get(twin.row_prefix + handle) is not None
@@ -307,13 +313,13 @@ def twin_not_required() -> Iterator[None]:
 
 @contextmanager
 def old_set_forgotten() -> Iterator[None]:
-    """Once readers have switched, partitions that are not read are not written."""
+    """After readers have switched, the old partitions are not written."""
     honest: Any = PartitionInfo.moving
 
     def moving(self: PartitionInfo) -> frozenset[int]:
         switched = self.ddl_state == SchemaState.DELETE_REORG
-        found: frozenset[int] = honest.fget(self)
-        return frozenset() if switched else found
+        moving_ids: frozenset[int] = honest.fget(self)
+        return frozenset() if switched else moving_ids
 
     with _replaced(PartitionInfo, "moving", property(moving)):
         yield
@@ -321,14 +327,14 @@ def old_set_forgotten() -> Iterator[None]:
 
 @contextmanager
 def twin_left() -> Iterator[None]:
-    """A row that changes its partition takes no twin out."""
+    """A row that changes its partition does not remove its copy."""
     with _replaced(Twins, "leaving", lambda self, part, handle, row: []):
         yield
 
 
 @contextmanager
 def any_copy() -> Iterator[None]:
-    """Nobody asks whether a copy is of the same row."""
+    """A copy is not checked to be of the same row."""
     honest = writer._copy_of
 
     def copy_of(txn: Transaction, table: Table, handle: bytes, row: Row) -> bytes | None:
@@ -344,18 +350,18 @@ def any_copy() -> Iterator[None]:
 
 
 class _Lax:
-    """A transaction that is required nothing of."""
+    """A transaction that ignores requirements."""
 
     def __init__(self, txn: Transaction) -> None:
         self.get = txn.get
 
     def require(self, key: bytes) -> None:
-        """Not at all."""
+        """Does nothing."""
 
 
 @contextmanager
 def copy_not_required() -> Iterator[None]:
-    """What is found where a copy may be, or not, may be otherwise at the commit."""
+    """The commit does not require that the place of a copy is unchanged."""
     honest = writer._copy_of
 
     def copy_of(txn: Any, table: Table, handle: bytes, row: Row) -> bytes | None:
@@ -368,14 +374,14 @@ def copy_not_required() -> Iterator[None]:
 
 @contextmanager
 def old_rows_forgotten() -> Iterator[None]:
-    """Once readers have switched, the rows of the old key are not written."""
+    """After readers have switched, the rows of the old key are not written."""
     honest: Any = Table.__dict__["other"]
 
     def other(self: Table) -> Table | None:
         rekey = self.info.exuvia_rekey
         switched = rekey is not None and rekey.state == SchemaState.DELETE_REORG
-        found: Table | None = honest.func(self)
-        return None if switched else found
+        other_table: Table | None = honest.func(self)
+        return None if switched else other_table
 
     with _replaced(Table, "other", property(other)):
         yield
@@ -383,7 +389,7 @@ def old_rows_forgotten() -> Iterator[None]:
 
 @contextmanager
 def entries_not_again() -> Iterator[None]:
-    """A copy's entries that are as they were are left to the move."""
+    """Unchanged entries of a copy are left to the move."""
     honest = writer.update
 
     def update(txn: Transaction, table: Table, *what: Any, again: bool = False) -> bytes:
@@ -395,11 +401,15 @@ def entries_not_again() -> Iterator[None]:
 
 @contextmanager
 def two_copies() -> Iterator[None]:
-    """The move requires the row, and not that its guard has no entry."""
+    """The move requires the row, but not that its guard has no entry."""
 
-    def unchecked(asked: Bulk) -> Bulk:
-        kept = [each for each in asked.requirements if not isinstance(each, AllAbsent)]
-        return asked._replace(requirements=kept)
+    def unchecked(bulk_: Bulk) -> Bulk:
+        requirements = [
+            requirement
+            for requirement in bulk_.requirements
+            if not isinstance(requirement, AllAbsent)
+        ]
+        return bulk_._replace(requirements=requirements)
 
     with _bulks(unchecked):
         yield
@@ -407,20 +417,20 @@ def two_copies() -> Iterator[None]:
 
 @contextmanager
 def not_looked_again() -> Iterator[None]:
-    """Entries are those of the copies that were to be."""
+    """Entries of planned copies are put even if those copies were not made."""
     with _replaced(MoveToIds, "_entries_after_put", lambda self, keys, entries: entries):
         yield
 
 
 @contextmanager
 def guard_unfilled() -> Iterator[None]:
-    """Rows are copied at once."""
+    """Rows are copied before the guard is filled."""
     honest = reorg.rekey_rows
 
-    def rekey_rows(*ids: Any, **asked: Any) -> Any:
-        found = honest(*ids, **asked)
-        phases = tuple(each for each in found.phases if each.kernel not in ("fill", "compare"))
-        return replace(found, phases=phases)
+    def rekey_rows(*ids: Any, **options: Any) -> Any:
+        planned = honest(*ids, **options)
+        phases = tuple(phase for phase in planned.phases if phase.kernel not in ("fill", "compare"))
+        return replace(planned, phases=phases)
 
     with _replaced(reorg, "rekey_rows", rekey_rows):
         yield
@@ -428,7 +438,7 @@ def guard_unfilled() -> Iterator[None]:
 
 @contextmanager
 def copy_left() -> Iterator[None]:
-    """A row that changes its partition takes no copy along; one is put where it goes."""
+    """A row that changes its partition leaves its copy, and gets one at its new place."""
     honest = writer._move_copy
 
     def move_copy(txn: Any, source: Table, target: Table, copy: Any, *rows: Any) -> None:
@@ -440,19 +450,21 @@ def copy_left() -> Iterator[None]:
 
 @contextmanager
 def other_set_left() -> Iterator[None]:
-    """Another range is emptied."""
+    """A wrong range is deleted."""
     with _replaced(rekey, "range_of_physical", lambda physical_id: range_of_physical(0)):
         yield
 
 
 @contextmanager
-def _removals(kept: Callable[[Transaction, writer.Entry, bytes], bool]) -> Iterator[None]:
-    """Of entries of arrays only those are removed."""
+def _removals(is_removed: Callable[[Transaction, writer.Entry, bytes], bool]) -> Iterator[None]:
+    """Limits which entries of arrays are removed."""
     honest = writer._remove_entries
 
     def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
-        wanted = [each for each in entries if each[0].array is None or kept(txn, each, handle)]
-        honest(txn, wanted, handle)
+        removed = [
+            entry for entry in entries if entry[0].array is None or is_removed(txn, entry, handle)
+        ]
+        honest(txn, removed, handle)
 
     with _replaced(writer, "_remove_entries", remove):
         yield
@@ -460,7 +472,7 @@ def _removals(kept: Callable[[Transaction, writer.Entry, bytes], bool]) -> Itera
 
 @contextmanager
 def element_stays() -> Iterator[None]:
-    """Only a row that goes takes its elements along."""
+    """Entries of elements are only removed when their row is deleted."""
 
     def row_is_gone(txn: Transaction, entry: writer.Entry, handle: bytes) -> bool:
         return txn.get(entry[0].prefix[:9] + b"r" + handle) is None
@@ -471,12 +483,12 @@ def element_stays() -> Iterator[None]:
 
 @contextmanager
 def one_element() -> Iterator[None]:
-    """A row that goes is taken for one that has one entry."""
+    """A deleted row is treated as if it had one entry."""
     honest = writer._remove_entries
 
     def remove(txn: Transaction, entries: list[writer.Entry], handle: bytes) -> None:
-        arrays = [each for each in entries if each[0].array is not None]
-        plain = [each for each in entries if each[0].array is None]
+        arrays = [entry for entry in entries if entry[0].array is not None]
+        plain = [entry for entry in entries if entry[0].array is None]
         honest(txn, [*plain, *arrays[:1]], handle)
 
     with _replaced(writer, "_remove_entries", remove):
@@ -485,7 +497,7 @@ def one_element() -> Iterator[None]:
 
 @contextmanager
 def silent_element() -> Iterator[None]:
-    """As silent_leaving, of elements."""
+    """Like silent_leaving, for elements."""
 
     def without_tombstone(txn: Transaction, entry: writer.Entry, handle: bytes) -> bool:
         form, key, unique = entry
@@ -498,7 +510,7 @@ def silent_element() -> Iterator[None]:
 
 
 class ShapePlant(NamedTuple):
-    """A bug, the changes during which it is looked for, and the laws that may tell it."""
+    """A bug, the changes that may reveal it, and the laws that may detect it."""
 
     plant: Callable[[], Any]
     plans: tuple[str, ...]
@@ -549,7 +561,7 @@ KEY_PLANTS: dict[str, Callable[[], Any]] = {
     "no evidence fence": no_evidence_fence,
     "no mark": no_mark,
 }
-"""Of the world of foreign keys."""
+"""Bugs for the world of foreign keys."""
 AIMED = {
     "former life": "add index",
     "no delete only": "add index",
@@ -557,4 +569,4 @@ AIMED = {
     "silent leaving": "add partial index",
     "leaving unseen": "add partial index",
 }
-"""Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""
+"""Bugs that few worlds reveal, and the changes that reveal them."""

@@ -1,18 +1,17 @@
-"""A process of a node: what it runs, until it is killed; it starts again with nothing in memory.
+"""A process of a node: the loops it runs until it is killed. It restarts with empty memory.
 
 front    acknowledger with the heartbeat · loader · clients
 back     heartbeat · campaign · the owner's loops · in some worlds the notifier's
 
-Virtual time: one true clock, and each process's view of it, fast or slow, begun anywhere.
+Time is virtual: one true clock, and each process's own clock, which is fast or slow and starts at
+any value. The store's safety must not depend on any of them (law 3).
 
-Nothing of the store's safety may depend on any of them (law 3).
+A node sees the shared store through NodeStore, and may be killed at any transaction boundary.
 
-A node's view of the shared store. The node may be killed at any transaction boundary.
+    before a commit   none of it is in the store, and the process is gone
+    after a commit    all of it is in the store, and the process never learns that
 
-    before a commit   nothing of it is in the store, and the node is gone
-    after a commit    all of it is in the store, and the node never learns that
-
-`Killed` is no Exception: nothing of the node may catch it.
+`Killed` is not an Exception, so that no code of the node can catch it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,14 +40,14 @@ from exuvia.sim.session import FrontSeat, Rows, SimulatedSession
 
 
 class TrueClock:
-    """Moves when the world says so. Unit: s."""
+    """The world's time, advanced by the world. Unit: s."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
 
 class SkewedClock:
-    """What one process reads. Implements base/clock.py's Clock."""
+    """One process's clock. Implements Clock of base/clock.py."""
 
     def __init__(self, true: TrueClock, rate: float, offset_s: float) -> None:
         self._true = true
@@ -56,23 +55,23 @@ class SkewedClock:
         self._offset_s = offset_s
 
     def monotonic(self) -> float:
-        """The process's own seconds."""
+        """Returns the process's own time. Unit: s."""
         return self._true.now_s * self._rate + self._offset_s
 
     def wall_ns(self) -> int:
-        """The process's own idea of the date. Unit: ns."""
+        """Returns the process's own date. Unit: ns."""
         return int((1_700_000_000 + self.monotonic()) * 1e9)
 
 
-# -- faulty ----------------------------------------------------------------------------------------
+# -- store -----------------------------------------------------------------------------------------
 
 
 class Killed(BaseException):
-    """kill -9 at this point."""
+    """The process is killed (kill -9) at this point."""
 
 
 class NodeStore(ForwardingStore):
-    """A process's store, on a MemoryStore. `fate()` answers "", "before" or "after"."""
+    """A process's view of a MemoryStore. `fate()` returns "", "before" or "after"."""
 
     def __init__(
         self,
@@ -97,12 +96,12 @@ class NodeStore(ForwardingStore):
             self._die()
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
-        """A view of all that is committed."""
+        """Returns a view of all committed changes."""
         self._guard("", "before")
         return self.shared.snapshot(use)
 
     def commit(self, packet: Packet) -> int:
-        """As the shared store, unless fate has it otherwise."""
+        """Commits to the shared store, unless the process is killed."""
         fate = self._fate()
         self._guard(fate, "before")
         sequence = self.shared.commit(packet)
@@ -111,7 +110,7 @@ class NodeStore(ForwardingStore):
         return sequence
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """One after another: here the node may even be killed between two of them."""
+        """Commits packets one after another; the process may be killed between two of them."""
         sequences: list[int] = []
         for packet in packets:
             sequences.append(self.commit(resolved(packet, sequences)))
@@ -126,8 +125,8 @@ class NodeStore(ForwardingStore):
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """As the shared store; what stood before is shown to the law of fills. What is to replace
-        is none: a rewrite's rows, whose values the clients know."""
+        """Writes to the shared store, and gives the previous values to the law of fills. A
+        rewrite's rows are excepted: they are replaced on purpose, and clients know their values."""
         fate = self._fate()
         self._guard(fate, "before")
         view = self.shared.snapshot()
@@ -141,37 +140,37 @@ class NodeStore(ForwardingStore):
         return result
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        """The first alone: here the node may be killed, and others may come, after each."""
+        """Writes only the first batch, so that a kill or another process may come after each."""
         return [self.bulk(*next(iter(batches)))]
 
     def hold(self, name: str) -> Presence:
-        """Take a presence; it ends with the node."""
+        """Acquires a presence that ends with the process."""
         presence = self.shared.hold(name)
         self.presences.append(presence)
         return presence
 
     def kill(self) -> None:
-        """The process is gone: so are its presences."""
+        """Kills the process and releases its presences."""
         self.alive = False
         for presence in self.presences:
             presence.release()
         self.presences.clear()
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Nobody waits in a simulation."""
+        """Returns at once: a simulation never waits."""
         return self.shared.counter(channel)
 
     def back_off(self, attempt: int) -> None:
-        """Nobody else runs meanwhile."""
+        """Does nothing: no other process runs meanwhile."""
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """Snapshots here end with their transactions."""
+        """Does nothing: snapshots end with their transactions."""
 
     def measures(self) -> dict[str, float]:
         return {}
 
     def close(self) -> None:
-        """The shared store stays."""
+        """Leaves the shared store open."""
 
 
 # -- process ---------------------------------------------------------------------------------------
@@ -186,28 +185,28 @@ LATE_S = (0.01, 0.2)
 
 
 class SteppedLoop(Protocol):
-    """Anything that is stepped."""
+    """A loop of a process or of the world."""
 
     def step(self, now: float) -> float:
-        """At most one transaction; seconds until the next."""
+        """Runs at most one transaction. Returns seconds until the next step."""
 
 
 class Actor:
-    """A loop with its place in time."""
+    """A loop with the time of its next step."""
 
     def __init__(self, name: str, loop: SteppedLoop) -> None:
         self.name = name
         self.loop = loop
         self.channel: str = getattr(loop, "channel", "")
         self.due = 0.0
-        self.patience = 1.0  # how many times longer than it would it rests before it looks again
+        self.patience = 1.0  # factor of its rests while it finds nothing to do
         self.is_client = False
         self.is_task = isinstance(loop, FillLoop | Stragglers)
-        self.may_wait = not isinstance(loop, Loader)  # who loads late serves nobody
+        self.may_wait = not isinstance(loop, Loader)  # a front with a late loader serves no client
 
 
 class SimulatedProcess:
-    """See the module. `start` is called for each life of it."""
+    """A process that may be killed and restarted. `start` creates the actors of each life."""
 
     def __init__(self, name: str, start: Callable[["SimulatedProcess"], list[Actor]]) -> None:
         self.name = name
@@ -223,7 +222,7 @@ class SimulatedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a process."""
+        """Whether the process runs."""
         return self.store is not None and self.store.alive
 
     def start(self, store: NodeStore, clock: Clock) -> None:
@@ -233,7 +232,7 @@ class SimulatedProcess:
         self.places = [(self, actor) for actor in self.actors]
 
     def kill(self, restart_at: float) -> None:
-        """End it; all it had in memory is gone."""
+        """Kills the process, which loses its memory."""
         if self.store is not None:
             self.store.kill()
         self.actors, self.places = [], []
@@ -249,17 +248,17 @@ def clients(
     rows: Rows,
     versions: Callable[[], int],
 ) -> list[Actor]:
-    """Who writes the table of the world at a front."""
-    found = []
+    """Returns a front's clients, which write the world's table."""
+    actors = []
     for n in range(SESSIONS):
         client = f"{process.name}/c{n}"
         session = SimulatedSession(seat, client, random, history, thinking_s, rows, versions)
-        found.append(Actor(client, session))
-    return found
+        actors.append(Actor(client, session))
+    return actors
 
 
 def front(process: SimulatedProcess, clients: Callable[[FrontSeat], list[Actor]]) -> list[Actor]:
-    """A front's life, with its clients."""
+    """Starts a front and returns its actors, with its clients."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
@@ -271,13 +270,13 @@ def front(process: SimulatedProcess, clients: Callable[[FrontSeat], list[Actor]]
         Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
     ]
     people = clients(seat)
-    for each in people:
-        each.is_client = True
+    for client in people:
+        client.is_client = True
     return [*actors, *people]
 
 
 class Stragglers:
-    """Late duplicates of every fill: what a task does that nobody could stop."""
+    """Late duplicates of every fill: tasks that could not be stopped."""
 
     channel = FillLoop.channel
 
@@ -286,7 +285,7 @@ class Stragglers:
         self.reorgs: list[PhaseRunner] = []
 
     def step(self, now: float) -> float:
-        """One transaction of the oldest; it is forgotten when it ends or is refused."""
+        """Runs one transaction of the oldest, which is dropped when it ends or is refused."""
         if not self.reorgs:
             return 0.5
         try:
@@ -306,7 +305,7 @@ def back(
     settings: PipelineSettings,
     news_random: Random | None = None,
 ) -> list[Actor]:
-    """A back's life. With `news_random` it tells events too."""
+    """Starts a back and returns its actors, with the notifier if `news_random` is given."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
@@ -330,6 +329,6 @@ def back(
     late = Actor("stragglers", stragglers)
     actors = [Actor("beat", member), Actor("campaign", campaign), late, *loops]
     if news_random is not None:
-        telling = news.owner(store, member, clock, news_random)
-        actors += [Actor(f"stats {type(loop).__name__}", loop) for loop in telling]
+        event_loops = news.owner(store, member, clock, news_random)
+        actors += [Actor(f"stats {type(loop).__name__}", loop) for loop in event_loops]
     return actors

@@ -1,8 +1,8 @@
 """A client of one front: reads its snapshot, writes a few rows, commits some steps later.
 
-    idle -> begin: snapshot and plan -> one or two changes -> commit or give up -> idle
+    idle -> begin: snapshot and plan -> one or two changes -> commit or roll back -> idle
 
-What it wrote is told to the history once its commit has succeeded, and only then.
+Its changes are added to the history only after its commit has succeeded.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ from exuvia.sim.laws import History, RowChange
 
 HANDLES = ((1,), (1, 2), (1, 2, 3, 4))
 LONG, LONG_S = 0.5, 0.2
-MOST_LEFT = 12
+MAX_STEPS_LEFT = 12
 DELETE_SHARES = (0.1, 0.5)
-ABOUT_A = 0.7
+CHANGES_A_SHARE = 0.7
 VALUES = ((0, 1, None), (0, 1), (1, None))
-Rows = tuple[tuple[int, ...], tuple[int | None, ...]]  # handles, and values of their columns
+Rows = tuple[tuple[int, ...], tuple[int | None, ...]]  # handles, and the values of columns
 RESTS_S = (0.02, 0.1)
 PACES_S = ((0.005, 0.01, 0.1), (0.002, 0.005), (0.05, 0.3))
 
 
 class FrontSeat(NamedTuple):
-    """A front's parts, as a session uses them."""
+    """The parts of a front that a session uses."""
 
     store: Store
     schemas: Schemas
@@ -44,7 +44,7 @@ class FrontSeat(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A transaction that has begun: its plan, and what it did so far."""
+    """An open transaction: its plan, and its changes."""
 
     txn: Transaction
     table: Table
@@ -52,7 +52,7 @@ class Open(NamedTuple):
 
 
 class SimulatedSession:
-    """See the module. `seat` is what its node gives it: store, schemas, member, locks."""
+    """A client that writes at random. `seat`: store, schemas, member and locks of its node."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class SimulatedSession:
     ) -> None:
         self._versions = versions
         self._deletes = random.choice(DELETE_SHARES)
-        self._is_slow = name.endswith("c0")  # the others go on while it sleeps
-        self._wakes = (0, 0)  # a version of the job, and how many steps of its window are left
+        self._is_slow = name.endswith("c0")  # the other clients continue while it sleeps
+        self._wakes = (0, 0)  # (version of the job, remaining steps of its window)
         self._handles, values = rows
-        self._values = values, tuple(each for each in values if each is not None)
+        self._values = values, tuple(value for value in values if value is not None)
         self._rests_s = random.choice(RESTS_S)
         self._thinking_s = thinking_s
         self._seat = seat
@@ -80,16 +80,16 @@ class SimulatedSession:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no transaction open."""
+        """Whether no transaction is open."""
         return self._open is None
 
-    def sleeps(self, version: int, left: int) -> bool:
-        """Whether its commit is to come in a later window, or later in this one."""
-        wakes_at, steps_left = self._wakes
-        return version < wakes_at or (version == wakes_at and left > steps_left)
+    def sleeps(self, version: int, steps_left: int) -> bool:
+        """Whether its commit is planned for a later window, or later in this one."""
+        wakes_at, own_steps_left = self._wakes
+        return version < wakes_at or (version == wakes_at and steps_left > own_steps_left)
 
     def step(self, now: float) -> float:
-        """Begin, write or commit; seconds until the next."""
+        """Begins, writes or commits. Returns seconds until the next step."""
         if self._open is None:
             self._begin(now)
         elif not self._open.changes or (
@@ -101,8 +101,8 @@ class SimulatedSession:
         if self._open is None:
             return self._random.random() * self._rests_s
         if self._is_slow and self._open.changes and self._random.random() < LONG:
-            self._wakes = self._versions() + 1, self._random.randrange(MOST_LEFT)
-            return self._random.random() * LONG_S  # most schema steps come between write and commit
+            self._wakes = self._versions() + 1, self._random.randrange(MAX_STEPS_LEFT)
+            return self._random.random() * LONG_S  # most schema steps come before the commit
         return self._random.random() * self._random.choice(self._thinking_s)
 
     def _begin(self, now: float) -> None:
@@ -123,7 +123,7 @@ class SimulatedSession:
         try:
             self._write(current)
         except SchemaChanged:
-            self._end(current)  # a row of a later revision than the plan's
+            self._end(current)  # the row has a later revision than the plan
 
     def _write(self, current: Open) -> None:
         table, txn = current.table, current.txn
@@ -138,16 +138,16 @@ class SimulatedSession:
                     row[table.position(column.name.L)] = self._value(column)
                 row[table.position("id")] = number
                 writer.insert(txn, table, row)
-                current.changes.append(RowChange(number, self._shown(table, row)))
+                current.changes.append(RowChange(number, self._column_values(table, row)))
             elif self._random.random() < self._deletes:
                 writer.delete(txn, table, handle, old)
                 current.changes.append(RowChange(number, None))
             else:
                 row = self._changed(table, old)
                 if row == old:
-                    return  # writes nothing, so it is not validated either
+                    return  # writes nothing, so it is not validated
                 writer.update(txn, table, handle, old, row)
-                current.changes.append(RowChange(number, self._shown(table, row)))
+                current.changes.append(RowChange(number, self._column_values(table, row)))
         except Refused:
             txn.back_to(mark)
             return
@@ -155,19 +155,22 @@ class SimulatedSession:
 
     def _changed(self, table: Table, old: list[object]) -> list[object]:
         row = list(old)
-        column = self._random.choice([each for each in table.columns if each.name.L != "id"])
-        if self._random.random() < ABOUT_A:
+        column = self._random.choice(
+            [changeable for changeable in table.columns if changeable.name.L != "id"]
+        )
+        if self._random.random() < CHANGES_A_SHARE:
             column = table.info.cols[table.position("a")]
         at = table.position(column.name.L)
         row[at] = self._value(column, old[at])
         return row
 
     def _value(self, column: ColumnInfo, old: object = -1) -> object:
-        """What SQL lets pass, no NULL into NOT NULL; another than the old one if there is one."""
+        """Returns an allowed value, not NULL for NOT NULL, and different from the old if
+        possible."""
         allowed = self._values[column.not_null]
-        return self._random.choice([each for each in allowed if each != old] or allowed)
+        return self._random.choice([value for value in allowed if value != old] or allowed)
 
-    def _shown(self, table: Table, row: list[object]) -> dict[str, object]:
+    def _column_values(self, table: Table, row: list[object]) -> dict[str, object]:
         return {c.name.L: row[table.position(c.name.L)] for c in table.columns}
 
     def _commit(self, current: Open) -> None:

@@ -1,15 +1,18 @@
-"""Tables of other shapes by seed: partitions with global indexes, arrays with an entry for each
-element, rows that move to the handles of another key.
+"""Tables of other shapes by seed.
 
-Nodes, kills, pauses, cancels and late tasks are those of `world`. A client finds a row by its `id`,
-which a unique index of the table keeps unique whatever its primary key is, and writes it as
-statements do (`sql/write/rows.py` where there are partitions).
+    partitions with global indexes
+    arrays with an index entry for each element
+    rows that move to the handles of another key
 
-A row belongs to a *piece*: of partitions that go to the partition's id, else to all of the table.
-So the history knows what stands in a partition that some still read, and others no more.
+Nodes, kills, pauses, cancellations and late tasks are those of `world`. A client finds a row by its
+`id`, which a unique index keeps unique whatever the primary key is. It writes rows like statements
+do (`sql/write/rows.py` for partitioned tables).
 
-After every commit the table is judged as of its revision and as of the one before, by whom it may
-still be read and written: both must show what clients wrote (`laws.check_shape`).
+A row belongs to a *piece*: the partition's id if partitions are dropped, else the whole table. So
+the history knows the rows of a partition that only some clients still read.
+
+After every commit the table is judged at its revision and at the previous one, because clients may
+still use either. Both must show what clients wrote (`laws.check_shape`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,13 +32,13 @@ from exuvia.sim import laws
 from exuvia.sim.change import ChangePlan
 from exuvia.sim.laws import RowChange, SeedVerdict, ShownRow
 from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess
-from exuvia.sim.session import ABOUT_A, FrontSeat, Open, SimulatedSession
-from exuvia.sim.statements import job_of, made
+from exuvia.sim.session import CHANGES_A_SHARE, FrontSeat, Open, SimulatedSession
+from exuvia.sim.statements import job_of, store_after
 from exuvia.sim.world import EVENLY, IN_TASK, ROWS_SHARE, World, play
 from exuvia.sql.write.rows import PartitionWrites
 
 _LOW, _HIGH = 1 << 40, 1 << 50
-"""Hidden ids that clients give: no counter comes so far."""
+"""Hidden ids that clients use; the counter never reaches them."""
 
 NUMBERS = ((0, 1, 2, 3), (0, 1, 2), (0, 1, None))
 ARRAYS = (
@@ -45,37 +48,41 @@ ARRAYS = (
 )
 Value = int | str | None
 
-HANDLES = ((1, 2), (1, 2, 3, 4))  # a job about a table without rows has no task
+HANDLES = ((1, 2), (1, 2, 3, 4))  # a job of an empty table has no task
 FOCUS = (0, 1, 2, 2, 3, 3, 4, 4, 5, *[IN_TASK] * 8, EVENLY)
-TASK_STEPS = range(2, 34)  # of a move and the fill behind it
+TASK_STEPS = range(2, 34)  # for a move and the following fill
 
 
 class TableShape(NamedTuple):
-    """A table as it is at the beginning, and the statement that changes it. `varies`: the column
-    that clients change most. `values`: from which sets of values that one has its own."""
+    """A table's initial definition, and the statement that changes it. `varies`: the column that
+    clients change most. `values`: sets of values, one of which a seed uses for that column."""
 
     create: str
     alter: str
     varies: str = "a"
     values: tuple[tuple[Value, ...], ...] = NUMBERS
-    goes: bool = False  # rows are lost with their partitions
+    loses_rows: bool = False  # rows are dropped with their partitions
 
     def allowed(
         self, column: ColumnInfo, values: Sequence[Value], old: object = -1
     ) -> Sequence[Value]:
-        """What SQL lets pass, no NULL into NOT NULL; others than the old one if there are."""
-        found = values if (self.varies == "j") == (column.name.L == "j") else NUMBERS[0]
-        found = [each for each in found if not (each is None and column.not_null)]
-        return [each for each in found if each != old] or found
+        """Returns the allowed values: no NULL for NOT NULL, and not the old value if possible."""
+        allowed_values = values if (self.varies == "j") == (column.name.L == "j") else NUMBERS[0]
+        allowed_values = [
+            value for value in allowed_values if not (value is None and column.not_null)
+        ]
+        return [value for value in allowed_values if value != old] or allowed_values
 
 
 _RANGES = (
     "PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (1), PARTITION p1 VALUES LESS THAN (2),"
     " PARTITION p2 VALUES LESS THAN MAXVALUE)"
 )
-_CUT = "CREATE TABLE t (id INT NOT NULL, a INT, b INT DEFAULT 5, UNIQUE by_id (id) GLOBAL, "
-_OF_IDS = f"{_CUT}KEY by_ab (a, b)) {_RANGES}"
-_GLOBAL = f"{_CUT}UNIQUE by_both (b, a) GLOBAL, KEY by_b (b) GLOBAL, KEY by_ab (a, b)) {_RANGES}"
+_PARTITIONED = "CREATE TABLE t (id INT NOT NULL, a INT, b INT DEFAULT 5, UNIQUE by_id (id) GLOBAL, "
+_OF_IDS = f"{_PARTITIONED}KEY by_ab (a, b)) {_RANGES}"
+_GLOBAL = (
+    f"{_PARTITIONED}UNIQUE by_both (b, a) GLOBAL, KEY by_b (b) GLOBAL, KEY by_ab (a, b)) {_RANGES}"
+)
 _MEMBERS = "((CAST(j->'$' AS UNSIGNED ARRAY)))"
 _ARRAY = "CREATE TABLE t (id INT PRIMARY KEY, a INT, j JSON)"
 _MEMBERED = _ARRAY.replace(")", f", UNIQUE by_member {_MEMBERS})")
@@ -83,7 +90,7 @@ _KEYED = "id INT NOT NULL, a INT NOT NULL, b INT DEFAULT 5, UNIQUE by_id (id){},
 _HIDDEN = f"CREATE TABLE t ({_KEYED.format('', '')})".replace("a INT NOT NULL", "a INT")
 _BY_ID = f"CREATE TABLE t ({_KEYED.format('', '')}, PRIMARY KEY (id) CLUSTERED)"
 _BY_BOTH = f"CREATE TABLE t ({_KEYED.format('', '')}, PRIMARY KEY (a, id) CLUSTERED)"
-_CUT_KEY = (
+_PARTITIONED_KEY = (
     f"CREATE TABLE t ({_KEYED.format(' GLOBAL', ' GLOBAL')}, KEY by_ab (a, b),"
     f" PRIMARY KEY (a, id) CLUSTERED) {_RANGES}"
 )
@@ -92,8 +99,8 @@ SHAPES = {
     "add global index": TableShape(_OF_IDS, "ADD INDEX by_new (b) GLOBAL"),
     "add global unique index": TableShape(_OF_IDS, "ADD UNIQUE INDEX by_new (b) GLOBAL"),
     "drop global index": TableShape(_GLOBAL, "DROP INDEX by_both"),
-    "drop partition": TableShape(_GLOBAL, "DROP PARTITION p1", goes=True),
-    "truncate partition": TableShape(_GLOBAL, "TRUNCATE PARTITION p1", goes=True),
+    "drop partition": TableShape(_GLOBAL, "DROP PARTITION p1", loses_rows=True),
+    "truncate partition": TableShape(_GLOBAL, "TRUNCATE PARTITION p1", loses_rows=True),
     "reorganize partition": TableShape(
         _GLOBAL,
         "REORGANIZE PARTITION p1, p2 INTO (PARTITION q1 VALUES LESS THAN (3), PARTITION q2 VALUES"
@@ -118,36 +125,36 @@ SHAPES = {
         _BY_BOTH, "DROP PRIMARY KEY, ADD PRIMARY KEY (a, id) NONCLUSTERED"
     ),
     "change key of partitions": TableShape(
-        _CUT_KEY, "DROP PRIMARY KEY, ADD PRIMARY KEY (id, a) CLUSTERED"
+        _PARTITIONED_KEY, "DROP PRIMARY KEY, ADD PRIMARY KEY (id, a) CLUSTERED"
     ),
-    "drop key of partitions": TableShape(_CUT_KEY, "DROP PRIMARY KEY"),
+    "drop key of partitions": TableShape(_PARTITIONED_KEY, "DROP PRIMARY KEY"),
 }
 
 
 @cache
 def _template(create: str) -> MemoryStore:
-    return made((create,))
+    return store_after((create,))
 
 
 @cache
-def _asked(title: str) -> Job:
-    """As of the table without rows: who asks beside rows is refused what they forbid already."""
+def _job_of_change(title: str) -> Job:
+    """Returns the job as planned for the empty table: rows may cause a refusal at submission."""
     shape = SHAPES[title]
     return job_of(_template(shape.create).fork(), f"ALTER TABLE t {shape.alter}")
 
 
 def _plan(title: str) -> ChangePlan:
-    return ChangePlan(title, lambda table, database: _asked(title))
+    return ChangePlan(title, lambda table, database: _job_of_change(title))
 
 
 SHAPE_PLANS = tuple(map(_plan, SHAPES))
 
 
-# -- who writes ------------------------------------------------------------------------------------
+# -- writers ---------------------------------------------------------------------------------------
 
 
 class _Statement:
-    """What the writer of a statement asks its context for."""
+    """The part of a statement's context that writers use."""
 
     def __init__(self, txn: Transaction, random: Random) -> None:
         self.txn = txn
@@ -160,11 +167,11 @@ class _Statement:
         return self._random.randrange(_LOW, _HIGH)
 
     def counted(self, *what: Any) -> None:
-        """Nobody reads statistics here."""
+        """Does nothing: statistics are not read here."""
 
 
 class _WholeWrites:
-    """PartitionWrites of a table that has none."""
+    """Like PartitionWrites, for an unpartitioned table."""
 
     def __init__(self, table: Table, statement: _Statement) -> None:
         self._table, self._txn = table, statement.txn
@@ -182,21 +189,21 @@ class _WholeWrites:
 class RowsOfShape:
     """Inserts, changes and removes a table's rows by their ids, in one transaction."""
 
-    def __init__(self, txn: Transaction, table: Table, goes: bool, random: Random) -> None:
+    def __init__(self, txn: Transaction, table: Table, loses_rows: bool, random: Random) -> None:
         statement: Any = _Statement(txn, random)
         whole = not table.is_partitioned
         self._rows: Any = (_WholeWrites if whole else PartitionWrites)(table, statement)
         self._next = partial(statement.next, "rowid")
-        self._txn, self._table, self._goes = txn, table, goes
+        self._txn, self._table, self._loses_rows = txn, table, loses_rows
 
     def find(self, number: int) -> ShownRow | None:
-        """The row of that id where this plan reads."""
-        found = laws.shown_rows(self._txn, self._table)
-        return next((each for each in found if each.number == number), None)
+        """Returns the row of that id as read by this plan, or None."""
+        rows_read = laws.shown_rows(self._txn, self._table)
+        return next((shown_row for shown_row in rows_read if shown_row.number == number), None)
 
     def insert(self, row: list[Any]) -> None:
-        hidden = None if self._table.handle_positions else keys.i64(self._next())
-        self._rows.insert(self._computed(row), hidden)
+        row_id = None if self._table.handle_positions else keys.i64(self._next())
+        self._rows.insert(self._computed(row), row_id)
 
     def update(self, old: ShownRow, new: list[Any]) -> None:
         self._rows.update(self._handle(old), old.row, self._computed(new))
@@ -211,20 +218,20 @@ class RowsOfShape:
     def _computed(self, row: list[Any]) -> list[Any]:
         return row if self._table.virtual is None else self._table.virtual.fill(row)
 
-    def told(self, number: int) -> list[RowChange]:
-        """What the history is to know of a row: where it is now."""
+    def changes_of(self, number: int) -> list[RowChange]:
+        """Returns the changes of a row for the history: its current values and piece."""
         row = self.find(number)
         if row is None:
             return []
-        shown = {c.name.L: row.row[self._table.position(c.name.L)] for c in self._table.columns}
-        return [RowChange(number, shown, self.piece(row))]
+        values = {c.name.L: row.row[self._table.position(c.name.L)] for c in self._table.columns}
+        return [RowChange(number, values, self.piece(row))]
 
     def piece(self, row: ShownRow) -> int:
-        return row.part.physical_id if self._goes else 0
+        return row.part.physical_id if self._loses_rows else 0
 
 
 class ShapeSession(SimulatedSession):
-    """A client of such a table."""
+    """A client of a table of another shape."""
 
     shape: TableShape
     values: tuple[Value, ...]
@@ -238,9 +245,9 @@ class ShapeSession(SimulatedSession):
     def _write(self, current: Open) -> None:
         table, txn = current.table, current.txn
         number = self._random.choice(self._handles)
-        rows = RowsOfShape(txn, table, self.shape.goes, self._random)
+        rows = RowsOfShape(txn, table, self.shape.loses_rows, self._random)
         old, mark = rows.find(number), txn.mark()
-        gone = [] if old is None else [RowChange(number, None, rows.piece(old))]
+        removed = [] if old is None else [RowChange(number, None, rows.piece(old))]
         try:
             if old is None:
                 row: list[Any] = [None] * len(table.info.cols)
@@ -258,13 +265,15 @@ class ShapeSession(SimulatedSession):
         except Refused:
             txn.back_to(mark)
             return
-        current.changes.extend([*gone, *rows.told(number)])
+        current.changes.extend([*removed, *rows.changes_of(number)])
         self._seat.locks.hold(self, table.info.id, table.revision, self.name)
 
     def _varied(self, table: Table, old: list[Any]) -> list[Any]:
         row = list(old)
-        column = self._random.choice([each for each in table.columns if each.name.L != "id"])
-        if self._random.random() < ABOUT_A:
+        column = self._random.choice(
+            [changeable for changeable in table.columns if changeable.name.L != "id"]
+        )
+        if self._random.random() < CHANGES_A_SHARE:
             column = table.info.cols[table.position(self.shape.varies)]
         at = table.position(column.name.L)
         row[at] = self._other_value(column, row[at])
@@ -278,7 +287,7 @@ class ShapeSession(SimulatedSession):
 
 
 class ShapesWorld(World):
-    """See the module."""
+    """A world with a table of another shape."""
 
     def __init__(self, seed: int, plans: tuple[ChangePlan, ...] = SHAPE_PLANS) -> None:
         super().__init__(seed, plans)
@@ -305,7 +314,7 @@ class ShapesWorld(World):
             assert table is not None
             self._now = table
             self._reads = laws.reads_of_shape(table)
-            rows = RowsOfShape(txn, table, self.shape.goes, self.random)
+            rows = RowsOfShape(txn, table, self.shape.loses_rows, self.random)
             for number in self.handles:
                 if self.random.random() >= ROWS_SHARE:
                     continue
@@ -318,18 +327,18 @@ class ShapesWorld(World):
                     rows.insert(row)
                 except Refused:
                     continue
-                for change in rows.told(number):
+                for change in rows.changes_of(number):
                     self.history.add(change)
 
         self.shared.transact(insert)
 
-    def _teller(self, seed: int) -> None:
+    def _event_source(self, seed: int) -> None:
         return None
 
     def _clients(
         self, seat: FrontSeat, process: SimulatedProcess, thinking_s: tuple[float, ...]
     ) -> list[Actor]:
-        found = []
+        actors = []
         for n in range(SESSIONS):
             client = f"{process.name}/c{n}"
             session = ShapeSession(
@@ -342,8 +351,8 @@ class ShapesWorld(World):
                 lambda: self.versions,
             )
             session.shape, session.values = self.shape, self._values
-            found.append(Actor(client, session))
-        return found
+            actors.append(Actor(client, session))
+        return actors
 
     def _judge(self, written: Iterable[bytes]) -> None:
         if not self.history.is_attempted and not laws.touched(written, self._reads):
@@ -357,29 +366,31 @@ class ShapesWorld(World):
             if self._now is not None and table.revision != self._now.revision:
                 self._before = self._now
             self._now, self._reads = table, laws.reads_of_shape(table)
-            goes = self.shape.goes
-            laws.check_shape(txn, table, self.history, goes=goes, is_present=True)
+            loses_rows = self.shape.loses_rows
+            laws.check_shape(txn, table, self.history, loses_rows=loses_rows, is_present=True)
             if self._before is not None:
-                laws.check_shape(txn, self._before, self.history, goes=goes, is_present=False)
+                laws.check_shape(
+                    txn, self._before, self.history, loses_rows=loses_rows, is_present=False
+                )
             laws.check_other_set(txn, table)
 
     def _states(self, txn: Transaction) -> str:
         table = laws.present_table(txn, self.table_id)
-        found = super()._states(txn)
+        text = super()._states(txn)
         if table is None:
-            return found
+            return text
         cut, rekey = table.info.partition, table.info.exuvia_rekey
         states = [] if cut is None else [("partitions", cut.ddl_state)]
         states += [] if rekey is None else [("other set", rekey.state)]
         more = [f"{what} {state.name}" for what, state in states if state != SchemaState.ABSENT]
-        return ", ".join([*([found] if found else []), *more])
+        return ", ".join([*([text] if text else []), *more])
 
     def judge_end(self) -> None:
         laws.check_end_of_shape(self.shared, self.table_id)
-        for asker in self.askers:
-            laws.check_job(asker.ended())
+        for submitter in self.submitters:
+            laws.check_job(submitter.ended())
 
 
 def simulate(seed: int, plans: tuple[ChangePlan, ...] = SHAPE_PLANS) -> SeedVerdict:
-    """The verdict of a seed."""
+    """Returns the verdict of a seed."""
     return play(ShapesWorld(seed, plans), seed)

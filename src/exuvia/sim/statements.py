@@ -1,8 +1,8 @@
-"""Schema changes asked for by their statements, and stores in which such statements have ended.
+"""Schema changes submitted as statements, and stores after such statements.
 
-StatementAsker   one statement of a seed; it may wait until the one before has ended
-made(...)        a store with the database `world`, after these statements, one after another
-person(store)    a session of nobody's node: what it asks for is in the queue (Asked)
+StatementSubmitter    one statement of a seed; it may wait for the end of the previous one
+store_after(...)      a store with the database `world`, after these statements, one after another
+outside_session(s)    a session without a node: its jobs are only put into the queue (Submitted)
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from exuvia.kv.packet import Equal
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.node.assemble import EVALUATOR
-from exuvia.sim.change import Asker, ChangePlan
+from exuvia.sim.change import ChangePlan, ChangeSubmitter
 from exuvia.sim.process import Actor, SimulatedProcess
 from exuvia.sim.session import FrontSeat
 from exuvia.sim.world import World
@@ -35,12 +35,12 @@ from exuvia.sql.statement.services import Services
 
 
 def by_statement(table: TableInfo, database: DatabaseInfo) -> Job:
-    """Stands in a plan whose changes are asked for by StatementAskers. Raises Broken."""
+    """Placeholder for a plan whose changes are submitted as statements. Raises Broken."""
     raise Broken("its statements are asked for, not the plan")
 
 
-class Asked(BaseException):
-    """A job is in the queue; nobody waits for it. `job`: as it was asked for."""
+class Submitted(BaseException):
+    """A job is in the queue, and no session waits for it. `job`: as submitted."""
 
     def __init__(self, job_id: int, job: Job) -> None:
         super().__init__(job_id)
@@ -49,10 +49,10 @@ class Asked(BaseException):
 
 
 class _Outsider:
-    """Stands for a member that is never fenced: a person's client."""
+    """A member that is never fenced, for an outside session."""
 
     def guarding(self) -> Equal:
-        return Equal(keys.FORMAT, keys.number(FORMAT_VERSION))  # what always holds
+        return Equal(keys.FORMAT, keys.number(FORMAT_VERSION))  # always true
 
     def guard(self, txn: Transaction) -> None: ...
 
@@ -72,26 +72,26 @@ def _create_database(txn: Transaction) -> None:
 
 
 class QueueWriter:
-    """Puts a job into the queue and lets nobody wait."""
+    """Puts a job into the queue without waiting for it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def submit_nowait(self, job: Job, admit: Admit) -> int:
-        """Raises Asked once the job is there, Conflict where it is to be asked for again."""
+        """Raises Submitted once the job is in the queue, Conflict if it must be submitted again."""
 
-        def ask(txn: Transaction) -> int:
+        def submit(txn: Transaction) -> int:
             admit(txn)
-            (asked,) = numbered(txn, [job], 0)
-            queue.insert(txn, asked)
+            (queued,) = numbered(txn, [job], 0)
+            queue.insert(txn, queued)
             txn.notify("job")
-            return asked.id
+            return queued.id
 
-        raise Asked(self._store.transact(ask, ONCE), job)
+        raise Submitted(self._store.transact(submit, ONCE), job)
 
 
-def person(store: Store, database: str = "world") -> Session:
-    """Who asks for schema changes."""
+def outside_session(store: Store, database: str = "world") -> Session:
+    """Returns a session that submits schema changes."""
     services = Services(
         store=store,
         schemas=Schemas(store, evaluator=EVALUATOR),
@@ -104,8 +104,8 @@ def person(store: Store, database: str = "world") -> Session:
     return Session(services, 1, database=database)
 
 
-class StatementAsker(Asker):
-    """See the module."""
+class StatementSubmitter(ChangeSubmitter):
+    """Submits one statement, after the end of `before`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class StatementAsker(Asker):
         plan: ChangePlan,
         random: Random,
         statement: str,
-        before: "StatementAsker | None",
+        before: "StatementSubmitter | None",
     ) -> None:
         super().__init__(store, plan, 0, random)
         self._statement = statement
@@ -122,29 +122,31 @@ class StatementAsker(Asker):
     def _ask(self) -> None:
         if self._before is not None and self._before.ended() is None:
             return
-        session = person(self._store)
-        if "MODIFY" in self._statement:  # 3780 otherwise
+        session = outside_session(self._store)
+        if "MODIFY" in self._statement:  # otherwise refused with 3780
             session.execute("SET foreign_key_checks = OFF")
         try:
             session.execute(self._statement)
-        except Asked as asked:
-            self.job_id = asked.job_id
+        except Submitted as submitted:
+            self.job_id = submitted.job_id
         except Conflict:
-            return  # asked again at the next step
+            return  # submitted again at the next step
 
 
-def one_after_another(
+def submitters_in_turn(
     store: Store, plan: ChangePlan, random: Random, statements: Sequence[str]
-) -> list[Asker]:
-    """Askers of these statements."""
-    found: list[StatementAsker] = []
+) -> list[ChangeSubmitter]:
+    """Returns submitters of these statements; each waits for the previous one."""
+    submitters: list[StatementSubmitter] = []
     for text in statements:
-        found.append(StatementAsker(store, plan, random, text, found[-1] if found else None))
-    return [*found]
+        submitters.append(
+            StatementSubmitter(store, plan, random, text, submitters[-1] if submitters else None)
+        )
+    return [*submitters]
 
 
-class _Making(World):
-    """A world where nothing happens but what is asked for, one after another."""
+class _StatementsWorld(World):
+    """A world that runs only the given statements, one after another."""
 
     def __init__(self, statements: Sequence[str]) -> None:
         self._statements = statements
@@ -157,13 +159,13 @@ class _Making(World):
         store.transact(_create_database)
         return store
 
-    def _askers(self) -> list[Asker]:
-        return one_after_another(self.people, self.plan, self.random, self._statements)
+    def _submitters(self) -> list[ChangeSubmitter]:
+        return submitters_in_turn(self.people, self.plan, self.random, self._statements)
 
     def _populate(self) -> None:
-        """There is no table yet."""
+        """Inserts nothing: there is no table yet."""
 
-    def _teller(self, seed: int) -> None:
+    def _event_source(self, seed: int) -> None:
         return None
 
     def _clients(
@@ -172,26 +174,26 @@ class _Making(World):
         return []
 
     def _judge(self, written: Iterable[bytes]) -> None:
-        """Nothing to hold yet."""
+        """Checks nothing: there is no table yet."""
 
     def ended(self) -> MemoryStore:
-        """The store when all of it is done and every process has ended."""
+        """Returns the store once all statements have ended and every process has been killed."""
         while not self.converged():
             self.step()
-        for each in self.processes:
-            each.kill(0.0)
+        for process in self.processes:
+            process.kill(0.0)
         return self.shared
 
 
-def made(statements: Sequence[str]) -> MemoryStore:
-    """See the module."""
-    return _Making(statements).ended()
+def store_after(statements: Sequence[str]) -> MemoryStore:
+    """Returns the store after these statements."""
+    return _StatementsWorld(statements).ended()
 
 
 def job_of(store: Store, statement: str) -> Job:
-    """What a statement asks for; the store has it in its queue afterwards."""
+    """Returns the job of a statement, and leaves it in the store's queue."""
     try:
-        person(store).execute(statement)
-    except Asked as asked:
-        return asked.job
+        outside_session(store).execute(statement)
+    except Submitted as submitted:
+        return submitted.job
     raise Broken(f"nothing is asked for by {statement}")
